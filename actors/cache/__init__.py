@@ -1,0 +1,1 @@
+"""The cache actor: what the cluster looks like, assumed pods included."""

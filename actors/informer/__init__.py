@@ -1,0 +1,1 @@
+"""The informer actor: lists and watches one kind and routes its changes."""

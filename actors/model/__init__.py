@@ -1,0 +1,1 @@
+"""What the scheduler knows: PodInfo, NodeInfo, the node tree, Snapshot and NodeColumns."""

@@ -1,0 +1,1 @@
+"""The actor kernel: mailboxes, actors, supervision, the clock."""

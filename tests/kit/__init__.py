@@ -1,0 +1,1 @@
+"""Builders, harness and virtual time for the tests."""

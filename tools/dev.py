@@ -1,0 +1,99 @@
+"""The project's task runner: one file, standard library only.
+
+    python3 tools/dev.py setup            make .venv and install the locked dependencies and the project
+    python3 tools/dev.py demo  [ARGS...]  run `berth demo`: a toy cluster, scheduled end to end
+    python3 tools/dev.py test  [ARGS...]  run the tests (pytest, in parallel)
+    python3 tools/dev.py check [--static] ruff, mypy, import-linter, then the tests (--static: without the tests)
+    python3 tools/dev.py bench [ARGS...]  run `berth bench`
+
+Every task makes the environment first if it is missing or older than the lock. Further arguments are passed on.
+Needs Python 3.11 or later with pip; nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+LOCK = ROOT / "requirements.lock"
+STAMP = VENV / "berth-installed"
+TASKS = ("setup", "demo", "test", "check", "bench")
+
+
+def main(argv: list[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help"):
+        print(__doc__)
+        return 0 if argv else 2
+    task, arguments = argv[0], argv[1:]
+    if task not in TASKS:
+        print(f"dev.py: unknown task {task!r}; expected one of {', '.join(TASKS)}", file=sys.stderr)
+        return 2
+    if sys.version_info < (3, 11):  # noqa: UP036 - the very thing to tell someone with an older Python
+        print(f"dev.py: Python 3.11 or later is needed, this is {sys.version.split()[0]}", file=sys.stderr)
+        return 2
+    try:
+        setup()
+    except subprocess.CalledProcessError as error:
+        print(f"dev.py: setup failed: {' '.join(map(str, error.cmd))} exited with {error.returncode}", file=sys.stderr)
+        return 1
+    match task:
+        case "test":
+            return test(arguments)
+        case "check":
+            return check(arguments)
+        case "demo" | "bench":
+            return run("berth", task, *arguments)
+    return 0
+
+
+def setup() -> None:
+    """Make .venv from the lock, unless the one that stands was made from this very lock and project file."""
+    wanted = hashlib.sha256(LOCK.read_bytes() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
+    if STAMP.exists() and STAMP.read_text() == wanted:
+        return
+    print("dev.py: making .venv (first use, or the lock changed); this takes about a minute", file=sys.stderr)
+    venv.create(VENV, with_pip=True, clear=not (VENV / "bin" / "python").exists())
+    pip = [VENV / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    subprocess.run([*pip, "--require-hashes", "--no-deps", "-r", LOCK], check=True, cwd=ROOT)
+    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-e", "."], check=True, cwd=ROOT)
+    STAMP.write_text(wanted)
+
+
+def run(program: str, *arguments: str) -> int:
+    """Run a program of the environment; its exit code (130 when the user interrupts it)."""
+    try:
+        return subprocess.run([VENV / "bin" / program, *arguments], cwd=Path.cwd(), check=False).returncode
+    except KeyboardInterrupt:
+        return 130
+
+
+def test(arguments: list[str]) -> int:
+    parallel = [] if any(a.startswith("-n") for a in arguments) else ["-n", str(os.cpu_count() or 2)]
+    os.chdir(ROOT)
+    return run("pytest", *parallel, *arguments)
+
+
+def check(arguments: list[str]) -> int:
+    static = "--static" in arguments
+    os.chdir(ROOT)
+    steps = [
+        ("ruff", "check", "--quiet", "."),
+        ("ruff", "format", "--check", "--quiet", "."),
+        ("mypy",),
+        ("lint-imports",),
+    ]
+    failed = [" ".join(step) for step in steps if run(*step) != 0]
+    if failed:
+        print(f"dev.py: check failed: {'; '.join(failed)}", file=sys.stderr)
+        return 1
+    return 0 if static else test([a for a in arguments if a != "--static"])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

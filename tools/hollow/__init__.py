@@ -1,0 +1,1 @@
+"""Hollow kubelets and the controllers that a toy cluster needs."""
