@@ -3,11 +3,11 @@
     python3 tools/dev.py setup            make .venv and install the locked dependencies and the project
     python3 tools/dev.py demo  [ARGS...]  run `berth demo`: a toy cluster, scheduled end to end
     python3 tools/dev.py test  [ARGS...]  run the tests (pytest, in parallel)
-    python3 tools/dev.py check [--static] ruff, mypy, import-linter, then the tests (--static: without the tests)
+    python3 tools/dev.py check [--static] ruff, mypy, import-linter, then the tests (--static: no tests)
     python3 tools/dev.py bench [ARGS...]  run `berth bench`
 
-Every task makes the environment first if it is missing or older than the lock. Further arguments are passed on.
-Needs Python 3.11 or later with pip; nothing else.
+Every task makes the environment first if it is missing or older than the lock. Further arguments are passed
+on. Needs Python 3.11 or later with pip; nothing else.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ def main(argv: list[str]) -> int:
     try:
         setup()
     except subprocess.CalledProcessError as error:
-        print(f"dev.py: setup failed: {' '.join(map(str, error.cmd))} exited with {error.returncode}", file=sys.stderr)
+        print(
+            f"dev.py: setup failed: {' '.join(map(str, error.cmd))} exited with {error.returncode}",
+            file=sys.stderr,
+        )
         return 1
     match task:
         case "test":
@@ -59,7 +62,7 @@ def setup() -> None:
         return
     print("dev.py: making .venv (first use, or the lock changed); this takes about a minute", file=sys.stderr)
     venv.create(VENV, with_pip=True, clear=not (VENV / "bin" / "python").exists())
-    pip = [VENV / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    pip: list[str | Path] = [VENV / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
     subprocess.run([*pip, "--require-hashes", "--no-deps", "-r", LOCK], check=True, cwd=ROOT)
     subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-e", "."], check=True, cwd=ROOT)
     STAMP.write_text(wanted)

@@ -1,1 +1,1 @@
-"""The scheduling framework: extension points, Status, CycleState, cluster events, registry, profile runner. Pure."""
+"""The scheduling framework: extension points, Status, CycleState, events, registry, profile runner. Pure."""

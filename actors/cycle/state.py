@@ -1,0 +1,173 @@
+"""The scheduling cycle's decision: from a pod and a snapshot to a node, or to why there is none.
+
+Pure: the snapshot, the start index and the rng are given. All nodes are filtered at once; which of the feasible ones
+are scored follows kube-scheduler's sampling, in the node tree's order from a start index that rotates.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Protocol
+
+import msgspec
+import numpy as np
+
+from actors.framework.cycle_state import CycleState
+from actors.framework.runner import NODE_SET_REASON, PluginError, PluginScores, PreFiltered, Profile
+from actors.framework.status import Status
+from actors.framework.verdicts import Diagnosis
+from actors.model.columns import Bools, Ints
+from actors.model.pod_info import PodInfo
+from actors.model.snapshot import NodeView, Snapshot
+
+MIN_FEASIBLE_NODES = 100
+MIN_FEASIBLE_PERCENT = 5
+NO_NODES = "no nodes available to schedule pods"
+
+
+class Rng(Protocol):
+    def randrange(self, stop: int, /) -> int: ...
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """The node for the pod, and what the plugins remember of the attempt."""
+
+    node: str
+    state: CycleState
+    evaluated: int
+    feasible: int
+
+
+class Unfit(msgspec.Struct, frozen=True):
+    """No node fits. `message` is what the user reads; `rejected_by` are the plugins whose events may help."""
+
+    message: str
+    rejected_by: frozenset[str]
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The attempt ended with an error, not with a verdict on the nodes."""
+
+    status: Status
+
+
+Outcome = Chosen | Unfit | Failed
+
+
+class Evaluation(msgspec.Struct, frozen=True):
+    """Everything the filters had to say. `diagnosis` covers a view; `live` are its positions that are nodes.
+
+    `diagnosis` and `live` are None if PreFilter rejected the pod for all nodes.
+    """
+
+    prefilter: PreFiltered
+    diagnosis: Diagnosis | None = None
+    live: Bools | None = None
+
+
+def sample_size(percentage: int, nodes: int) -> int:
+    """How many feasible nodes are enough. A percentage of 0 adapts: 50 - nodes/125, at least 5; 100 nodes at least."""
+    if nodes < MIN_FEASIBLE_NODES:
+        return nodes
+    if percentage == 0:
+        percentage = max(50 - nodes // 125, MIN_FEASIBLE_PERCENT)
+    return max(nodes * percentage // 100, MIN_FEASIBLE_NODES)
+
+
+def evaluate(profile: Profile, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Evaluation:
+    """Run PreFilter and the filters over every node that PreFilter leaves. Raises PluginError."""
+    prefilter = profile.pre_filter(state, info, snapshot)
+    if not prefilter.status.ok:
+        return Evaluation(prefilter)
+    columns = snapshot.columns
+    if prefilter.node_names is None:
+        view = snapshot.all()
+        live = np.zeros(view.size, dtype=np.bool_)
+        live[columns.order] = True
+    else:
+        known = sorted(prefilter.node_names & columns.row_of.keys())
+        view = snapshot.rows(np.array([columns.row_of[name] for name in known], dtype=np.int64))
+        live = np.ones(view.size, dtype=np.bool_)
+    return Evaluation(prefilter, profile.filter(state, info, view), live)
+
+
+def score(profile: Profile, state: CycleState, info: PodInfo, nodes: NodeView) -> list[PluginScores]:
+    """Run PreScore and Score on feasible nodes. Raises PluginError."""
+    profile.pre_score(state, info, nodes)
+    return profile.score(state, info, nodes)
+
+
+def total(scores: list[PluginScores], nodes: NodeView) -> Ints:
+    """The sum of all plugins' scores; 1 for every node if no plugin scores."""
+    if not scores:
+        return np.ones(nodes.size, dtype=np.int64)
+    return np.asarray(np.sum([s.scores for s in scores], axis=0))
+
+
+def fit_error(evaluation: Evaluation, nodes: int) -> str:
+    """`0/N nodes are available: ...`, as users of kube-scheduler know it."""
+    head = f"0/{nodes} nodes are available:"
+    if evaluation.diagnosis is None or evaluation.live is None:
+        return f"{head} {evaluation.prefilter.status.message}."
+    counts: Counter[str] = evaluation.diagnosis.reasons(evaluation.live)
+    outside = nodes - int(evaluation.live.sum())
+    if outside:
+        counts[NODE_SET_REASON.format(" ".join(sorted(evaluation.prefilter.restricted_by)))] += outside
+    return f"{head} {', '.join(sorted(f'{count} {reason}' for reason, count in counts.items()))}."
+
+
+class Scheduler:
+    """Decides pod after pod; between pods it only remembers where the next search for nodes starts."""
+
+    def __init__(self, rng: Rng, percentage_of_nodes_to_score: int = 0) -> None:
+        self._rng = rng
+        self._percentage = percentage_of_nodes_to_score
+        self._start = 0
+
+    def schedule(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:
+        """Choose a node for the pod."""
+        nodes = len(snapshot)
+        if not nodes:
+            return Unfit(NO_NODES, frozenset())
+        state = CycleState()
+        try:
+            evaluation = evaluate(profile, state, info, snapshot)
+            if evaluation.diagnosis is None or evaluation.live is None:
+                return Unfit(fit_error(evaluation, nodes), frozenset((evaluation.prefilter.status.plugin,)) - {""})
+            rows, evaluated = self._sample(profile, evaluation, snapshot)
+            if not len(rows):
+                rejected_by = evaluation.diagnosis.rejecting_plugins(evaluation.live)
+                return Unfit(fit_error(evaluation, nodes), rejected_by | set(evaluation.prefilter.restricted_by))
+            chosen = int(rows[0]) if len(rows) == 1 else self._best(profile, state, info, snapshot.rows(rows))
+        except PluginError as failure:
+            return Failed(failure.status)
+        return Chosen(snapshot.columns.names[chosen], state, evaluated, len(rows))
+
+    def _sample(self, profile: Profile, evaluation: Evaluation, snapshot: Snapshot) -> tuple[Ints, int]:
+        """The feasible rows to score, and how many nodes a search one by one would have looked at."""
+        diagnosis, live = evaluation.diagnosis, evaluation.live
+        assert diagnosis is not None
+        assert live is not None
+        order = snapshot.columns.order
+        fits = np.zeros(snapshot.columns.size, dtype=np.bool_)
+        fits[diagnosis.view.rows] = diagnosis.feasible() & live
+        if evaluation.prefilter.node_names is not None:
+            considered = np.zeros(snapshot.columns.size, dtype=np.bool_)
+            considered[diagnosis.view.rows] = True
+            order = order[considered[order]]
+        if not len(order):
+            return order, 0
+        percentage = profile.percentage_of_nodes_to_score
+        wanted = sample_size(self._percentage if percentage is None else percentage, len(order))
+        start = self._start % len(order)
+        rotated = np.concatenate((order[start:], order[:start]))
+        positions = np.flatnonzero(fits[rotated])
+        looked_at = len(order) if len(positions) <= wanted else int(positions[wanted - 1]) + 1
+        self._start = (start + looked_at) % len(order)
+        return rotated[positions[:wanted]], looked_at
+
+    def _best(self, profile: Profile, state: CycleState, info: PodInfo, nodes: NodeView) -> int:
+        """The row with the highest total; ties are broken by the rng."""
+        totals = total(score(profile, state, info, nodes), nodes)
+        ties = np.flatnonzero(totals == totals.max())
+        return nodes.row(int(ties[self._rng.randrange(len(ties))] if len(ties) > 1 else ties[0]))

@@ -1,0 +1,40 @@
+"""CycleState: what a plugin remembers from one extension point to the next, for one pod and one attempt."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar, cast
+
+T = TypeVar("T")
+
+
+class StateKey(Generic[T]):
+    """A typed name in a CycleState; compared by identity, so that two plugins never meet by accident."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"StateKey({self.name})"
+
+
+class CycleState:
+    """The memory of one scheduling attempt, with the plugins that asked to be skipped in it."""
+
+    __slots__ = ("_data", "skip_filter", "skip_score")
+
+    def __init__(self) -> None:
+        self._data: dict[StateKey[object], object] = {}
+        self.skip_filter: set[str] = set()
+        self.skip_score: set[str] = set()
+
+    def write(self, key: StateKey[T], value: T) -> None:
+        self._data[cast("StateKey[object]", key)] = value
+
+    def read(self, key: StateKey[T]) -> T:
+        """Raises KeyError if nothing was written under `key` in this attempt."""
+        return cast("T", self._data[cast("StateKey[object]", key)])
+
+    def get(self, key: StateKey[T]) -> T | None:
+        return cast("T | None", self._data.get(cast("StateKey[object]", key)))

@@ -1,0 +1,190 @@
+"""The extension points, as the classes that a plugin derives from.
+
+A plugin is one class that derives from every extension point it implements; the profile runner finds out by
+`isinstance`. Filter and Score come in two forms. The vector form answers for all nodes of a view at once and is what
+the in-tree plugins use. The scalar form (NodeFilterPlugin, NodeScorePlugin) sees one NodeInfo at a time and is the
+easy way for a plugin of your own. Hooks that may wait for I/O (PreBind, Bind) are `async def`; no other may wait.
+Mirrors the framework's plugin interfaces.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Sequence
+from typing import Any, ClassVar, Protocol
+
+import msgspec
+
+from actors.framework.cycle_state import CycleState
+from actors.framework.events import Registration
+from actors.framework.status import SUCCESS, Status
+from actors.framework.verdicts import Verdicts
+from actors.kube.core import Pod
+from actors.model.columns import Ints
+from actors.model.node_info import NodeInfo
+from actors.model.pod_info import PodInfo
+from actors.model.snapshot import NodeView, Snapshot
+
+MAX_NODE_SCORE = 100
+
+
+class ApiHandle(Protocol):
+    """The writes that a plugin may make, each one awaited by the binding cycle that runs it."""
+
+    def bind(self, namespace: str, name: str, uid: str, node: str) -> Awaitable[Status]:
+        """Bind a pod to a node; a refusal by the API server comes back as a Status with code ERROR."""
+        ...
+
+
+class Handle(Protocol):
+    """What a plugin is given when it is made."""
+
+    @property
+    def api(self) -> ApiHandle: ...
+
+
+class PreFilterResult(msgspec.Struct, frozen=True):
+    """The nodes that PreFilter restricts the pod to; None restricts nothing. Unknown names are allowed."""
+
+    node_names: frozenset[str] | None = None
+
+
+class Plugin(ABC):
+    """The base of every plugin. `name` is the one used in the configuration."""
+
+    name: ClassVar[str]
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        """`args` is pluginConfig's args as the user wrote them; raises ArgsError if they do not fit."""
+        if args.keys() - {"apiVersion", "kind"}:
+            raise ArgsError(f"{self.name} takes no arguments")
+        self.handle = handle
+
+    def events_to_register(self) -> Sequence[Registration]:
+        """The events that may make a pod that this plugin rejected schedulable."""
+        return ()
+
+
+class ArgsError(ValueError):
+    """A plugin's arguments do not fit; the message starts with the path below `args`."""
+
+
+class PreEnqueuePlugin(Plugin):
+    @abstractmethod
+    def pre_enqueue(self, pod: Pod) -> Status:
+        """Anything but success keeps the pod out of the active queue."""
+
+
+class QueueSortPlugin(Plugin):
+    @abstractmethod
+    def sort_key(self, info: PodInfo, enqueued_at: float) -> tuple[float, ...]:
+        """Pods are handed out in ascending order of this key."""
+
+
+class PreFilterPlugin(Plugin):
+    @abstractmethod
+    def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Status | PreFilterResult:
+        """A PreFilterResult or success goes on; SKIP goes on without this plugin's Filter; all else ends it."""
+
+
+class FilterPlugin(Plugin):
+    @abstractmethod
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        """A verdict for every position of the view, or None if every node passes."""
+
+
+class NodeFilterPlugin(Plugin):
+    @abstractmethod
+    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
+        """The scalar form of Filter: a status for one node."""
+
+
+class PreScorePlugin(Plugin):
+    @abstractmethod
+    def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
+        """SKIP goes on without this plugin's Score. `nodes` are the feasible ones."""
+
+
+class ScorePlugin(Plugin):
+    @abstractmethod
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        """int64[nodes.size], each from 0 to MAX_NODE_SCORE, or any range if `normalize` brings it there."""
+
+    def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
+        """Bring the raw scores of all feasible nodes into the range from 0 to MAX_NODE_SCORE."""
+        return scores
+
+
+class NodeScorePlugin(Plugin):
+    @abstractmethod
+    def score_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> int:
+        """The scalar form of Score: from 0 to MAX_NODE_SCORE, or any range if `normalize_scores` brings it there."""
+
+    def normalize_scores(self, state: CycleState, info: PodInfo, scores: list[int]) -> list[int]:
+        return scores
+
+
+class ReservePlugin(Plugin):
+    @abstractmethod
+    def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        """Set aside what the pod needs on the node."""
+
+    @abstractmethod
+    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
+        """Undo `reserve`; must do no harm if reserve never ran."""
+
+
+class PermitPlugin(Plugin):
+    @abstractmethod
+    def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, float]:
+        """A status, and for WAIT how many seconds to wait at most."""
+
+
+class PreBindPlugin(Plugin):
+    @abstractmethod
+    async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status: ...
+
+
+class BindPlugin(Plugin):
+    @abstractmethod
+    async def bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        """SKIP leaves the pod to the next bind plugin."""
+
+
+class PostBindPlugin(Plugin):
+    @abstractmethod
+    def post_bind(self, state: CycleState, info: PodInfo, node: str) -> None: ...
+
+
+def default_normalize(scores: Ints, *, reverse: bool) -> Ints:
+    """Scale to 0..100 by the highest score; `reverse` turns the scale over. All zero: 0, or 100 if reversed."""
+    highest = int(scores.max(initial=0))
+    if highest == 0:
+        return scores * 0 + MAX_NODE_SCORE if reverse else scores
+    scaled = MAX_NODE_SCORE * scores // highest
+    return MAX_NODE_SCORE - scaled if reverse else scaled
+
+
+__all__ = [
+    "MAX_NODE_SCORE",
+    "SUCCESS",
+    "ApiHandle",
+    "ArgsError",
+    "BindPlugin",
+    "FilterPlugin",
+    "Handle",
+    "NodeFilterPlugin",
+    "NodeScorePlugin",
+    "PermitPlugin",
+    "Plugin",
+    "PostBindPlugin",
+    "PreBindPlugin",
+    "PreEnqueuePlugin",
+    "PreFilterPlugin",
+    "PreFilterResult",
+    "PreScorePlugin",
+    "QueueSortPlugin",
+    "ReservePlugin",
+    "ScorePlugin",
+    "default_normalize",
+]

@@ -1,0 +1,87 @@
+"""Verdicts: a filter's answer for many nodes at once, and the diagnosis of all filters together.
+
+A filter tells for each position of a view a code and a key; the key stands for the reasons and is only turned into
+words when somebody reads them. Each node keeps the first plugin that rejected it, as Kubernetes reports it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from actors.framework.status import SUCCESS, Code, Status
+from actors.model.columns import Bools, Ints
+from actors.model.snapshot import NodeView
+
+Explain = Callable[[int], tuple[str, ...]]
+
+
+class Verdicts:
+    """Per position of a view: codes int8[n] (Code.SUCCESS passes) and keys int64[n]; `explain(key)` gives reasons."""
+
+    __slots__ = ("codes", "explain", "keys")
+
+    def __init__(self, codes: NDArray[np.int8], keys: Ints, explain: Explain) -> None:
+        self.codes = codes
+        self.keys = keys
+        self.explain = explain
+
+    @classmethod
+    def rejecting(cls, rejected: Bools, code: Code, *reasons: str) -> Verdicts:
+        """The same code and reasons wherever `rejected` holds."""
+        codes = np.where(rejected, np.int8(code), np.int8(0))
+        return cls(codes, np.zeros(len(rejected), dtype=np.int64), lambda _: reasons)
+
+
+class Diagnosis:
+    """Why each node of a view passed or not, after all filters ran, and what PreFilter had to say.
+
+    `codes` int8[n]; `by` int16[n], the position in `plugins` of the filter that rejected, -1 if none did.
+    """
+
+    def __init__(self, view: NodeView) -> None:
+        self.view = view
+        self.codes: NDArray[np.int8] = np.zeros(view.size, dtype=np.int8)
+        self.by: NDArray[np.int16] = np.full(view.size, -1, dtype=np.int16)
+        self.keys: Ints = np.zeros(view.size, dtype=np.int64)
+        self.plugins: list[str] = []
+        self._explain: list[Explain] = []
+
+    def add(self, plugin: str, verdicts: Verdicts) -> None:
+        """Take a filter's verdicts for the nodes that no earlier filter rejected."""
+        newly = (self.codes == Code.SUCCESS) & (verdicts.codes != Code.SUCCESS)
+        if not newly.any():
+            return
+        self.codes[newly] = verdicts.codes[newly]
+        self.by[newly] = len(self.plugins)
+        self.keys[newly] = verdicts.keys[newly]
+        self.plugins.append(plugin)
+        self._explain.append(verdicts.explain)
+
+    def feasible(self) -> Bools:
+        return np.asarray(self.codes == Code.SUCCESS)
+
+    def status(self, position: int) -> Status:
+        """The status of the node at a position of the view."""
+        by = int(self.by[position])
+        if by < 0:
+            return SUCCESS
+        reasons = self._explain[by](int(self.keys[position]))
+        return Status(Code(int(self.codes[position])), reasons, self.plugins[by])
+
+    def reasons(self, live: Bools) -> Counter[str]:
+        """How many of the `live` positions were rejected for each reason; explains each distinct key once."""
+        counts: Counter[str] = Counter()
+        for by, explain in enumerate(self._explain):
+            keys, numbers = np.unique(self.keys[live & (self.by == by)], return_counts=True)
+            for key, number in zip(keys.tolist(), numbers.tolist(), strict=True):
+                for reason in explain(key):
+                    counts[reason] += number
+        return counts
+
+    def rejecting_plugins(self, live: Bools) -> frozenset[str]:
+        """The plugins that rejected at least one of the `live` positions."""
+        return frozenset(self.plugins[by] for by in np.unique(self.by[live]).tolist() if by >= 0)

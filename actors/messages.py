@@ -1,0 +1,240 @@
+"""Every message that crosses a mailbox, one union per mailbox.
+
+Facts are in the past tense (PodUpdated), orders in the imperative (Assume). A message is frozen; what it carries is
+either frozen too or handed over with it. An order that wants an answer carries a `reply`, set exactly once.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from actors.framework.events import ClusterEvent
+from actors.framework.status import Status
+from actors.kube.core import Node, Pod
+from actors.model.pod_info import PodInfo
+from actors.model.snapshot import Snapshot
+
+T_contra = TypeVar("T_contra", contravariant=True)
+T = TypeVar("T")
+
+
+class ReplyTo(Protocol[T_contra]):
+    """Where the answer to an order goes (actors.runtime gives the implementation)."""
+
+    def set(self, value: T_contra) -> None: ...
+
+
+class Order(msgspec.Struct, Generic[T], frozen=True):
+    """An order that wants an answer of type T."""
+
+    reply: ReplyTo[T]
+
+
+# ------------------------------------------------------------------------------------------------ queue
+
+
+class QueuedPod(msgspec.Struct, frozen=True):
+    """A pod as the queue hands it out: the attempt counts, the times are monotonic seconds."""
+
+    info: PodInfo
+    attempts: int
+    enqueued_at: float
+    first_attempt_at: float | None = None
+
+
+class PendingPodAdded(msgspec.Struct, frozen=True):
+    """A pod without a node has appeared."""
+
+    pod: Pod
+
+
+class PendingPodUpdated(msgspec.Struct, frozen=True):
+    """A pod without a node has changed."""
+
+    old: Pod
+    new: Pod
+
+
+class PendingPodDeleted(msgspec.Struct, frozen=True):
+    """A pod without a node is gone, or has got a node (then it is no longer the queue's)."""
+
+    pod: Pod
+
+
+class ClusterChanged(msgspec.Struct, frozen=True):
+    """Something happened that may help parked pods; old and new are the objects of the event."""
+
+    event: ClusterEvent
+    old: object | None = None
+    new: object | None = None
+
+
+class NextPod(Order[QueuedPod], frozen=True):
+    """Hand out the next pod, when there is one; it is in flight until Done or AttemptFailed."""
+
+
+class AttemptFailed(msgspec.Struct, frozen=True):
+    """The attempt for a pod in flight has failed; park it or let it back off.
+
+    `unschedulable` are the plugins that rejected it, `pending` those that wait for something to happen;
+    `error` is true if the attempt ended with an error instead of a rejection.
+    """
+
+    pod: QueuedPod
+    unschedulable: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()
+    error: bool = False
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The attempt for the pod of this uid no longer needs the events that happen meanwhile."""
+
+    uid: str
+
+
+class Activate(msgspec.Struct, frozen=True):
+    """Move the pods of these keys (namespace/name) to the active queue, if they are parked or back off."""
+
+    keys: tuple[str, ...]
+
+
+class FlushBackoff(msgspec.Struct, frozen=True):
+    """A second has passed: move the pods whose backoff is over to the active queue."""
+
+
+class FlushUnschedulable(msgspec.Struct, frozen=True):
+    """Thirty seconds have passed: move the pods that have been parked for too long."""
+
+
+QueueMessage = (
+    PendingPodAdded
+    | PendingPodUpdated
+    | PendingPodDeleted
+    | ClusterChanged
+    | NextPod
+    | AttemptFailed
+    | Done
+    | Activate
+    | FlushBackoff
+    | FlushUnschedulable
+)
+
+# ------------------------------------------------------------------------------------------------ cache
+
+
+class AssignedPodAdded(msgspec.Struct, frozen=True):
+    """A pod with a node has appeared: the echo of a binding, or somebody else's."""
+
+    pod: Pod
+
+
+class AssignedPodUpdated(msgspec.Struct, frozen=True):
+    old: Pod
+    new: Pod
+
+
+class AssignedPodDeleted(msgspec.Struct, frozen=True):
+    pod: Pod
+
+
+class NodeAdded(msgspec.Struct, frozen=True):
+    node: Node
+
+
+class NodeUpdated(msgspec.Struct, frozen=True):
+    old: Node
+    new: Node
+
+
+class NodeDeleted(msgspec.Struct, frozen=True):
+    node: Node
+
+
+class Assume(msgspec.Struct, frozen=True):
+    """Count the pod on the node from now on, ahead of its binding."""
+
+    info: PodInfo
+    node: str
+
+
+class FinishBinding(msgspec.Struct, frozen=True):
+    """The binding of an assumed pod is written; its echo may be waited for."""
+
+    key: str
+
+
+class Forget(msgspec.Struct, frozen=True):
+    """An assumed pod will not be bound; stop counting it."""
+
+    info: PodInfo
+    node: str
+
+
+class TakeSnapshot(Order[Snapshot], frozen=True):
+    """Bring the snapshot up to date and lend it; the lender changes it only on the next TakeSnapshot."""
+
+
+CacheMessage = (
+    AssignedPodAdded
+    | AssignedPodUpdated
+    | AssignedPodDeleted
+    | NodeAdded
+    | NodeUpdated
+    | NodeDeleted
+    | Assume
+    | FinishBinding
+    | Forget
+    | TakeSnapshot
+)
+
+# ------------------------------------------------------------------------------------------------ binding
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """A pod that the scheduling cycle has placed: assumed in the cache, reserved, not yet bound.
+
+    `assumed` is the pod with its node name set; `cycle` is what the plugins remember of the attempt.
+    """
+
+    pod: QueuedPod
+    node: str
+    scheduler_name: str
+    cycle: object
+    permit: Status
+
+
+class BindPlaced(msgspec.Struct, frozen=True):
+    """Run the binding cycle of a placement."""
+
+    placement: Placement
+
+
+BindingMessage = BindPlaced
+
+# ------------------------------------------------------------------------------------------------ recorder
+
+
+class EventType(enum.StrEnum):
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+class RecordEvent(msgspec.Struct, frozen=True):
+    """Write an event about an object, if it can be done without holding anything up."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    type: EventType
+    reason: str
+    action: str
+    note: str
+    reporting_controller: str
+
+
+RecorderMessage = RecordEvent

@@ -1,0 +1,263 @@
+"""NodeColumns: the nodes as a struct of arrays, one row a node, so that a rule is one operation over all of them.
+
+A node keeps its row for life; rows of removed nodes are reused. What a dead row holds is never read, because every
+answer is taken in `order`, the live rows in the node tree's order. Rows are rewritten by `refresh` only where a
+NodeInfo changed; label columns and image columns come into being when a rule first reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from actors.kube.core import Node, Taint
+from actors.model.node_info import NodeInfo
+
+Ints = NDArray[np.int64]
+Codes = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+Rows = slice | Ints
+
+CPU, MEMORY, EPHEMERAL_STORAGE = "cpu", "memory", "ephemeral-storage"
+PODS = "pods"
+
+
+def _grown(array: NDArray[Any], rows: int) -> NDArray[Any]:
+    """The array with room for `rows` in its last axis; what is new is zero."""
+    wider = np.zeros((*array.shape[:-1], rows), dtype=array.dtype)
+    wider[..., : array.shape[-1]] = array
+    return wider
+
+
+class LabelColumn:
+    """The values of one label key: codes[row] is a position in `values`, -1 where the node has no such label."""
+
+    def __init__(self, rows: int) -> None:
+        self.codes: Codes = np.full(rows, -1, dtype=np.int32)
+        self.values: list[str] = []
+        self._code_of: dict[str, int] = {}
+
+    def code(self, value: str) -> int | None:
+        """The code of a value, or None if no node ever had it."""
+        return self._code_of.get(value)
+
+    def set(self, row: int, value: str | None) -> None:
+        if value is None:
+            self.codes[row] = -1
+            return
+        code = self._code_of.get(value)
+        if code is None:
+            code = self._code_of[value] = len(self.values)
+            self.values.append(value)
+        self.codes[row] = code
+
+    def grow(self, rows: int) -> None:
+        old = self.codes
+        self.codes = np.full(rows, -1, dtype=np.int32)
+        self.codes[: len(old)] = old
+
+
+class ImageColumn:
+    """Where one image is present, and how large it is by the last node that told (bytes)."""
+
+    def __init__(self, rows: int) -> None:
+        self.present: Bools = np.zeros(rows, dtype=np.bool_)
+        self.size_bytes = 0
+        self.nodes = 0
+
+
+class NodeColumns:
+    """One row a node.
+
+    Resource columns are int64 and lie resource by resource: `allocatable(name)` and `requested(name)` give one
+    contiguous column over all rows, in thousandths of a core for cpu and whole units for all else.
+    """
+
+    def __init__(self, rows: int = 64) -> None:
+        self.size = 0  # rows in use, dead ones included
+        self.order: Ints = np.zeros(0, dtype=np.int64)
+        self.row_of: dict[str, int] = {}
+        self.names: list[str] = []
+        self.nodes: list[Node | None] = []
+        self.version = 0
+        self.changed_at: Ints = np.zeros(rows, dtype=np.int64)
+        self.pods: Ints = np.zeros(rows, dtype=np.int64)
+        self.nonzero: Ints = np.zeros((2, rows), dtype=np.int64)
+        self.unschedulable: Bools = np.zeros(rows, dtype=np.bool_)
+        self.taints: Codes = np.zeros(rows, dtype=np.int32)
+        self.taint_classes: list[Sequence[Taint]] = [()]
+        self.labels: dict[str, LabelColumn] = {}
+        self.images: dict[str, ImageColumn] = {}
+        self.ports: dict[tuple[str, int], dict[int, frozenset[str]]] = {}
+        self._taint_code: dict[Sequence[Taint], int] = {(): 0}
+        self._resources: dict[str, int] = {}
+        self._allocatable: Ints = np.zeros((4, rows), dtype=np.int64)
+        self._requested: Ints = np.zeros((4, rows), dtype=np.int64)
+        self._ports_of: dict[int, frozenset[tuple[str, int]]] = {}
+        self._free: list[int] = []
+        for name in (CPU, MEMORY, EPHEMERAL_STORAGE, PODS):
+            self._resources[name] = len(self._resources)
+
+    # ------------------------------------------------------------------------------------------- reading
+
+    def allocatable(self, resource: str) -> Ints | None:
+        """The column of a resource over all rows, or None if no node or pod ever named it."""
+        index = self._resources.get(resource)
+        return None if index is None else self._allocatable[index]
+
+    def requested(self, resource: str) -> Ints | None:
+        """The sum of the requests of the pods on each row, or None if no node or pod ever named the resource."""
+        index = self._resources.get(resource)
+        return None if index is None else self._requested[index]
+
+    def label(self, key: str) -> LabelColumn:
+        """The column of a label key, made on first use."""
+        column = self.labels.get(key)
+        if column is None:
+            column = self.labels[key] = LabelColumn(len(self.pods))
+            for row, node in enumerate(self.nodes):
+                if node is not None:
+                    column.set(row, node.metadata.labels.get(key))
+        return column
+
+    # ------------------------------------------------------------------------------------------- writing
+
+    def refresh(self, info: NodeInfo) -> None:
+        """Write a node's row anew; the node gets a row if it has none."""
+        node = info.node
+        assert node is not None, info.name
+        row = self.row_of.get(info.name)
+        if row is None:
+            row = self._new_row(info.name)
+        self.version += 1
+        self.changed_at[row] = self.version
+        if self.nodes[row] is not node:
+            self._write_node(row, self.nodes[row], node)
+            self._write_resources(self._allocatable, row, info.allocatable)
+        self._write_resources(self._requested, row, info.requested)
+        self.pods[row] = len(info.pods)
+        self.nonzero[0, row] = info.nonzero_cpu
+        self.nonzero[1, row] = info.nonzero_memory
+        if info.ports or row in self._ports_of:
+            self._write_ports(row, info)
+
+    def remove(self, name: str) -> None:
+        """Give up a node's row; does nothing if the node has none."""
+        row = self.row_of.pop(name, None)
+        if row is None:
+            return
+        node = self.nodes[row]
+        assert node is not None
+        self._forget_images(row, node)
+        self._write_ports(row, NodeInfo(name))
+        for column in self.labels.values():
+            column.set(row, None)
+        self.nodes[row] = None
+        self.names[row] = ""
+        self.version += 1
+        self.changed_at[row] = self.version
+        self._free.append(row)
+
+    def reorder(self, names: Iterable[str]) -> None:
+        """Take the live rows in this order from now on. Every node with a row must be named."""
+        self.order = np.fromiter((self.row_of[name] for name in names), dtype=np.int64)
+        assert len(self.order) == len(self.row_of)
+
+    def _new_row(self, name: str) -> int:
+        if self._free:
+            row = self._free.pop()
+            self.names[row] = name
+        else:
+            row = self.size
+            self.size += 1
+            self.names.append(name)
+            self.nodes.append(None)
+            if self.size > len(self.pods):
+                self._grow(2 * len(self.pods))
+        self.row_of[name] = row
+        return row
+
+    def _grow(self, rows: int) -> None:
+        self.changed_at = _grown(self.changed_at, rows)
+        self.pods = _grown(self.pods, rows)
+        self.nonzero = _grown(self.nonzero, rows)
+        self.unschedulable = _grown(self.unschedulable, rows)
+        self.taints = _grown(self.taints, rows)
+        self._allocatable = _grown(self._allocatable, rows)
+        self._requested = _grown(self._requested, rows)
+        for label in self.labels.values():
+            label.grow(rows)
+        for image in self.images.values():
+            image.present = _grown(image.present, rows)
+
+    def _write_resources(self, matrix: Ints, row: int, amounts: Mapping[str, int]) -> None:
+        known = self._resources
+        for name in amounts:
+            if name not in known:
+                known[name] = len(known)
+        if len(known) > len(self._allocatable):
+            into_allocatable = matrix is self._allocatable
+            self._allocatable = self._taller(self._allocatable)
+            self._requested = self._taller(self._requested)
+            matrix = self._allocatable if into_allocatable else self._requested
+        matrix[:, row] = 0
+        for name, amount in amounts.items():
+            matrix[known[name], row] = amount
+
+    def _taller(self, matrix: Ints) -> Ints:
+        taller = np.zeros((2 * len(self._resources), matrix.shape[1]), dtype=np.int64)
+        taller[: len(matrix)] = matrix
+        return taller
+
+    def _write_node(self, row: int, old: Node | None, node: Node) -> None:
+        self.nodes[row] = node
+        self.unschedulable[row] = node.spec.unschedulable
+        taints = node.spec.taints
+        code = self._taint_code.get(taints)
+        if code is None:
+            code = self._taint_code[taints] = len(self.taint_classes)
+            self.taint_classes.append(taints)
+        self.taints[row] = code
+        labels = node.metadata.labels
+        for key, column in self.labels.items():
+            column.set(row, labels.get(key))
+        if old is None or old.status.images != node.status.images:
+            if old is not None:
+                self._forget_images(row, old)
+            self._write_images(row, node)
+
+    def _write_images(self, row: int, node: Node) -> None:
+        for image in node.status.images:
+            for name in image.names:
+                column = self.images.get(name)
+                if column is None:
+                    column = self.images[name] = ImageColumn(len(self.pods))
+                if not column.present[row]:
+                    column.present[row] = True
+                    column.nodes += 1
+                column.size_bytes = image.size_bytes
+
+    def _forget_images(self, row: int, node: Node) -> None:
+        for image in node.status.images:
+            for name in image.names:
+                column = self.images.get(name)
+                if column is None or not column.present[row]:
+                    continue
+                column.present[row] = False
+                column.nodes -= 1
+                if not column.nodes:
+                    del self.images[name]
+
+    def _write_ports(self, row: int, info: NodeInfo) -> None:
+        for claim in self._ports_of.pop(row, frozenset()):
+            rows = self.ports[claim]
+            del rows[row]
+            if not rows:
+                del self.ports[claim]
+        for claim, by_ip in info.ports.items():
+            self.ports.setdefault(claim, {})[row] = frozenset(by_ip)
+        if info.ports:
+            self._ports_of[row] = frozenset(info.ports)

@@ -1,0 +1,88 @@
+"""NodeInfo: one node with the pods that run on it, or are assumed to, and their sums.
+
+Owned by the cache, which is the only one to change it; the invariant is that every sum equals a recount of `pods`.
+Mirrors the framework's NodeInfo. A NodeInfo without a node object is a ghost: its node is gone (or not yet seen)
+while pods still name it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from actors.kube.core import Node
+from actors.kube.quantity import milli_value, value
+from actors.model.pod_info import PodInfo
+
+# (protocol, port) -> ip -> how many pods of the node claim it
+UsedPorts = dict[tuple[str, int], Counter[str]]
+WILDCARD_IP = "0.0.0.0"  # noqa: S104 - a host port without hostIP, not a listening socket
+
+
+class NodeInfo:
+    """Sums in integers: cpu in thousandths of a core, all other resources in whole units."""
+
+    __slots__ = (
+        "allocatable",
+        "generation",
+        "name",
+        "node",
+        "nonzero_cpu",
+        "nonzero_memory",
+        "pods",
+        "ports",
+        "requested",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.node: Node | None = None
+        self.generation = 0
+        self.pods: dict[str, PodInfo] = {}
+        self.allocatable: dict[str, int] = {}
+        self.requested: Counter[str] = Counter()
+        self.nonzero_cpu = 0
+        self.nonzero_memory = 0
+        self.ports: UsedPorts = {}
+
+    def set_node(self, node: Node) -> None:
+        self.node = node
+        self.allocatable = {
+            name: milli_value(quantity) if name == "cpu" else value(quantity)
+            for name, quantity in node.status.allocatable.items()
+        }
+
+    def add_pod(self, info: PodInfo) -> None:
+        """Count a pod. The pod must not be counted here yet."""
+        assert info.key not in self.pods, info.key
+        self.pods[info.key] = info
+        self._account(info, 1)
+
+    def remove_pod(self, key: str) -> PodInfo:
+        """Stop counting the pod of this key; returns it. Raises KeyError if it is not counted here."""
+        info = self.pods.pop(key)
+        self._account(info, -1)
+        return info
+
+    def _account(self, info: PodInfo, sign: int) -> None:
+        requested = self.requested
+        for name, amount in info.requests.items():
+            requested[name] += sign * amount
+        cpu, memory = info.nonzero
+        self.nonzero_cpu += sign * cpu
+        self.nonzero_memory += sign * memory
+        for claim in info.host_ports:
+            by_ip = self.ports.setdefault((claim.protocol, claim.port), Counter())
+            by_ip[claim.ip] += sign
+            if not by_ip[claim.ip]:
+                del by_ip[claim.ip]
+            if not by_ip:
+                del self.ports[claim.protocol, claim.port]
+
+    def validate(self) -> None:
+        """Raises AssertionError if a sum is not what a recount of the pods gives."""
+        fresh = NodeInfo(self.name)
+        for info in self.pods.values():
+            fresh.add_pod(info)
+        assert +fresh.requested == +self.requested, (self.name, fresh.requested, self.requested)
+        assert (fresh.nonzero_cpu, fresh.nonzero_memory) == (self.nonzero_cpu, self.nonzero_memory), self.name
+        assert fresh.ports == self.ports, (self.name, fresh.ports, self.ports)

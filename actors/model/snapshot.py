@@ -1,0 +1,59 @@
+"""Snapshot: the cluster as one scheduling cycle sees it.
+
+Brought up to date by the cache between cycles and lent to the cycle, which only reads it. The columns are the
+truth for vector rules; `info` gives the NodeInfo for rules that look at one node at a time.
+"""
+
+from __future__ import annotations
+
+from actors.kube.core import Node
+from actors.model.columns import Ints, NodeColumns, Rows
+from actors.model.node_info import NodeInfo
+
+
+class Snapshot:
+    """The columns, and the NodeInfo of every live node by name."""
+
+    def __init__(self) -> None:
+        self.columns = NodeColumns()
+        self.infos: dict[str, NodeInfo] = {}
+
+    def __len__(self) -> int:
+        return len(self.columns.order)
+
+    def all(self) -> NodeView:
+        """A view of all rows, dead ones included: cheap, because no column is copied."""
+        return NodeView(self, slice(0, self.columns.size))
+
+    def rows(self, rows: Ints) -> NodeView:
+        """A view of some rows, in the order given."""
+        return NodeView(self, rows)
+
+
+class NodeView:
+    """Some rows of a snapshot: `view.columns.pods[view.rows]` is the pod count of each, in the view's order."""
+
+    __slots__ = ("columns", "rows", "size", "snapshot")
+
+    def __init__(self, snapshot: Snapshot, rows: Rows) -> None:
+        self.snapshot = snapshot
+        self.columns = snapshot.columns
+        self.rows = rows
+        self.size = rows.stop if isinstance(rows, slice) else len(rows)
+
+    def row(self, position: int) -> int:
+        """The row at a position of the view."""
+        return position if isinstance(self.rows, slice) else int(self.rows[position])
+
+    def name(self, position: int) -> str:
+        """The name of the node at a position; "" on a dead row."""
+        return self.columns.names[self.row(position)]
+
+    def node(self, position: int) -> Node | None:
+        """The node at a position, None on a dead row."""
+        return self.columns.nodes[self.row(position)]
+
+    def info(self, position: int) -> NodeInfo | None:
+        """The NodeInfo at a position, None on a dead row."""
+        name = self.name(position)
+        return self.snapshot.infos[name] if name else None

@@ -1,0 +1,49 @@
+"""ImageLocality: prefers nodes that already have the pod's images, by how large and how widely spread they are.
+
+An image counts size x (nodes that have it / all nodes), in bytes; the sum is scaled between 23 MB and 1000 MB a
+container. Spread damps the pull towards the few nodes that happen to have an image.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from actors.framework.cycle_state import CycleState
+from actors.framework.interface import MAX_NODE_SCORE, ScorePlugin
+from actors.kube.core import Pod
+from actors.model.columns import Ints
+from actors.model.pod_info import PodInfo
+from actors.model.snapshot import NodeView
+
+MIN_THRESHOLD = 23 * 1024 * 1024
+MAX_CONTAINER_THRESHOLD = 1000 * 1024 * 1024
+
+
+class ImageLocality(ScorePlugin):
+    name = "ImageLocality"
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        columns = nodes.columns
+        total_nodes = len(columns.order)
+        sums = np.zeros(nodes.size, dtype=np.int64)
+        for image in _images(info.pod):
+            column = columns.images.get(normalized_image_name(image))
+            if column is not None:
+                spread = column.nodes / total_nodes
+                sums += column.present[nodes.rows] * int(column.size_bytes * spread)
+        spec = info.pod.spec
+        containers = len(spec.init_containers) + len(spec.containers)
+        most = MAX_CONTAINER_THRESHOLD * containers
+        clipped = np.clip(sums, MIN_THRESHOLD, most)
+        return np.asarray(MAX_NODE_SCORE * (clipped - MIN_THRESHOLD) // (most - MIN_THRESHOLD), dtype=np.int64)
+
+
+def _images(pod: Pod) -> list[str]:
+    spec = pod.spec
+    containers = [container.image for container in (*spec.init_containers, *spec.containers)]
+    return containers + [v.image.reference for v in spec.volumes if v.image is not None]
+
+
+def normalized_image_name(name: str) -> str:
+    """The name with the tag `latest` if it has neither tag nor digest."""
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"

@@ -1,0 +1,39 @@
+"""The in-tree plugins by the names of the configuration file."""
+
+from __future__ import annotations
+
+from actors.framework.interface import Plugin
+from actors.plugins.default_binder import DefaultBinder
+from actors.plugins.image_locality import ImageLocality
+from actors.plugins.node_affinity import NodeAffinity
+from actors.plugins.node_basics import NodeName, NodePorts, NodeUnschedulable, PrioritySort, SchedulingGates
+from actors.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from actors.plugins.node_resources_fit import NodeResourcesFit
+from actors.plugins.taint_toleration import TaintToleration
+from actors.plugins.unsupported import DynamicResources, InterPodAffinity, PodTopologySpread, VolumeBinding
+
+IN_TREE: dict[str, type[Plugin]] = {
+    plugin.name: plugin
+    for plugin in (
+        SchedulingGates,
+        PrioritySort,
+        NodeUnschedulable,
+        NodeName,
+        TaintToleration,
+        NodeAffinity,
+        NodePorts,
+        NodeResourcesFit,
+        VolumeBinding,
+        PodTopologySpread,
+        InterPodAffinity,
+        DynamicResources,
+        NodeResourcesBalancedAllocation,
+        ImageLocality,
+        DefaultBinder,
+    )
+}
+
+# Names that a configuration may use although no rule of theirs is decided here yet. They implement no extension point.
+WITHOUT_RULES = frozenset(
+    ("VolumeRestrictions", "NodeVolumeLimits", "VolumeZone", "DefaultPreemption", "NodeDeclaredFeatures")
+)

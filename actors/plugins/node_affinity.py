@@ -1,0 +1,188 @@
+"""NodeAffinity: the pod's nodeSelector and node affinity, and the profile's addedAffinity.
+
+Terms are decided by label column: a requirement becomes a table over the distinct values of its label, gathered by
+code, so the work is one operation over all nodes however many there are. A `metadata.name In` field in every required
+term narrows the nodes down before any filter runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from actors.framework.cycle_state import CycleState, StateKey
+from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
+from actors.framework.interface import (
+    ArgsError,
+    FilterPlugin,
+    Handle,
+    Plugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    ScorePlugin,
+    default_normalize,
+)
+from actors.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
+from actors.framework.verdicts import Verdicts
+from actors.kube.core import (
+    Node,
+    NodeSelectorTerm,
+    Pod,
+    PreferredSchedulingTerm,
+)
+from actors.kube.core import (
+    NodeAffinity as NodeAffinitySpec,
+)
+from actors.kube.node_selector import node_selector_matches, validate_node_selector_term
+from actors.model.columns import Bools, Ints
+from actors.model.node_selection import select_rows
+from actors.model.pod_info import PodInfo
+from actors.model.snapshot import NodeView, Snapshot
+
+REASON_POD = "node(s) didn't match Pod's node affinity/selector"
+REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
+REASON_CONFLICT = "pod affinity terms conflict"
+
+_PREFERRED: StateKey[tuple[PreferredSchedulingTerm, ...]] = StateKey("NodeAffinity.preferred")
+
+
+class NodeAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """pluginConfig's args: `addedAffinity` holds for every pod of the profile, besides the pod's own."""
+
+    api_version: str = ""
+    kind: str = "NodeAffinityArgs"
+    added_affinity: NodeAffinitySpec | None = None
+
+
+class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    name = "NodeAffinity"
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        Plugin.__init__(self, {}, handle)
+        try:
+            added = msgspec.convert(args, NodeAffinityArgs).added_affinity or NodeAffinitySpec()
+        except msgspec.ValidationError as invalid:
+            raise ArgsError(str(invalid)) from None
+        required = added.required_during_scheduling_ignored_during_execution
+        self.added_required = required.node_selector_terms if required is not None else None
+        self.added_preferred = added.preferred_during_scheduling_ignored_during_execution
+        for term in (*(self.added_required or ()), *(p.preference for p in self.added_preferred)):
+            problem = validate_node_selector_term(term)
+            if problem:
+                raise ArgsError(f"addedAffinity: {problem}")
+
+    def pre_filter(
+        self,
+        state: CycleState,
+        info: PodInfo,
+        snapshot: Snapshot,
+    ) -> Status | PreFilterResult:
+        terms = _required_terms(info.pod)
+        if terms is None and not info.pod.spec.node_selector:
+            return SUCCESS if self.added_required is not None else SKIP
+        names = _named_nodes(terms) if terms else None
+        if names is not None and not names:
+            return unresolvable(REASON_CONFLICT)
+        return PreFilterResult(names)
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        keys = np.zeros(nodes.size, dtype=np.int64)
+        if self.added_required is not None:
+            keys[~_any_term(self.added_required, nodes)] = 1
+        matched = np.ones(nodes.size, dtype=np.bool_)
+        for label, wanted in info.pod.spec.node_selector.items():
+            matched &= select_rows(nodes, label, "In", (wanted,))
+        terms = _required_terms(info.pod)
+        if terms is not None:
+            matched &= _any_term(terms, nodes)
+        keys[~matched & (keys == 0)] = 2
+        codes = np.where(keys == 0, np.int8(0), np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE))
+        return Verdicts(codes, keys, lambda key: (REASON_ENFORCED if key == 1 else REASON_POD,))
+
+    def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
+        preferred = self._preferred(info)
+        if not preferred:
+            return SKIP
+        state.write(_PREFERRED, preferred)
+        return SUCCESS
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        preferred = state.get(_PREFERRED)
+        scores = np.zeros(nodes.size, dtype=np.int64)
+        for term in self._preferred(info) if preferred is None else preferred:
+            scores += term.weight * _matches(term.preference, nodes)
+        return scores
+
+    def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
+        return default_normalize(scores, reverse=False)
+
+    def _preferred(self, info: PodInfo) -> tuple[PreferredSchedulingTerm, ...]:
+        affinity = info.pod.spec.affinity
+        own = affinity.node_affinity if affinity is not None else None
+        terms = own.preferred_during_scheduling_ignored_during_execution if own is not None else ()
+        return (*self.added_preferred, *terms)
+
+    def events_to_register(self) -> Sequence[Registration]:
+        def suits(pod: Pod, node: object | None) -> bool:
+            if not isinstance(node, Node):
+                return False
+            added = self.added_required is None or node_selector_matches(self.added_required, node)
+            labels = node.metadata.labels
+            selected = all(labels.get(k) == v for k, v in pod.spec.node_selector.items())
+            terms = _required_terms(pod)
+            return added and selected and (terms is None or node_selector_matches(terms, node))
+
+        def node_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
+            return Hint.QUEUE if suits(pod, new) and not suits(pod, old) else Hint.SKIP
+
+        return (Registration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL), node_changed),)
+
+
+def _required_terms(pod: Pod) -> Sequence[NodeSelectorTerm] | None:
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.node_affinity is None:
+        return None
+    required = affinity.node_affinity.required_during_scheduling_ignored_during_execution
+    return None if required is None else required.node_selector_terms
+
+
+def _named_nodes(terms: Sequence[NodeSelectorTerm]) -> frozenset[str] | None:
+    """The nodes that the terms name by metadata.name, or None if some term names none."""
+    names: frozenset[str] = frozenset()
+    for term in terms:
+        named = [
+            frozenset(field.values)
+            for field in term.match_fields
+            if field.key == "metadata.name" and field.operator == "In"
+        ]
+        if not named:
+            return None
+        names |= frozenset.intersection(*named)
+    return names
+
+
+def _any_term(terms: Sequence[NodeSelectorTerm], nodes: NodeView) -> Bools:
+    """True where at least one term matches."""
+    matched = np.zeros(nodes.size, dtype=np.bool_)
+    for term in terms:
+        matched |= _matches(term, nodes)
+    return matched
+
+
+def _matches(term: NodeSelectorTerm, nodes: NodeView) -> Bools:
+    """True where every requirement of the term holds; a term without any matches nothing."""
+    if not term.match_expressions and not term.match_fields:
+        return np.zeros(nodes.size, dtype=np.bool_)
+    matched = np.ones(nodes.size, dtype=np.bool_)
+    for requirement in term.match_expressions:
+        matched &= select_rows(nodes, requirement.key, requirement.operator, requirement.values)
+    for field in term.match_fields:
+        rows = [nodes.columns.row_of[name] for name in field.values if name in nodes.columns.row_of]
+        named = np.zeros(nodes.columns.size, dtype=np.bool_)
+        named[rows] = True
+        matched &= named[nodes.rows] if field.operator == "In" else ~named[nodes.rows]
+    return matched

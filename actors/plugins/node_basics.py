@@ -1,0 +1,158 @@
+"""The small plugins: gates, order, and what a node's name, schedulability and ports have to say.
+
+SchedulingGates, PrioritySort, NodeUnschedulable, NodeName and NodePorts, as kube-scheduler's plugins of these names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from actors.framework.cycle_state import CycleState
+from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
+from actors.framework.interface import (
+    FilterPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    QueueSortPlugin,
+)
+from actors.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
+from actors.framework.verdicts import Verdicts
+from actors.kube.core import Node, Pod, Taint
+from actors.kube.taints import tolerates_any
+from actors.model.node_info import WILDCARD_IP
+from actors.model.pod_info import HostPort, PodInfo
+from actors.model.snapshot import NodeView, Snapshot
+
+UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+class SchedulingGates(PreEnqueuePlugin):
+    """Keeps a pod with scheduling gates out of the queue."""
+
+    name = "SchedulingGates"
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        gates = [gate.name for gate in pod.spec.scheduling_gates]
+        if not gates:
+            return SUCCESS
+        return unresolvable(f"waiting for scheduling gates: [{' '.join(gates)}]")
+
+    def events_to_register(self) -> Sequence[Registration]:
+        def gone(pod: Pod, _old: object | None, new: object | None) -> Hint:
+            if not isinstance(new, Pod) or new.metadata.uid != pod.metadata.uid:
+                return Hint.SKIP
+            return Hint.SKIP if new.spec.scheduling_gates else Hint.QUEUE
+
+        event = ClusterEvent(Resource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+        return (Registration(event, gone),)
+
+
+class PrioritySort(QueueSortPlugin):
+    """Higher priority first, then whoever came to the queue earlier."""
+
+    name = "PrioritySort"
+
+    def sort_key(self, info: PodInfo, enqueued_at: float) -> tuple[float, ...]:
+        return (-info.priority, enqueued_at)
+
+
+class NodeUnschedulable(FilterPlugin):
+    """Rejects cordoned nodes, unless the pod tolerates the taint that stands for the cordon."""
+
+    name = "NodeUnschedulable"
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        cordoned = nodes.columns.unschedulable[nodes.rows]
+        if not cordoned.any() or tolerates_any(info.pod.spec.tolerations, UNSCHEDULABLE_TAINT):
+            return None
+        return Verdicts.rejecting(cordoned, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "node(s) were unschedulable")
+
+    def events_to_register(self) -> Sequence[Registration]:
+        def uncordoned(_pod: Pod, old: object | None, new: object | None) -> Hint:
+            if not isinstance(new, Node) or new.spec.unschedulable:
+                return Hint.SKIP
+            was = old.spec.unschedulable if isinstance(old, Node) else True
+            return Hint.QUEUE if was else Hint.SKIP
+
+        def tolerated(pod: Pod, _old: object | None, new: object | None) -> Hint:
+            if not isinstance(new, Pod) or new.metadata.uid != pod.metadata.uid:
+                return Hint.SKIP
+            return Hint.QUEUE if tolerates_any(new.spec.tolerations, UNSCHEDULABLE_TAINT) else Hint.SKIP
+
+        return (
+            Registration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), uncordoned),
+            Registration(ClusterEvent(Resource.POD, Action.UPDATE_POD_TOLERATION), tolerated),
+        )
+
+
+class NodeName(FilterPlugin):
+    """Rejects every node but the one that the pod's spec names, if it names one."""
+
+    name = "NodeName"
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        wanted = info.pod.spec.node_name
+        if not wanted:
+            return None
+        row = nodes.columns.row_of.get(wanted, -1)
+        elsewhere = np.arange(nodes.columns.size)[nodes.rows] != row
+        return Verdicts.rejecting(
+            elsewhere, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "node(s) didn't match the requested node name"
+        )
+
+    def events_to_register(self) -> Sequence[Registration]:
+        def named(pod: Pod, _old: object | None, new: object | None) -> Hint:
+            wanted = pod.spec.node_name
+            return Hint.QUEUE if isinstance(new, Node) and wanted in ("", new.metadata.name) else Hint.SKIP
+
+        return (Registration(ClusterEvent(Resource.NODE, Action.ADD), named),)
+
+
+class NodePorts(PreFilterPlugin, FilterPlugin):
+    """Rejects nodes where another pod holds one of the host ports that the pod asks for."""
+
+    name = "NodePorts"
+
+    def pre_filter(
+        self,
+        state: CycleState,
+        info: PodInfo,
+        snapshot: Snapshot,
+    ) -> Status | PreFilterResult:
+        return SUCCESS if info.host_ports else SKIP
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        taken = np.zeros(nodes.columns.size, dtype=np.bool_)
+        for wanted in info.host_ports:
+            holders = nodes.columns.ports.get((wanted.protocol, wanted.port), {})
+            # Only the nodes where this very port is in use, which are few.
+            taken[[row for row, ips in holders.items() if _clash(wanted, ips)]] = True
+        return Verdicts.rejecting(
+            taken[nodes.rows],
+            Code.UNSCHEDULABLE,
+            "node(s) didn't have free ports for the requested pod ports",
+        )
+
+    def events_to_register(self) -> Sequence[Registration]:
+        def freed(pod: Pod, old: object | None, _new: object | None) -> Hint:
+            if not isinstance(old, Pod) or not old.spec.node_name:
+                return Hint.SKIP
+            released = PodInfo(old).host_ports
+            clash = any(
+                (w.protocol, w.port) == (r.protocol, r.port) and _clash(w, frozenset((r.ip,)))
+                for w in PodInfo(pod).host_ports
+                for r in released
+            )
+            return Hint.QUEUE if clash else Hint.SKIP
+
+        return (
+            Registration(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), freed),
+            Registration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)),
+        )
+
+
+def _clash(wanted: HostPort, ips: frozenset[str]) -> bool:
+    return wanted.ip == WILDCARD_IP or WILDCARD_IP in ips or wanted.ip in ips

@@ -1,0 +1,245 @@
+"""NodeResourcesFit: does the pod fit in what the node has left, and how full would the node be.
+
+The filter compares the pod's requests with allocatable minus requested, column by column. The score follows one of
+three strategies over a set of weighted resources: LeastAllocated, MostAllocated, RequestedToCapacityRatio. All
+arithmetic is int64 with truncating division, as in kube-scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from actors.framework.cycle_state import CycleState, StateKey
+from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
+from actors.framework.interface import (
+    MAX_NODE_SCORE,
+    ArgsError,
+    FilterPlugin,
+    Handle,
+    Plugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    ScorePlugin,
+)
+from actors.framework.status import SUCCESS, Code, Status
+from actors.framework.verdicts import Verdicts
+from actors.kube.core import Node, Pod
+from actors.kube.quantity import milli_value, value
+from actors.model.columns import CPU, MEMORY, PODS, Ints
+from actors.model.pod_info import PodInfo
+from actors.model.snapshot import NodeView, Snapshot
+from actors.plugins.resource_args import (
+    NodeResourcesFitArgs,
+    ResourceWeight,
+    ScoringStrategy,
+    ShapePoint,
+    checked_resources,
+    checked_shape,
+    convert,
+)
+
+TOO_MANY_PODS = 1 << 62
+NATIVE = frozenset((CPU, MEMORY, "ephemeral-storage"))
+
+# (requested, allocatable > 0) -> score 0..100, each int64[n]
+Scorer = Callable[[Ints, Ints], Ints]
+_REQUESTS: StateKey[dict[str, int]] = StateKey("NodeResourcesFit.requests")
+
+
+class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    name = "NodeResourcesFit"
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        Plugin.__init__(self, {}, handle)
+        parsed = convert(args, NodeResourcesFitArgs)
+        self._ignored = frozenset(parsed.ignored_resources or ())
+        self._ignored_groups = frozenset(parsed.ignored_resource_groups or ())
+        strategy = parsed.scoring_strategy or ScoringStrategy()
+        self._resources = checked_resources(strategy.resources, "scoringStrategy.resources")
+        self._drop_zero = False
+        match strategy.type:
+            case "LeastAllocated":
+                self._scorer: Scorer = least_allocated
+            case "MostAllocated":
+                self._scorer = most_allocated
+            case "RequestedToCapacityRatio":
+                self._scorer = _ratio_scorer(checked_shape(strategy))
+                self._drop_zero = True
+            case other:
+                raise ArgsError(
+                    "scoringStrategy.type: expected LeastAllocated, MostAllocated or RequestedToCapacityRatio, "
+                    f"got {other!r}"
+                )
+
+    def pre_filter(
+        self,
+        state: CycleState,
+        info: PodInfo,
+        snapshot: Snapshot,
+    ) -> Status | PreFilterResult:
+        state.write(_REQUESTS, {n: a for n, a in info.requests.items() if a > 0 and not self._ignores(n)})
+        return SUCCESS
+
+    def _ignores(self, resource: str) -> bool:
+        if resource in NATIVE or "/" not in resource:
+            return False
+        return resource in self._ignored or resource.split("/", 1)[0] in self._ignored_groups
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        requests = state.read(_REQUESTS)
+        columns, rows = nodes.columns, nodes.rows
+        allowed = columns.allocatable(PODS)
+        assert allowed is not None
+        keys = np.where(columns.pods[rows] + 1 > allowed[rows], TOO_MANY_PODS, 0)
+        never = np.zeros(nodes.size, dtype=np.bool_)
+        names = list(requests)
+        for bit, name in enumerate(names):
+            wanted = requests[name]
+            allocatable, requested = columns.allocatable(name), columns.requested(name)
+            if allocatable is None or requested is None:
+                keys |= 1 << bit
+                never[:] = True
+                continue
+            have = allocatable[rows]
+            keys |= np.where(have - requested[rows] < wanted, 1 << bit, 0)
+            never |= have < wanted
+        if not keys.any():
+            return None
+        codes = np.where(keys != 0, np.int8(Code.UNSCHEDULABLE), np.int8(0))
+        codes[never] = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+
+        def explain(key: int) -> tuple[str, ...]:
+            short = tuple(f"Insufficient {name}" for bit, name in enumerate(names) if key >> bit & 1)
+            return ("Too many pods", *short) if key & TOO_MANY_PODS else short
+
+        return Verdicts(codes, keys, explain)
+
+    def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
+        return SUCCESS
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        total = np.zeros(nodes.size, dtype=np.int64)
+        weights = np.zeros(nodes.size, dtype=np.int64)
+        for resource in self._resources:
+            amounts = _amounts(info, nodes, resource)
+            if amounts is None:
+                continue
+            requested, allocatable = amounts
+            counts = allocatable > 0
+            scores = self._scorer(requested, np.maximum(allocatable, 1))
+            if self._drop_zero:
+                counts &= scores > 0
+            total += np.where(counts, scores * resource.weight, 0)
+            weights += np.where(counts, resource.weight, 0)
+        divisor = np.maximum(weights, 1)
+        if self._drop_zero:
+            # Go's math.Round, half away from zero; scores are never negative.
+            return np.floor(total / divisor + 0.5).astype(np.int64)
+        return np.asarray(total // divisor)
+
+    def events_to_register(self) -> Sequence[Registration]:
+        return (
+            Registration(
+                ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN), self._freed
+            ),
+            Registration(ClusterEvent(Resource.POD, Action.UPDATE_POD_SCALE_DOWN), self._freed),
+            Registration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), self._node_changed),
+        )
+
+    def _wanted(self, pod: Pod) -> dict[str, int]:
+        return {n: a for n, a in PodInfo(pod).requests.items() if a > 0 and not self._ignores(n)}
+
+    def _freed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
+        """A pod's deletion always gives room for one more; a scale-down must free something that is asked for."""
+        if not isinstance(old, Pod):
+            return Hint.QUEUE
+        if new is None:
+            return Hint.QUEUE if old.spec.node_name else Hint.SKIP
+        if not isinstance(new, Pod):
+            return Hint.QUEUE
+        if new.metadata.uid == pod.metadata.uid:
+            return Hint.QUEUE
+        if not new.spec.node_name:
+            return Hint.SKIP
+        before, after = PodInfo(old).requests, PodInfo(new).requests
+        helps = any(before.get(name, 0) > after.get(name, 0) for name in self._wanted(pod))
+        return Hint.QUEUE if helps else Hint.SKIP
+
+    def _node_changed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
+        """The node must be able to hold the pod at all, and if it was there before, must have grown in what counts."""
+        assert isinstance(new, Node)
+        wanted = self._wanted(pod)
+        now = _allocatable(new)
+        if any(now.get(name, 0) < amount for name, amount in wanted.items()):
+            return Hint.SKIP
+        if not isinstance(old, Node):
+            return Hint.QUEUE
+        before = _allocatable(old)
+        grown = any(now.get(name, 0) > before.get(name, 0) for name in (*wanted, PODS))
+        return Hint.QUEUE if grown else Hint.SKIP
+
+
+def _allocatable(node: Node) -> dict[str, int]:
+    amounts = node.status.allocatable.items()
+    return {name: milli_value(text) if name == CPU else value(text) for name, text in amounts}
+
+
+def _amounts(info: PodInfo, nodes: NodeView, resource: ResourceWeight) -> tuple[Ints, Ints] | None:
+    """(requested with the pod, allocatable) of a resource; None for an extended one that the pod does not ask for.
+
+    cpu and memory count the non-zero requests: a container without one stands for 100m and 200Mi.
+    """
+    columns, rows = nodes.columns, nodes.rows
+    allocatable = columns.allocatable(resource.name)
+    requested = columns.requested(resource.name)
+    if allocatable is None or requested is None:
+        return None
+    if resource.name == CPU:
+        return columns.nonzero[0][rows] + info.scoring_requests[0], allocatable[rows]
+    if resource.name == MEMORY:
+        return columns.nonzero[1][rows] + info.scoring_requests[1], allocatable[rows]
+    asked = info.container_requests.get(resource.name, 0)
+    if asked == 0 and resource.name not in NATIVE:
+        return None
+    return requested[rows] + asked, allocatable[rows]
+
+
+def least_allocated(requested: Ints, allocatable: Ints) -> Ints:
+    """100 for an empty node, 0 for a full or over-requested one."""
+    free = np.maximum(allocatable - requested, 0)
+    return np.asarray(free * MAX_NODE_SCORE // allocatable)
+
+
+def most_allocated(requested: Ints, allocatable: Ints) -> Ints:
+    """100 for a full or over-requested node, 0 for an empty one."""
+    return np.asarray(np.minimum(requested, allocatable) * MAX_NODE_SCORE // allocatable)
+
+
+def _ratio_scorer(shape: Sequence[ShapePoint]) -> Scorer:
+    """The broken line through the shape's points, looked up by whole percents of utilization."""
+    table = np.array([_on_line(shape, percent) for percent in range(101)], dtype=np.int64)
+
+    def score(requested: Ints, allocatable: Ints) -> Ints:
+        percent = np.where(requested > allocatable, 100, requested * 100 // allocatable)
+        return np.asarray(table[np.minimum(percent, 100)])
+
+    return score
+
+
+def _on_line(shape: Sequence[ShapePoint], percent: int) -> int:
+    """The score, 0 to 100, at a utilization; left of the first point its score holds, right of the last the last's."""
+    scale = MAX_NODE_SCORE // 10
+    for i, point in enumerate(shape):
+        if percent <= point.utilization:
+            if i == 0:
+                return point.score * scale
+            before = shape[i - 1]
+            rise = (point.score - before.score) * scale * (percent - before.utilization)
+            # Go divides towards zero.
+            run = point.utilization - before.utilization
+            return before.score * scale + (rise // run if rise >= 0 else -(-rise // run))
+    return shape[-1].score * scale

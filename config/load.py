@@ -1,0 +1,123 @@
+"""Strict loading of a configuration file: what is unknown or out of range is refused, by the path of its field."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from config.types import API_VERSION, KIND, Duration, KubeSchedulerConfiguration
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; `problems` has a line for each reason."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML without dates and without a key standing twice in one mapping."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - the base class declares it so
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for i, key in enumerate(keys):
+            if key in keys[:i]:
+                raise ConfigError(f"{key}: stands twice in the mapping at line {node.start_mark.line + 1}")
+        return super().construct_mapping(node, deep)
+
+
+def load_file(path: str | Path) -> KubeSchedulerConfiguration:
+    """Read, default and validate a configuration file. Raises ConfigError."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    try:
+        document = yaml.load(text, _StrictLoader)  # noqa: S506 - a subclass of SafeLoader
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: no valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(document, Mapping):
+        raise ConfigError(f"{path}: expected a {KIND}, got {type(document).__name__}")
+    return from_mapping(document)
+
+
+def from_mapping(document: Mapping[str, Any] | None) -> KubeSchedulerConfiguration:
+    """Default and validate a configuration; None is the default one. Raises ConfigError."""
+    if document is None:
+        return KubeSchedulerConfiguration()
+    if document.get("apiVersion") != API_VERSION:
+        raise ConfigError(f"apiVersion: expected {API_VERSION}, got {document.get('apiVersion')!r}")
+    if document.get("kind") != KIND:
+        raise ConfigError(f"kind: expected {KIND}, got {document.get('kind')!r}")
+    try:
+        configuration = msgspec.convert(document, KubeSchedulerConfiguration, dec_hook=_decode)
+    except msgspec.ValidationError as invalid:
+        raise ConfigError(_with_path_first(str(invalid))) from None
+    problems = list(_problems(configuration))
+    if problems:
+        raise ConfigError(*problems)
+    return configuration
+
+
+def _decode(kind: type, value: object) -> object:
+    if kind is Duration:
+        if not isinstance(value, str):
+            raise ValueError(f"expected a duration such as 15s, got {value!r}")
+        return Duration.parse(value)
+    raise NotImplementedError(kind)
+
+
+def _with_path_first(message: str) -> str:
+    """`text - at `$.a.b`` becomes `a.b: text`."""
+    text, separator, path = message.partition(" - at `$")
+    return f"{path.rstrip('`').lstrip('.')}: {text}" if separator else text
+
+
+def _problems(configuration: KubeSchedulerConfiguration) -> list[str]:
+    problems = []
+
+    def expect(holds: bool, field: str, expected: str, got: object) -> None:
+        if not holds:
+            problems.append(f"{field}: expected {expected}, got {got}")
+
+    c = configuration
+    expect(c.parallelism > 0, "parallelism", "a positive integer", c.parallelism)
+    percentage = c.percentage_of_nodes_to_score
+    expect(0 <= percentage <= 100, "percentageOfNodesToScore", "0 to 100", percentage)
+    initial, most = c.pod_initial_backoff_seconds, c.pod_max_backoff_seconds
+    expect(initial > 0, "podInitialBackoffSeconds", "a positive integer", initial)
+    expect(most >= initial, "podMaxBackoffSeconds", f"at least podInitialBackoffSeconds ({initial})", most)
+    election = c.leader_election
+    if election.leader_elect:
+        path = "leaderElection"
+        lease, renew, retry = election.lease_duration, election.renew_deadline, election.retry_period
+        expect(retry > 0, f"{path}.retryPeriod", "more than 0s", f"{retry}s")
+        expect(renew > retry * 1.2, f"{path}.renewDeadline", f"more than 1.2 x retryPeriod ({retry}s)", f"{renew}s")
+        expect(lease > renew, f"{path}.leaseDuration", f"more than renewDeadline ({renew}s)", f"{lease}s")
+        lock = election.resource_lock
+        expect(lock == "leases", f"{path}.resourceLock", "leases", repr(lock))
+        expect(bool(election.resource_name), f"{path}.resourceName", "a name", repr(election.resource_name))
+        namespace = election.resource_namespace
+        expect(bool(namespace), f"{path}.resourceNamespace", "a namespace", repr(namespace))
+    expect(bool(c.profiles), "profiles", "at least one profile", "none")
+    names = [profile.scheduler_name for profile in c.profiles]
+    for i, profile in enumerate(c.profiles):
+        path = f"profiles[{i}]"
+        expect(bool(names[i]), f"{path}.schedulerName", "a name", "''")
+        expect(names[i] not in names[:i], f"{path}.schedulerName", "a name of its own", repr(names[i]))
+        own = profile.percentage_of_nodes_to_score
+        expect(own is None or 0 <= own <= 100, f"{path}.percentageOfNodesToScore", "0 to 100", own)
+        configured = [entry.name for entry in profile.plugin_config]
+        for j, name in enumerate(configured):
+            expect(name not in configured[:j], f"{path}.pluginConfig[{j}].name", "a plugin named once", repr(name))
+    return problems

@@ -1,0 +1,103 @@
+"""From a profile as the user wrote it to the ordered plugins of each extension point.
+
+Two steps, as in kube-scheduler: the profile's multiPoint is merged with the default one, then multiPoint is spread
+over the extension points that each plugin implements, where the sets of the single points take precedence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+import msgspec
+
+from config.types import EXTENSION_POINTS, KubeSchedulerProfile, PluginRef, PluginSet
+
+DEFAULT_MULTI_POINT = (
+    PluginRef("SchedulingGates"),
+    PluginRef("PrioritySort"),
+    PluginRef("NodeUnschedulable"),
+    PluginRef("NodeName"),
+    PluginRef("TaintToleration", 3),
+    PluginRef("NodeAffinity", 2),
+    PluginRef("NodePorts"),
+    PluginRef("NodeResourcesFit", 1),
+    PluginRef("VolumeRestrictions"),
+    PluginRef("NodeVolumeLimits"),
+    PluginRef("VolumeBinding"),
+    PluginRef("VolumeZone"),
+    PluginRef("PodTopologySpread", 2),
+    PluginRef("InterPodAffinity", 2),
+    PluginRef("DynamicResources", 2),
+    PluginRef("DefaultPreemption"),
+    PluginRef("NodeResourcesBalancedAllocation", 1),
+    PluginRef("ImageLocality", 1),
+    PluginRef("DefaultBinder"),
+    PluginRef("NodeDeclaredFeatures"),
+)
+EVERY = "*"
+
+
+class ProfileError(ValueError):
+    """A profile names plugins that cannot be had; the message starts with the path of the field."""
+
+
+class WeighedPlugin(msgspec.Struct, frozen=True):
+    name: str
+    weight: int
+
+
+def expand_profile(
+    profile: KubeSchedulerProfile, points_of: Mapping[str, frozenset[str]], path: str
+) -> dict[str, list[WeighedPlugin]]:
+    """The plugins of every extension point in the order in which they run.
+
+    `points_of` gives for every known plugin the extension points that it implements. Raises ProfileError for an
+    unknown plugin, one enabled twice or at a point it does not implement, and for anything but one queueSort plugin.
+    """
+    for point in (*EXTENSION_POINTS, "multiPoint"):
+        _check(profile.plugins.at(point), point, points_of, f"{path}.plugins.{point}")
+    multi_point = _merged(profile.plugins.multi_point)
+    weights = {ref.name: ref.weight or 1 for ref in reversed((*profile.plugins.score.enabled, *multi_point))}
+    expanded = {}
+    for point in EXTENSION_POINTS:
+        own = profile.plugins.at(point)
+        names = [ref.name for ref in own.enabled]
+        disabled = {ref.name for ref in own.disabled}
+        spread = [ref.name for ref in multi_point if point in points_of[ref.name] and ref.name not in disabled]
+        if EVERY in disabled:
+            spread = []
+        overridden = [name for name in names if name in spread]
+        inherited = [name for name in spread if name not in names]
+        added = [name for name in names if name not in spread]
+        order = (*overridden, *inherited, *added)
+        expanded[point] = [WeighedPlugin(name, weights.get(name, 1)) for name in order]
+    if len(expanded["queueSort"]) != 1:
+        raise ProfileError(f"{path}.plugins.queueSort: expected exactly one plugin, got {len(expanded['queueSort'])}")
+    if not expanded["bind"]:
+        raise ProfileError(f"{path}.plugins.bind: expected at least one plugin")
+    return expanded
+
+
+def _merged(own: PluginSet) -> list[PluginRef]:
+    """The default multiPoint with the profile's: replaced where it stands, without what is disabled, then the new."""
+    disabled = {ref.name for ref in own.disabled}
+    named = {ref.name: ref for ref in own.enabled}
+    kept = [] if EVERY in disabled else [named.pop(r.name, r) for r in DEFAULT_MULTI_POINT if r.name not in disabled]
+    return [*kept, *named.values()]
+
+
+def _check(plugins: PluginSet, point: str, points_of: Mapping[str, frozenset[str]], path: str) -> None:
+    seen: set[str] = set()
+    for i, ref in enumerate(plugins.enabled):
+        if ref.name not in points_of:
+            near = get_close_matches(ref.name, points_of, 1)
+            hint = f", did you mean {near[0]}?" if near else ""
+            raise ProfileError(f"{path}.enabled[{i}].name: unknown plugin {ref.name!r}{hint}")
+        if point != "multiPoint" and points_of[ref.name] and point not in points_of[ref.name]:
+            raise ProfileError(f"{path}.enabled[{i}].name: {ref.name} does not implement {point}")
+        if ref.weight is not None and ref.weight < 1:
+            raise ProfileError(f"{path}.enabled[{i}].weight: expected a weight of at least 1, got {ref.weight}")
+        if ref.name in seen:
+            raise ProfileError(f"{path}.enabled[{i}].name: {ref.name} is enabled twice")
+        seen.add(ref.name)

@@ -1,0 +1,63 @@
+"""Configurations that are refused, by the path of the field; and what defaulting gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.load import ConfigError, from_mapping, load_file
+from config.types import API_VERSION, KIND, Duration, KubeSchedulerConfiguration
+
+
+def document(**fields: Any) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": KIND, **fields}
+
+
+def test_nothing_given_is_the_default() -> None:
+    assert from_mapping(document()) == from_mapping(None) == KubeSchedulerConfiguration()
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"paralellism": 3}, r"unknown field `paralellism`"),
+        ({"parallelism": 0}, r"parallelism: expected a positive integer, got 0"),
+        ({"parallelism": "many"}, r"parallelism: Expected `int`, got `str`"),
+        ({"percentageOfNodesToScore": 101}, r"percentageOfNodesToScore: expected 0 to 100, got 101"),
+        (
+            {"leaderElection": {"leaseDuration": "5s"}},
+            r"leaderElection.leaseDuration: expected more than renewDeadline",
+        ),
+        ({"leaderElection": {"leaseDuration": "soon"}}, r"leaderElection.leaseDuration: expected a duration"),
+        ({"leaderElection": {"resourceLock": "endpoints"}}, r"leaderElection.resourceLock: expected leases"),
+        ({"profiles": [{}, {}]}, r"profiles\[1\].schedulerName: expected a name of its own"),
+        ({"profiles": [{"plugins": {"scoring": {}}}]}, r"profiles\[0\].plugins: .*unknown field `scoring`"),
+        ({"podMaxBackoffSeconds": 0}, r"podMaxBackoffSeconds: expected at least podInitialBackoffSeconds"),
+        ({"apiVersion": "v1"}, r"apiVersion: expected kubescheduler.config.k8s.io/v1, got 'v1'"),
+    ],
+)
+def test_what_does_not_fit_is_named(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        from_mapping(document(**fields))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("- a\n", "expected a KubeSchedulerConfiguration, got list"),
+        ("a: 1\na: 2\n", "a: stands twice in the mapping at line 1"),
+        ("a: [", "no valid YAML"),
+    ],
+)
+def test_a_broken_file_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=problem):
+        load_file(file)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("15s", 15), ("1m30s", 90), ("500ms", 0.5), ("1.5h", 5400), ("0", 0)])
+def test_durations(text: str, seconds: float) -> None:
+    assert Duration.parse(text) == seconds

@@ -1,0 +1,75 @@
+"""How many nodes are enough, which ones, and how ties are broken."""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+import pytest
+
+from actors.cache.state import CacheState, Lend
+from actors.cycle.state import NO_NODES, Chosen, Scheduler, Unfit, sample_size
+from actors.kube.core import Node, Pod
+from actors.messages import Assume, NodeAdded, TakeSnapshot
+from actors.model.pod_info import PodInfo
+from actors.model.snapshot import Snapshot
+from actors.system import profiles_of
+from config.types import KubeSchedulerConfiguration
+from tests.golden.test_decisions import NoApi, Nowhere
+
+PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
+
+
+def cluster(nodes: int) -> CacheState:
+    cache = CacheState()
+    for i in range(nodes):
+        document = {"metadata": {"name": f"n{i}"}, "status": {"allocatable": {"cpu": 1, "memory": "1Gi", "pods": 2}}}
+        cache.handle(NodeAdded(msgspec.convert(document, Node)))
+    return cache
+
+
+def snapshot(cache: CacheState) -> Snapshot:
+    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
+    assert isinstance(lend, Lend)
+    return lend.snapshot
+
+
+def pod(name: str = "p", cpu: str = "100m") -> PodInfo:
+    spec = {"containers": [{"resources": {"requests": {"cpu": cpu}}}]}
+    return PodInfo(msgspec.convert({"metadata": {"namespace": "default", "name": name}, "spec": spec}, Pod))
+
+
+@pytest.mark.parametrize(
+    ("percentage", "nodes", "enough"),
+    [(0, 99, 99), (0, 100, 100), (0, 1000, 420), (0, 5000, 500), (0, 15000, 750), (10, 5000, 500), (100, 5000, 5000)],
+)
+def test_sample_size(percentage: int, nodes: int, enough: int) -> None:
+    assert sample_size(percentage, nodes) == enough
+
+
+def test_the_search_goes_on_where_it_ended() -> None:
+    view, scheduler = snapshot(cluster(300)), Scheduler(Random(1))
+    chosen = [scheduler.schedule(PROFILE, pod(), view) for _ in range(3)]
+    assert [c.evaluated for c in chosen if isinstance(c, Chosen)] == [144, 144, 144]
+    places = [int(c.node[1:]) // 144 for c in chosen if isinstance(c, Chosen)]
+    assert places[:2] == [0, 1]
+
+
+def test_a_placed_pod_makes_its_node_less_wanted() -> None:
+    cache, scheduler = cluster(3), Scheduler(Random(1))
+    seen = []
+    for i in range(3):
+        outcome = scheduler.schedule(PROFILE, pod(f"p{i}"), snapshot(cache))
+        assert isinstance(outcome, Chosen)
+        seen.append(outcome.node)
+        cache.handle(Assume(pod(f"p{i}"), outcome.node))
+    assert sorted(seen) == ["n0", "n1", "n2"]
+
+
+def test_what_fits_nowhere_is_told_in_kubernetes_words() -> None:
+    outcome = Scheduler(Random(1)).schedule(PROFILE, pod(cpu="3"), snapshot(cluster(3)))
+    assert outcome == Unfit("0/3 nodes are available: 3 Insufficient cpu.", frozenset({"NodeResourcesFit"}))
+
+
+def test_without_nodes_nothing_rejects_the_pod() -> None:
+    assert Scheduler(Random(1)).schedule(PROFILE, pod(), snapshot(cluster(0))) == Unfit(NO_NODES, frozenset())
