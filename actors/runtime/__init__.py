@@ -1,1 +1,1 @@
-"""The actor kernel: mailboxes, actors, supervision, the clock."""
+"""The actor kernel: mailboxes, asks, actors, supervision, the clock. It knows anyio and nothing of Kubernetes."""

@@ -1,0 +1,34 @@
+"""The clock that actors are given: monotonic seconds for decisions, wall time for what people read."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+import anyio
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Monotonic seconds; only differences mean anything."""
+        ...
+
+    def wall(self) -> datetime:
+        """The time of day, in UTC."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def wall(self) -> datetime:
+        return datetime.now(UTC)
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)

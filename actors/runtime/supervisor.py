@@ -1,0 +1,139 @@
+"""The supervisor: starts children in order, stops them in reverse, and knows what a crash means.
+
+A child is started when it says so; only then is the next one begun. FATAL children end the process when they crash or
+return; RETRY children are run again after a backoff. Stopping goes in reverse order, each child with its own deadline,
+so that what others build on is there until they are gone. The exception that ended it all is raised once, by itself.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+import anyio
+import msgspec
+import structlog
+from anyio.abc import TaskGroup, TaskStatus
+
+from actors.runtime.backoff import Backoff, Rng
+from actors.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+
+class Run(Protocol):
+    def __call__(self, *, task_status: TaskStatus[None]) -> Awaitable[None]: ...
+
+
+class OnCrash(enum.Enum):
+    FATAL = "fatal"
+    RETRY = "retry"
+
+
+class Child(msgspec.Struct, frozen=True):
+    """`stop_deadline` is how many seconds its clean-up may take before it is abandoned."""
+
+    name: str
+    run: Run
+    on_crash: OnCrash = OnCrash.FATAL
+    stop_deadline: float = 5.0
+
+
+class ChildEndedError(Exception):
+    """A FATAL child returned although it should run for ever."""
+
+
+class Supervisor:
+    def __init__(self, children: Sequence[Child], clock: Clock, rng: Rng, backoff: Backoff | None = None) -> None:
+        self._children = children
+        self._clock = clock
+        self._rng = rng
+        self._backoff = backoff or Backoff(0.5, 30.0, 0.5)
+        self._failure: Exception | None = None
+        self._ended = anyio.Event()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Start every child, then run until cancelled or until a FATAL child ends. Raises what ended that child."""
+        running: list[tuple[Child, anyio.CancelScope, anyio.Event]] = []
+        async with anyio.create_task_group() as group:
+            try:
+                for child in self._children:
+                    started = await self._start(group, child, running)
+                    if not started:
+                        break
+                else:
+                    task_status.started()
+                await self._ended.wait()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    for child, scope, gone in reversed(running):
+                        scope.cancel()
+                        with anyio.move_on_after(child.stop_deadline) as deadline:
+                            await gone.wait()
+                        if deadline.cancelled_caught:
+                            log.warning("abandoned", child=child.name, after_seconds=child.stop_deadline)
+                        else:
+                            log.debug("stopped", child=child.name)
+                group.cancel_scope.cancel()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _start(
+        self,
+        group: TaskGroup,
+        child: Child,
+        running: list[tuple[Child, anyio.CancelScope, anyio.Event]],
+    ) -> bool:
+        """Begin a child and wait until it is started; false if something ended meanwhile."""
+        scope, gone, ready = anyio.CancelScope(), anyio.Event(), anyio.Event()
+        running.append((child, scope, gone))
+        group.start_soon(self._keep, child, scope, gone, ready)
+        async with anyio.create_task_group() as first:
+
+            async def until(event: anyio.Event) -> None:
+                await event.wait()
+                first.cancel_scope.cancel()
+
+            first.start_soon(until, ready)
+            first.start_soon(until, self._ended)
+        if ready.is_set():
+            log.debug("started", child=child.name)
+        return ready.is_set() and not self._ended.is_set()
+
+    async def _keep(self, child: Child, scope: anyio.CancelScope, gone: anyio.Event, ready: anyio.Event) -> None:
+        """Run a child, again and again if it may be retried, until its scope is cancelled."""
+        try:
+            with scope:
+                failures = 0
+                while True:
+                    failure = await self._once(child, ready)
+                    if child.on_crash is OnCrash.FATAL:
+                        self._failure = self._failure or failure
+                        self._ended.set()
+                        return
+                    failures += 1
+                    delay = self._backoff.delay(failures, self._rng)
+                    log.warning("crashed", child=child.name, error=str(failure), again_in_seconds=round(delay, 1))
+                    await self._clock.sleep(delay)
+        finally:
+            gone.set()
+
+    @staticmethod
+    async def _once(child: Child, ready: anyio.Event) -> Exception:
+        """Run a child to its end; what ended it."""
+        try:
+            await child.run(task_status=_Started(ready.set))
+        except Exception as failure:
+            return failure
+        return ChildEndedError(child.name)
+
+
+class _Started(TaskStatus[None]):
+    """Says started to whoever waits, however often the child is run."""
+
+    def __init__(self, say: Callable[[], None]) -> None:
+        self._say = say
+
+    def started(self, value: None = None) -> None:
+        self._say()
