@@ -1,0 +1,49 @@
+"""The queue actor: feeds the queue's state with messages and ticks, and sends out its answers."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import anyio
+import structlog
+from anyio.abc import TaskStatus
+
+from actors.messages import FlushBackoff, FlushUnschedulable, QueueMessage
+from actors.queue.state import HandOut, Moved, QueueState
+from actors.runtime.actor import Actor
+from actors.runtime.clock import Clock
+from actors.runtime.mailbox import Mailbox
+
+log = structlog.get_logger(__name__)
+
+BACKOFF_FLUSH_SECONDS = 1.0
+UNSCHEDULABLE_FLUSH_SECONDS = 30.0
+
+
+class QueueActor(Actor[QueueMessage]):
+    def __init__(self, mailbox: Mailbox[QueueMessage], state: QueueState, clock: Clock) -> None:
+        super().__init__("queue", mailbox)
+        self._state = state
+        self._clock = clock
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._tick, BACKOFF_FLUSH_SECONDS, FlushBackoff())
+            group.start_soon(self._tick, UNSCHEDULABLE_FLUSH_SECONDS, FlushUnschedulable())
+            await super().run(task_status=task_status)
+
+    async def _tick(self, seconds: float, message: QueueMessage) -> None:
+        while True:
+            await self._clock.sleep(seconds)
+            await self.mailbox.tell(message)
+
+    async def handle(self, batch: list[QueueMessage]) -> None:
+        for message in batch:
+            for effect in self._state.handle(message, self._clock.now()):
+                match effect:
+                    case HandOut(order, pod):
+                        order.reply.set(pod)
+                    case Moved(name, queue, event):
+                        log.debug("queued", pod=name, queue=queue, event=event)
+                    case _:
+                        assert_never(effect)
