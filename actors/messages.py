@@ -11,8 +11,8 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from actors.framework.cycle_state import CycleState
 from actors.framework.events import ClusterEvent
-from actors.framework.status import Status
 from actors.kube.core import Node, Pod
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import Snapshot
@@ -196,14 +196,15 @@ CacheMessage = (
 class Placement(msgspec.Struct, frozen=True):
     """A pod that the scheduling cycle has placed: assumed in the cache, reserved, not yet bound.
 
-    `assumed` is the pod with its node name set; `cycle` is what the plugins remember of the attempt.
+    `cycle` is what the plugins remember of the attempt; `waits` are the seconds that each Permit plugin that said
+    WAIT grants, by its name.
     """
 
     pod: QueuedPod
     node: str
     scheduler_name: str
-    cycle: object
-    permit: Status
+    cycle: CycleState
+    waits: dict[str, float]
 
 
 class BindPlaced(msgspec.Struct, frozen=True):
@@ -212,7 +213,22 @@ class BindPlaced(msgspec.Struct, frozen=True):
     placement: Placement
 
 
-BindingMessage = BindPlaced
+class AllowWaiting(msgspec.Struct, frozen=True):
+    """A Permit plugin lets a waiting pod go on; it goes on once every plugin it waits for has."""
+
+    uid: str
+    plugin: str
+
+
+class RejectWaiting(msgspec.Struct, frozen=True):
+    """A plugin turns a waiting pod away."""
+
+    uid: str
+    plugin: str
+    reason: str
+
+
+BindingMessage = BindPlaced | AllowWaiting | RejectWaiting
 
 # ------------------------------------------------------------------------------------------------ recorder
 
@@ -237,4 +253,12 @@ class RecordEvent(msgspec.Struct, frozen=True):
     reporting_controller: str
 
 
-RecorderMessage = RecordEvent
+class SetUnschedulable(msgspec.Struct, frozen=True):
+    """Write the condition PodScheduled=False with this reason and message to the pod's status."""
+
+    pod: Pod
+    reason: str
+    message: str
+
+
+RecorderMessage = RecordEvent | SetUnschedulable

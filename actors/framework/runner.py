@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from actors.framework.cycle_state import CycleState
+from actors.framework.events import Registration
 from actors.framework.interface import (
     BindPlugin,
     FilterPlugin,
@@ -124,6 +125,10 @@ class Profile:
             if not status.ok:
                 return status.by(plugin.name)
         return SUCCESS
+
+    def hints(self) -> dict[str, Sequence[Registration]]:
+        """The events that each plugin registered for, by its name."""
+        return {plugin.name: plugin.events_to_register() for plugin in self.plugins}
 
     # ---------------------------------------------------------------------------------------- filtering
 

@@ -44,6 +44,6 @@ class QueueActor(Actor[QueueMessage]):
                     case HandOut(order, pod):
                         order.reply.set(pod)
                     case Moved(name, queue, event):
-                        log.debug("queued", pod=name, queue=queue, event=event)
+                        log.debug("queued", pod=name, queue=queue, because=event)
                     case _:
                         assert_never(effect)

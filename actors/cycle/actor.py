@@ -1,0 +1,125 @@
+"""The scheduling cycle actor: pulls one pod at a time, decides, and hands what it placed to binding.
+
+It has no mailbox of its own: nothing pushes work into it, which is the back-pressure. It never waits for an API
+server; conditions and events go to the recorder, bindings to the binding actor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import anyio
+import structlog
+from anyio.abc import TaskStatus
+
+from actors.cycle.state import Chosen, Failed, Scheduler, Unfit
+from actors.framework.cycle_state import CycleState
+from actors.framework.runner import Profile
+from actors.framework.status import Code, Status
+from actors.messages import (
+    Assume,
+    AttemptFailed,
+    BindingMessage,
+    BindPlaced,
+    CacheMessage,
+    Done,
+    EventType,
+    Forget,
+    NextPod,
+    Placement,
+    QueuedPod,
+    QueueMessage,
+    RecorderMessage,
+    RecordEvent,
+    SetUnschedulable,
+    TakeSnapshot,
+)
+from actors.runtime.ask import ask
+from actors.runtime.mailbox import Mailbox
+
+log = structlog.get_logger(__name__)
+
+
+class CycleActor:
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        scheduler: Scheduler,
+        queue: Mailbox[QueueMessage],
+        cache: Mailbox[CacheMessage],
+        binding: Mailbox[BindingMessage],
+        recorder: Mailbox[RecorderMessage],
+    ) -> None:
+        self._profiles = profiles
+        self._scheduler = scheduler
+        self._queue = queue
+        self._cache = cache
+        self._binding = binding
+        self._recorder = recorder
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Schedule pods until cancelled."""
+        task_status.started()
+        while True:
+            await self._attempt(await ask(self._queue, NextPod))
+
+    async def _attempt(self, queued: QueuedPod) -> None:
+        info = queued.info
+        if info.pod.metadata.deletion_timestamp is not None:
+            await self._queue.tell(Done(info.uid))
+            return
+        profile = self._profiles[info.pod.spec.scheduler_name]
+        snapshot = await ask(self._cache, TakeSnapshot)
+        outcome = self._scheduler.schedule(profile, info, snapshot)
+        match outcome:
+            case Chosen(node, state):
+                await self._place(profile, queued, node, state)
+            case Unfit(message, rejected_by):
+                await self._reject(queued, Status(Code.UNSCHEDULABLE, (message,)), rejected_by)
+            case Failed(status):
+                await self._reject(queued, status, frozenset())
+
+    async def _place(self, profile: Profile, queued: QueuedPod, node: str, state: CycleState) -> None:
+        """Assume, Reserve, Permit; then the binding actor takes over."""
+        info = queued.info
+        await self._cache.tell(Assume(info, node))
+        status = profile.reserve(state, info, node)
+        waits: dict[str, float] = {}
+        if status.ok:
+            status, waits = profile.permit(state, info, node)
+        if status.ok or status.code is Code.WAIT:
+            placement = Placement(queued, node, profile.scheduler_name, state, waits)
+            await self._binding.tell(BindPlaced(placement))
+            return
+        for failure in profile.unreserve(state, info, node):
+            log.error("unreserve failed", pod=info.key, node=node, error=failure.message)
+        await self._cache.tell(Forget(info, node))
+        rejected_by = frozenset((status.plugin,)) if status.rejected else frozenset[str]()
+        await self._reject(queued, status, rejected_by)
+
+    async def _reject(self, queued: QueuedPod, status: Status, rejected_by: frozenset[str]) -> None:
+        """Back to the queue, and tell the user why."""
+        info, failed = queued.info, not status.rejected
+        pod = info.pod
+        log.info("not placed", pod=info.key, attempt=queued.attempts, reason=status.message)
+        await self._queue.tell(AttemptFailed(queued, rejected_by, error=failed))
+        reason = "SchedulerError" if failed else "Unschedulable"
+        await self._recorder.tell(SetUnschedulable(pod, reason, status.message))
+        await self._recorder.tell(failed_scheduling(queued, status.message))
+
+
+def failed_scheduling(queued: QueuedPod, message: str) -> RecordEvent:
+    """The event that tells a pod's user why it is not placed."""
+    metadata = queued.info.pod.metadata
+    return RecordEvent(
+        "v1",
+        "Pod",
+        metadata.namespace,
+        metadata.name,
+        metadata.uid,
+        EventType.WARNING,
+        "FailedScheduling",
+        "Scheduling",
+        message,
+        queued.info.pod.spec.scheduler_name,
+    )

@@ -1,0 +1,118 @@
+"""Pods through queue, cycle, cache and binding, in virtual time."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from actors.framework.cycle_state import CycleState
+from actors.framework.interface import PermitPlugin, ReservePlugin
+from actors.framework.status import SUCCESS, Code, Status, error
+from actors.kube.core import Node, Pod
+from actors.messages import AllowWaiting, EventType, RecordEvent, RejectWaiting, SetUnschedulable
+from actors.model.pod_info import PodInfo
+from tests.kit.pipeline import Pipeline, pipeline
+
+
+def node(name: str, cpu: int = 4) -> Node:
+    document = {"metadata": {"name": name}, "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": 110}}}
+    return msgspec.convert(document, Node)
+
+
+def pod(name: str, cpu: str = "1", priority: int = 0) -> Pod:
+    spec = {
+        "containers": [{"resources": {"requests": {"cpu": cpu}}}],
+        "priority": priority,
+        "schedulerName": "default-scheduler",
+    }
+    return msgspec.convert({"metadata": {"namespace": "ns", "name": name, "uid": name}, "spec": spec}, Pod)
+
+
+async def fill(running: Pipeline, pods: int) -> None:
+    for i in range(pods):
+        await running.add_pod(pod(f"p{i}"))
+    await running.clock.advance(0)
+    await running.clock.settle(50 * pods)
+
+
+async def test_pods_are_spread_and_bound_once() -> None:
+    async with pipeline() as running:
+        for i in range(4):
+            await running.add_node(node(f"n{i}"))
+        await fill(running, 16)
+        assert len(running.store.bound) == 16
+        counts = [sum(where == f"n{i}" for _, where in running.store.bound) for i in range(4)]
+        assert counts == [4, 4, 4, 4]
+        scheduled = [m for m in await running.told() if isinstance(m, RecordEvent)]
+        assert {m.reason for m in scheduled} == {"Scheduled"}
+        assert scheduled[0].note == f"Successfully assigned ns/p0 to {dict(running.store.bound)['p0']}"
+
+
+async def test_a_pod_without_room_is_told_why_and_placed_when_a_node_comes() -> None:
+    async with pipeline() as running:
+        await running.add_node(node("small", cpu=1))
+        await running.add_pod(pod("big", cpu="3"))
+        await running.clock.advance(0)
+        message = "0/1 nodes are available: 1 Insufficient cpu."
+        condition, event = await running.told()
+        assert condition == SetUnschedulable(running.store.pods["ns/big"], "Unschedulable", message)
+        assert isinstance(event, RecordEvent)
+        assert (event.type, event.reason, event.note) == (EventType.WARNING, "FailedScheduling", message)
+        await running.clock.advance(60)
+        assert running.store.bound == []
+        await running.add_node(node("large"))
+        await running.clock.advance(2)
+        assert running.store.bound == [("big", "large")]
+
+
+async def test_a_refused_binding_is_undone_and_tried_again() -> None:
+    async with pipeline() as running:
+        await running.add_node(node("only", cpu=1))
+        running.store.refusals = [error("the API server said no")]
+        await running.add_pod(pod("p"))
+        await running.clock.advance(0)
+        assert running.store.bound == []
+        assert running.cache_state.statistics().assumed_pods == 0
+        await running.clock.advance(2)
+        assert running.store.bound == [("p", "only")]
+
+
+class Gatekeeper(PermitPlugin, ReservePlugin):
+    """Makes every pod wait ten seconds at most, and keeps the books of what is reserved."""
+
+    name = "Gatekeeper"
+    reserved: set[str] = set()  # noqa: RUF012 - one set for the test to look at
+
+    def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        self.reserved.add(info.key)
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
+        self.reserved.discard(info.key)
+
+    def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, float]:
+        return Status(Code.WAIT), 10.0
+
+
+@pytest.mark.parametrize("verdict", ["allow", "reject", "nothing"])
+async def test_a_waiting_pod_goes_on_or_is_turned_away(verdict: str) -> None:
+    Gatekeeper.reserved = set()
+    async with pipeline(Gatekeeper) as running:
+        await running.add_node(node("n"))
+        await running.add_pod(pod("p"))
+        await running.clock.advance(5)
+        assert running.store.bound == []
+        assert Gatekeeper.reserved == {"ns/p"}
+        match verdict:
+            case "allow":
+                await running.binding.tell(AllowWaiting("p", "Gatekeeper"))
+            case "reject":
+                await running.binding.tell(RejectWaiting("p", "Gatekeeper", "not today"))
+        await running.clock.advance(5.5)
+        assert running.store.bound == ([("p", "n")] if verdict == "allow" else [])
+        assert Gatekeeper.reserved == ({"ns/p"} if verdict == "allow" else set())
+        if verdict != "allow":
+            reason = (
+                "not today" if verdict == "reject" else "rejected due to timeout after waiting at plugin Gatekeeper"
+            )
+            assert reason in [m.message for m in await running.told() if isinstance(m, SetUnschedulable)]

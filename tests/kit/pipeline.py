@@ -1,0 +1,126 @@
+"""The pipeline without an API server: queue, cache, cycle, binding, and a store of bindings in its place."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+
+import anyio
+import msgspec
+
+from actors.binding.actor import BindingActor
+from actors.cache.actor import CacheActor
+from actors.cache.state import CacheState
+from actors.cycle.actor import CycleActor
+from actors.cycle.state import Scheduler
+from actors.framework.events import Action, ClusterEvent, Resource
+from actors.framework.interface import Plugin
+from actors.framework.registry import build_profiles
+from actors.framework.status import SUCCESS, Status
+from actors.kube.core import Node, Pod
+from actors.messages import (
+    AssignedPodAdded,
+    BindingMessage,
+    CacheMessage,
+    ClusterChanged,
+    NodeAdded,
+    PendingPodAdded,
+    PendingPodDeleted,
+    QueueMessage,
+    RecorderMessage,
+)
+from actors.plugins.in_tree import IN_TREE, WITHOUT_RULES
+from actors.queue.actor import QueueActor
+from actors.queue.state import QueueRules, QueueState
+from actors.runtime.mailbox import Mailbox, Overflow
+from config.load import from_mapping
+from tests.kit.clock import VirtualClock
+
+
+class Store:
+    """Takes bindings as an API server does and echoes them to the pipeline; `refusals` are answered first."""
+
+    def __init__(self, queue: Mailbox[QueueMessage], cache: Mailbox[CacheMessage]) -> None:
+        self._queue = queue
+        self._cache = cache
+        self.pods: dict[str, Pod] = {}
+        self.bound: list[tuple[str, str]] = []
+        self.refusals: list[Status] = []
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
+        await anyio.lowlevel.checkpoint()
+        if self.refusals:
+            return self.refusals.pop(0)
+        pod = self.pods[f"{namespace}/{name}"]
+        assert pod.metadata.uid == uid
+        assert not pod.spec.node_name, f"{name} is bound twice"
+        bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
+        self.pods[f"{namespace}/{name}"] = bound
+        self.bound.append((name, node))
+        await self._queue.tell(PendingPodDeleted(pod))
+        await self._cache.tell(AssignedPodAdded(bound))
+        return SUCCESS
+
+
+class StoreHandle:
+    def __init__(self, api: Store) -> None:
+        self.api = api
+
+
+class Pipeline:
+    """A running pipeline; time is virtual."""
+
+    def __init__(self, plugins: Sequence[type[Plugin]]) -> None:
+        self.clock = VirtualClock()
+        self.queue: Mailbox[QueueMessage] = Mailbox("queue", None)
+        self.cache: Mailbox[CacheMessage] = Mailbox("cache", None)
+        self.binding: Mailbox[BindingMessage] = Mailbox("binding", None)
+        self.recorder: Mailbox[RecorderMessage] = Mailbox("recorder", 1000, Overflow.DROP_OLDEST)
+        self.store = Store(self.queue, self.cache)
+        extra = {"enabled": [{"name": plugin.name} for plugin in plugins]}
+        document = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [{"plugins": {"multiPoint": extra}}],
+        }
+        registry = {**IN_TREE, **{plugin.name: plugin for plugin in plugins}}
+        profiles = build_profiles(from_mapping(document), registry, StoreHandle(self.store), WITHOUT_RULES)
+        profile = profiles["default-scheduler"]
+        hints = {name: p.hints() for name, p in profiles.items()}
+        rules = QueueRules(profile.queue_sort.sort_key, profile.pre_enqueue, hints)
+        self.queue_state, self.cache_state = QueueState(rules), CacheState()
+        self.actors = (
+            CacheActor(self.cache, self.cache_state),
+            QueueActor(self.queue, self.queue_state, self.clock),
+            BindingActor(self.binding, profiles, self.clock, self.queue, self.cache, self.recorder),
+            CycleActor(profiles, Scheduler(Random(1)), self.queue, self.cache, self.binding, self.recorder),
+        )
+
+    async def add_node(self, node: Node) -> None:
+        await self.cache.tell(NodeAdded(node))
+        await self.queue.tell(ClusterChanged(ClusterEvent(Resource.NODE, Action.ADD, "NodeAdd"), None, node))
+
+    async def add_pod(self, pod: Pod) -> None:
+        self.store.pods[f"{pod.metadata.namespace}/{pod.metadata.name}"] = pod
+        await self.queue.tell(PendingPodAdded(pod))
+
+    async def told(self) -> list[RecorderMessage]:
+        """What the recorder was given so far, taken out."""
+        return await self.recorder.drain()
+
+
+@asynccontextmanager
+async def pipeline(*plugins: type[Plugin]) -> AsyncIterator[Pipeline]:
+    """A pipeline that runs until the block is left; its states are validated then."""
+    running = Pipeline(plugins)
+    async with anyio.create_task_group() as group:
+        for actor in running.actors:
+            await group.start(actor.run)
+        yield running
+        await running.clock.settle()
+        group.cancel_scope.cancel()
+    running.queue_state.validate()
+    running.cache_state.validate()
+    for mailbox in (running.queue, running.cache, running.binding, running.recorder):
+        mailbox.close()
