@@ -1,14 +1,106 @@
-"""The composition root: which profiles a configuration asks for, made from the registry."""
+"""The composition root: the actors in their order, and the only place where they are wired together."""
 
 from __future__ import annotations
 
+from random import Random
+
+import anyio
+from anyio.abc import TaskStatus
+
+from actors.binding.actor import BindingActor
+from actors.cache.actor import CacheActor
+from actors.cache.state import CacheState
+from actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
+from actors.client.watch import Reflector
+from actors.cycle.actor import CycleActor
+from actors.cycle.state import Scheduler
 from actors.framework.interface import Handle
 from actors.framework.registry import build_profiles, with_entry_points
 from actors.framework.runner import Profile
+from actors.framework.status import SUCCESS, Status, error
+from actors.informer.actor import InformerActor
+from actors.informer.routing import route_node, route_pod
+from actors.kube.core import Node, Pod
+from actors.messages import BindingMessage, CacheMessage, QueueMessage, RecorderMessage
 from actors.plugins.in_tree import IN_TREE, WITHOUT_RULES
+from actors.queue.actor import QueueActor
+from actors.queue.state import QueueRules, QueueState
+from actors.recorder.actor import RecorderActor
+from actors.runtime.clock import Clock
+from actors.runtime.mailbox import Mailbox, Overflow
+from actors.runtime.supervisor import Child, OnCrash, Supervisor
 from config.types import KubeSchedulerConfiguration
+
+RECORDER_CAPACITY = 10_000
+
+
+class ApiWrites:
+    """The writes that plugins may make, through the client; refusals come back as statuses."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
+        try:
+            await self._client.bind(namespace, name, uid, node)
+        except (ApiError, ConnectionFailedError) as failure:
+            return error(f"binding rejected: {failure}")
+        return SUCCESS
+
+
+class ClientHandle:
+    """What plugins are given."""
+
+    def __init__(self, client: Client) -> None:
+        self.api = ApiWrites(client)
 
 
 def profiles_of(configuration: KubeSchedulerConfiguration, handle: Handle) -> dict[str, Profile]:
     """The profiles by scheduler name. Raises RegistryError or ProfileError with the path of what does not fit."""
     return build_profiles(configuration, with_entry_points(IN_TREE), handle, WITHOUT_RULES)
+
+
+async def run_scheduler(
+    configuration: KubeSchedulerConfiguration,
+    connection: Connection,
+    clock: Clock,
+    rng: Random,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Schedule until cancelled; started once the caches are synced. Raises what ended it, or a configuration error."""
+    async with Client(connection) as client:
+        profiles = profiles_of(configuration, ClientHandle(client))
+        queue: Mailbox[QueueMessage] = Mailbox("queue", None)
+        cache: Mailbox[CacheMessage] = Mailbox("cache", None)
+        binding: Mailbox[BindingMessage] = Mailbox("binding", None)
+        recorder: Mailbox[RecorderMessage] = Mailbox("recorder", RECORDER_CAPACITY, Overflow.DROP_OLDEST)
+        first = next(iter(profiles.values()))
+        rules = QueueRules(
+            first.queue_sort.sort_key,
+            lambda pod: profiles[pod.spec.scheduler_name].pre_enqueue(pod),
+            {name: profile.hints() for name, profile in profiles.items()},
+            configuration.pod_initial_backoff_seconds,
+            configuration.pod_max_backoff_seconds,
+        )
+        nodes = Reflector(client, "/api/v1/nodes", Node, clock, rng)
+        pods = Reflector(client, "/api/v1/pods", Pod, clock, rng)
+        scheduler = Scheduler(rng, configuration.percentage_of_nodes_to_score)
+        children = (
+            Child("recorder", RecorderActor(recorder, client, clock).run),
+            Child("cache", CacheActor(cache, CacheState()).run),
+            Child("queue", QueueActor(queue, QueueState(rules), clock).run),
+            Child("informer of nodes", InformerActor(nodes, route_node, cache, queue).run, OnCrash.RETRY),
+            Child(
+                "informer of pods",
+                InformerActor(pods, lambda change: route_pod(change, profiles.keys()), cache, queue).run,
+                OnCrash.RETRY,
+            ),
+            Child("binding", BindingActor(binding, profiles, clock, queue, cache, recorder).run, stop_deadline=10.0),
+            Child("cycle", CycleActor(profiles, scheduler, queue, cache, binding, recorder).run),
+        )
+        try:
+            await Supervisor(children, clock, rng).run(task_status=task_status)
+        finally:
+            for mailbox in (queue, cache, binding, recorder):
+                mailbox.close()

@@ -1,0 +1,56 @@
+"""What to do next when a list or a watch has ended: list again, watch on, and after how long. Pure.
+
+410 Gone and an expired resourceVersion need a new list; a full or unreachable server only patience, from the same
+resourceVersion on. Backoff doubles from 0.8 s to 30 s and is forgotten after two quiet minutes.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from actors.runtime.backoff import Backoff, Rng
+
+RESET_AFTER_SECONDS = 120.0
+BACKOFF = Backoff(0.8, 30.0, 1.0)
+
+
+class Ended(enum.Enum):
+    """How a request ended."""
+
+    QUIETLY = "quietly"  # the server closed the watch at its time-out
+    GONE = "gone"  # 410: the resourceVersion is too old
+    BUSY = "busy"  # 429, 5xx or no connection
+    REFUSED = "refused"  # anything else
+
+
+class Next(msgspec.Struct, frozen=True):
+    """Whether to list anew, and the seconds to wait before."""
+
+    relist: bool
+    delay: float
+
+
+class ReflectorState:
+    def __init__(self, rng: Rng) -> None:
+        self._rng = rng
+        self._failures = 0
+        self._last = float("-inf")
+        self.resource_version = ""
+
+    def ended(self, how: Ended, now: float, retry_after: float | None = None) -> Next:
+        """What to do after a request ended this way; `retry_after` is what the server asked for, in seconds."""
+        if now - self._last > RESET_AFTER_SECONDS:
+            self._failures = 0
+        self._last = now
+        if how is Ended.QUIETLY:
+            return Next(relist=not self.resource_version, delay=0.0)
+        self._failures += 1
+        delay = BACKOFF.delay(self._failures, self._rng) if retry_after is None else retry_after
+        if how is Ended.GONE:
+            self.resource_version = ""
+            return Next(relist=True, delay=0.0 if self._failures == 1 else delay)
+        if how is Ended.REFUSED:
+            self.resource_version = ""
+        return Next(relist=not self.resource_version, delay=delay)

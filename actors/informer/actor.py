@@ -1,0 +1,54 @@
+"""The informer: follows one kind, and delivers every change to the cache before the queue hears of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import anyio
+from anyio.abc import TaskStatus
+
+from actors.client.watch import Changed, Deleted, Listed, Reflector
+from actors.informer.routing import Told
+from actors.informer.state import Change, InformerState
+from actors.kube.meta import HasMetadata
+from actors.messages import CacheMessage, QueueMessage
+from actors.runtime.mailbox import Mailbox
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+class InformerActor(Generic[T]):
+    """Started means synced: the first list is delivered."""
+
+    def __init__(
+        self,
+        reflector: Reflector[T],
+        route: Callable[[Change[T]], Told],
+        cache: Mailbox[CacheMessage],
+        queue: Mailbox[QueueMessage],
+    ) -> None:
+        self._reflector = reflector
+        self._route = route
+        self._cache = cache
+        self._queue = queue
+        self._state: InformerState[T] = InformerState()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        async for told in self._reflector.changes():
+            match told:
+                case Listed(items):
+                    await self._deliver(self._state.listed(items))
+                    task_status.started()
+                case Changed(item):
+                    await self._deliver(self._state.changed(item))
+                case Deleted(item):
+                    await self._deliver(self._state.deleted(item))
+
+    async def _deliver(self, changes: list[Change[T]]) -> None:
+        for change in changes:
+            to_cache, to_queue = self._route(change)
+            for fact in to_cache:
+                await self._cache.tell(fact)
+            for message in to_queue:
+                await self._queue.tell(message)

@@ -1,0 +1,53 @@
+"""The informer's store: the objects of one kind as last told, and what each telling changed. Pure.
+
+A list that follows a broken watch is compared with the store, so that a deletion nobody told us of shows up as one.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+from actors.kube.meta import HasMetadata, key
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+class Change(msgspec.Struct, Generic[T], frozen=True):
+    """old is None for an object that is new, new is None for one that is gone."""
+
+    old: T | None
+    new: T | None
+
+
+class InformerState(Generic[T]):
+    def __init__(self) -> None:
+        self._objects: dict[str, T] = {}
+
+    def listed(self, items: tuple[T, ...]) -> list[Change[T]]:
+        """Everything there is: what is new or changed, then what is gone."""
+        names = {key(item) for item in items}
+        changes = [change for item in items for change in self.changed(item)]
+        gone = [self._objects[name] for name in self._objects if name not in names]
+        return changes + [change for item in gone for change in self.deleted(item)]
+
+    def changed(self, new: T) -> list[Change[T]]:
+        """An object as it is now. One of the same name but another uid means that the old one is gone."""
+        name = key(new)
+        old = self._objects.get(name)
+        self._objects[name] = new
+        if old is None:
+            return [Change(None, new)]
+        if old.metadata.uid != new.metadata.uid:
+            return [Change(old, None), Change(None, new)]
+        if old.metadata.resource_version == new.metadata.resource_version:
+            return []
+        return [Change(old, new)]
+
+    def deleted(self, last: T) -> list[Change[T]]:
+        old = self._objects.pop(key(last), None)
+        return [] if old is None else [Change(old, None)]
+
+    def __len__(self) -> int:
+        return len(self._objects)

@@ -1,0 +1,119 @@
+"""The scheduler against the embedded API server, over HTTP."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import anyio
+import pytest
+
+from actors.client.rest import ApiError, Client, Connection
+from actors.runtime.clock import SystemClock
+from actors.system import run_scheduler
+from config.types import KubeSchedulerConfiguration
+from tools.apiserver.app import serve
+
+Document = dict[str, Any]
+
+
+def node(name: str, cpu: int = 8) -> Document:
+    return {"metadata": {"name": name}, "status": {"allocatable": {"cpu": str(cpu), "memory": "32Gi", "pods": "110"}}}
+
+
+def pod(name: str, cpu: str = "100m", **spec: Any) -> Document:
+    container = {"name": "c", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
+    return {"metadata": {"name": name}, "spec": {"containers": [container], **spec}}
+
+
+class Cluster:
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def create(self, plural: str, document: Document) -> Document:
+        where = "/api/v1/nodes" if plural == "nodes" else f"/api/v1/namespaces/default/{plural}"
+        return await self.client.call("POST", where, dict, document)
+
+    async def pods(self) -> dict[str, Document]:
+        listed = await self.client.call("GET", "/api/v1/namespaces/default/pods", dict)
+        return {item["metadata"]["name"]: item for item in listed["items"]}
+
+    async def until(self, holds: Callable[[dict[str, Document]], bool], seconds: float = 20) -> dict[str, Document]:
+        with anyio.fail_after(seconds):
+            while not holds(pods := await self.pods()):
+                await anyio.sleep(0.02)
+        return pods
+
+
+@asynccontextmanager
+async def cluster() -> AsyncIterator[Cluster]:
+    async with serve() as url, anyio.create_task_group() as group:
+        run = (KubeSchedulerConfiguration(), Connection(url), SystemClock(), Random(1))
+        await group.start(run_scheduler, *run)
+        async with Client(Connection(url)) as client:
+            yield Cluster(client)
+        group.cancel_scope.cancel()
+
+
+def all_bound(pods: dict[str, Document]) -> bool:
+    return all(p["spec"].get("nodeName") for p in pods.values())
+
+
+async def test_pods_are_bound_and_spread_and_told_of() -> None:
+    async with cluster() as running:
+        for i in range(4):
+            await running.create("nodes", node(f"n{i}"))
+        for i in range(100):
+            await running.create("pods", pod(f"p{i}"))
+        pods = await running.until(all_bound)
+        spread = Counter(p["spec"]["nodeName"] for p in pods.values())
+        assert sorted(spread.values()) == [25, 25, 25, 25]
+        events: list[Document] = []
+        with anyio.fail_after(10):
+            while len(events) < 100:
+                await anyio.sleep(0.02)
+                events = (await running.client.call("GET", "/api/v1/events", dict))["items"]
+        assert {event["reason"] for event in events} == {"Scheduled"}
+        assert f"Successfully assigned default/p0 to {pods['p0']['spec']['nodeName']}" in {e["message"] for e in events}
+
+
+async def test_a_pod_that_fits_nowhere_is_told_why_and_placed_when_a_node_comes() -> None:
+    async with cluster() as running:
+        await running.create("nodes", node("small", cpu=1))
+        await running.create("pods", pod("big", cpu="4"))
+        pods = await running.until(lambda pods: bool(pods["big"]["status"].get("conditions")))
+        (condition,) = pods["big"]["status"]["conditions"]
+        assert (condition["type"], condition["status"], condition["reason"]) == (
+            "PodScheduled",
+            "False",
+            "Unschedulable",
+        )
+        assert condition["message"] == "0/1 nodes are available: 1 Insufficient cpu."
+        await running.create("nodes", node("large"))
+        pods = await running.until(all_bound, seconds=2)
+        assert pods["big"]["spec"]["nodeName"] == "large"
+
+
+async def test_a_bound_pod_cannot_be_bound_again() -> None:
+    async with cluster() as running:
+        await running.create("nodes", node("n"))
+        made = await running.create("pods", pod("p"))
+        await running.until(all_bound)
+        with pytest.raises(ApiError, match="already assigned") as refused:
+            await running.client.bind("default", "p", made["metadata"]["uid"], "n")
+        assert refused.value.code == 409
+
+
+async def test_a_gated_pod_waits_for_its_gates() -> None:
+    async with cluster() as running:
+        await running.create("nodes", node("n"))
+        await running.create("pods", pod("p", schedulingGates=[{"name": "later"}]))
+        await running.create("pods", pod("q"))
+        pods = await running.until(lambda pods: bool(pods["q"]["spec"].get("nodeName")))
+        assert not pods["p"]["spec"].get("nodeName")
+        patch = {"spec": {"schedulingGates": None}}
+        await running.client.patch("/api/v1/namespaces/default/pods/p", patch, dict, "merge")
+        await running.until(all_bound)

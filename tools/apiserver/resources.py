@@ -1,0 +1,53 @@
+"""The kinds that the embedded API server serves."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """A kind and where it is served; `status` says whether it has a status subresource."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    short: tuple[str, ...] = ()
+    status: bool = True
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+KINDS = (
+    Kind("", "v1", "pods", "Pod", namespaced=True, short=("po",)),
+    Kind("", "v1", "nodes", "Node", namespaced=False, short=("no",)),
+    Kind("", "v1", "namespaces", "Namespace", namespaced=False, short=("ns",)),
+    Kind("", "v1", "services", "Service", namespaced=True, short=("svc",)),
+    Kind("", "v1", "events", "Event", namespaced=True, short=("ev",), status=False),
+    Kind("", "v1", "configmaps", "ConfigMap", namespaced=True, short=("cm",), status=False),
+    Kind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False, short=("pv",)),
+    Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True, short=("pvc",)),
+    Kind("", "v1", "replicationcontrollers", "ReplicationController", namespaced=True, short=("rc",)),
+    Kind("apps", "v1", "deployments", "Deployment", namespaced=True, short=("deploy",)),
+    Kind("apps", "v1", "replicasets", "ReplicaSet", namespaced=True, short=("rs",)),
+    Kind("apps", "v1", "statefulsets", "StatefulSet", namespaced=True, short=("sts",)),
+    Kind("apps", "v1", "daemonsets", "DaemonSet", namespaced=True, short=("ds",)),
+    Kind("batch", "v1", "jobs", "Job", namespaced=True),
+    Kind("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True, status=False),
+    Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True, short=("pdb",)),
+    Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, short=("pc",), status=False),
+    Kind("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False, short=("sc",), status=False),
+    Kind("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False, status=False),
+    Kind("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False, status=False),
+    Kind("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", namespaced=True, status=False),
+    Kind("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False),
+    Kind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False, status=False),
+    Kind("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", namespaced=True),
+    Kind("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False, status=False),
+    Kind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False, status=False),
+)
+
+BY_PATH = {(kind.group, kind.version, kind.plural): kind for kind in KINDS}
