@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from random import Random
+from uuid import UUID
 
 import anyio
 from anyio.abc import TaskStatus
@@ -21,6 +23,8 @@ from actors.framework.status import SUCCESS, Status, error
 from actors.informer.actor import InformerActor
 from actors.informer.routing import route_node, route_pod
 from actors.kube.core import Node, Pod
+from actors.leader.actor import LeaderActor
+from actors.leader.state import Terms
 from actors.messages import BindingMessage, CacheMessage, QueueMessage, RecorderMessage
 from actors.plugins.in_tree import IN_TREE, WITHOUT_RULES
 from actors.queue.actor import QueueActor
@@ -86,7 +90,7 @@ async def run_scheduler(
         nodes = Reflector(client, "/api/v1/nodes", Node, clock, rng)
         pods = Reflector(client, "/api/v1/pods", Pod, clock, rng)
         scheduler = Scheduler(rng, configuration.percentage_of_nodes_to_score)
-        children = (
+        children: tuple[Child, ...] = (
             Child("recorder", RecorderActor(recorder, client, clock).run),
             Child("cache", CacheActor(cache, CacheState()).run),
             Child("queue", QueueActor(queue, QueueState(rules), clock).run),
@@ -96,9 +100,26 @@ async def run_scheduler(
                 InformerActor(pods, lambda change: route_pod(change, profiles.keys()), cache, queue).run,
                 OnCrash.RETRY,
             ),
+        )
+        gated = (
             Child("binding", BindingActor(binding, profiles, clock, queue, cache, recorder).run, stop_deadline=10.0),
             Child("cycle", CycleActor(profiles, scheduler, queue, cache, binding, recorder).run),
         )
+        election = configuration.leader_election
+        if election.leader_elect:
+            terms = Terms(
+                f"{socket.gethostname()}_{UUID(int=rng.getrandbits(128), version=4)}",
+                election.resource_namespace,
+                election.resource_name,
+                election.lease_duration,
+                election.renew_deadline,
+                election.retry_period,
+            )
+            leader = LeaderActor(terms, client, clock, rng, Supervisor(gated, clock, rng).run)
+            # Stopping it ends the gated part, undoes what it must and gives the lease back.
+            children += (Child("leader election", leader.run, stop_deadline=20.0),)
+        else:
+            children += gated
         try:
             await Supervisor(children, clock, rng).run(task_status=task_status)
         finally:

@@ -14,7 +14,7 @@ import pytest
 from actors.client.rest import ApiError, Client, Connection
 from actors.runtime.clock import SystemClock
 from actors.system import run_scheduler
-from config.types import KubeSchedulerConfiguration
+from config.types import Duration, KubeSchedulerConfiguration, LeaderElectionConfiguration
 from tools.apiserver.app import serve
 
 Document = dict[str, Any]
@@ -117,3 +117,28 @@ async def test_a_gated_pod_waits_for_its_gates() -> None:
         patch = {"spec": {"schedulingGates": None}}
         await running.client.patch("/api/v1/namespaces/default/pods/p", patch, dict, "merge")
         await running.until(all_bound)
+
+
+async def test_the_second_scheduler_waits_until_the_first_gives_the_lease_back() -> None:
+    election = LeaderElectionConfiguration(
+        lease_duration=Duration(2), renew_deadline=Duration(1), retry_period=Duration(0.2)
+    )
+    configuration = KubeSchedulerConfiguration(leader_election=election)
+    async with serve() as url, Client(Connection(url)) as client:
+        running = Cluster(client)
+        lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
+        await running.create("nodes", node("n"))
+        async with anyio.create_task_group() as second:
+            async with anyio.create_task_group() as first:
+                await first.start(run_scheduler, configuration, Connection(url), SystemClock(), Random(1))
+                await running.create("pods", pod("p"))
+                await running.until(all_bound)
+                holder = (await client.call("GET", lease, dict))["spec"]["holderIdentity"]
+                await second.start(run_scheduler, configuration, Connection(url), SystemClock(), Random(2))
+                await anyio.sleep(0.5)
+                assert (await client.call("GET", lease, dict))["spec"]["holderIdentity"] == holder
+                first.cancel_scope.cancel()
+            await running.create("pods", pod("q"))
+            await running.until(all_bound, seconds=5)
+            assert (await client.call("GET", lease, dict))["spec"]["holderIdentity"] not in ("", holder)
+            second.cancel_scope.cancel()

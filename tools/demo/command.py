@@ -20,6 +20,7 @@ from actors.runtime.clock import SystemClock
 from actors.system import run_scheduler
 from config.types import KubeSchedulerConfiguration
 from tools.apiserver.app import serve
+from tools.apiserver.kubeconfig import kubeconfig
 from tools.apiserver.resources import BY_PATH, Kind
 from tools.demo.manifests import ManifestError, read
 from tools.hollow.kubelet import hollow_node, run_kubelets
@@ -135,20 +136,6 @@ def summarise(pods: list[Document]) -> Summary:
         rows.append(Row(metadata["namespace"], metadata["name"], node, pod["status"]["phase"], "" if node else why))
     placed = sum(bool(row.node) for row in rows)
     return Summary(rows, placed, len(rows) - placed)
-
-
-def kubeconfig(url: str) -> str:
-    """A kubeconfig, in JSON, which is YAML too, for an API server without authentication."""
-    named = {"name": "berth"}
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{**named, "cluster": {"server": url}}],
-        "users": [{**named, "user": {}}],
-        "contexts": [{**named, "context": {"cluster": "berth", "user": "berth"}}],
-        "current-context": "berth",
-    }
-    return msgspec.json.format(msgspec.json.encode(document)).decode() + "\n"
 
 
 def _show(summary: Summary) -> None:

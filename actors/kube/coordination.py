@@ -1,0 +1,23 @@
+"""coordination.k8s.io/v1: leases."""
+
+from __future__ import annotations
+
+from actors.kube.core import Object
+from actors.kube.meta import ObjectMeta
+
+
+class LeaseSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """Times are RFC 3339 text with microseconds."""
+
+    holder_identity: str = ""
+    lease_duration_seconds: int = 0
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int = 0
+
+
+class Lease(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LeaseSpec = LeaseSpec()

@@ -1,0 +1,98 @@
+"""Leader election: whose the lease is, judged by when we saw it change, never by a clock that is not ours. Pure.
+
+A record that has not changed for the lease's duration, as we saw it, is up for the taking. A leader that has not
+renewed within the renew deadline has lost the lease, which is before anyone else may take it. Mirrors client-go's
+leaderelection.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from actors.kube.coordination import Lease, LeaseSpec
+from actors.kube.meta import ObjectMeta
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """Seconds; lease_duration > renew_deadline > retry_period."""
+
+    identity: str
+    namespace: str
+    name: str
+    lease_duration: float
+    renew_deadline: float
+    retry_period: float
+
+
+class Write(msgspec.Struct, frozen=True):
+    """Create (if `create`) or update the lease to this; if it succeeds, say so with `written`."""
+
+    lease: Lease
+    create: bool
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """The lease is held by somebody else."""
+
+    holder: str
+
+
+class LeaderState:
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._seen: LeaseSpec | None = None
+        self._seen_at = float("-inf")
+        self._renewed_at: float | None = None
+
+    @property
+    def leading(self) -> bool:
+        return self._renewed_at is not None
+
+    def lost(self, now: float) -> bool:
+        """True for a leader that has not renewed within the renew deadline."""
+        return self._renewed_at is not None and now - self._renewed_at >= self._terms.renew_deadline
+
+    def found(self, lease: Lease | None, now: float, wall: datetime) -> Write | Wait:
+        """What to do about the lease as it stands; None if there is none. `now` is when it was asked for."""
+        stamp = wall.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        terms = self._terms
+        if lease is None:
+            return Write(
+                self._lease(ObjectMeta(name=terms.name, namespace=terms.namespace), stamp, stamp, 0), create=True
+            )
+        spec = lease.spec
+        if spec != self._seen:
+            self._seen, self._seen_at = spec, now
+        mine = spec.holder_identity == terms.identity
+        held = bool(spec.holder_identity) and now - self._seen_at < max(
+            spec.lease_duration_seconds, terms.lease_duration
+        )
+        if held and not mine:
+            self._renewed_at = None
+            return Wait(spec.holder_identity)
+        acquired = spec.acquire_time if mine and spec.acquire_time else stamp
+        return Write(self._lease(lease.metadata, acquired, stamp, spec.lease_transitions + (not mine)), create=False)
+
+    def written(self, lease: Lease, asked_at: float) -> None:
+        """Our write went through; it counts from when it was asked for, not from when the answer came."""
+        self._seen, self._seen_at = lease.spec, asked_at
+        self._renewed_at = asked_at
+
+    def released(self, lease: Lease) -> Lease | None:
+        """The lease given up, for others to take at once; None if it is not ours."""
+        if lease.spec.holder_identity != self._terms.identity:
+            return None
+        spec = msgspec.structs.replace(lease.spec, holder_identity="", lease_duration_seconds=1)
+        return msgspec.structs.replace(lease, spec=spec)
+
+    def _lease(self, metadata: ObjectMeta, acquired: str, renewed: str, transitions: int) -> Lease:
+        spec = LeaseSpec(
+            holder_identity=self._terms.identity,
+            lease_duration_seconds=int(self._terms.lease_duration),
+            acquire_time=acquired,
+            renew_time=renewed,
+            lease_transitions=transitions,
+        )
+        return Lease(api_version="coordination.k8s.io/v1", kind="Lease", metadata=metadata, spec=spec)
