@@ -17,6 +17,7 @@ from actors.runtime.clock import Clock
 log = structlog.get_logger(__name__)
 JITTER = 1.2
 RELEASE_SECONDS = 3.0
+MIN_PAUSE_SECONDS = 0.1
 
 
 class LeaseLostError(Exception):
@@ -35,13 +36,16 @@ class LeaderActor:
         self._rng = rng
         self._gated = gated
         self._state = LeaderState(terms)
+        self._free_at = float("inf")
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{terms.namespace}/leases"
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Wait for the lease, lead, and give it back when cancelled. Raises LeaseLostError."""
         task_status.started()
         while not await self._try():
-            await self._clock.sleep(self._terms.retry_period * (1 + JITTER * self._rng.random()))
+            pause = self._terms.retry_period * (1 + JITTER * self._rng.random())
+            # Never past the lease's expiry: nobody should be without a leader for longer than that.
+            await self._clock.sleep(min(pause, max(self._free_at - self._clock.now(), MIN_PAUSE_SECONDS)))
         log.info("became leader", identity=self._terms.identity)
         try:
             async with anyio.create_task_group() as group:
@@ -73,7 +77,8 @@ class LeaderActor:
             with anyio.fail_after(self._terms.retry_period):
                 step = self._state.found(await self._get(), asked_at, self._clock.wall())
                 match step:
-                    case Wait(holder):
+                    case Wait(holder, until):
+                        self._free_at = until
                         log.debug("lease held", holder=holder)
                     case Write(lease, create):
                         self._state.written(await self._put(lease, create=create), asked_at)

@@ -34,9 +34,10 @@ class Write(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """The lease is held by somebody else."""
+    """The lease is held by somebody else, until then at least."""
 
     holder: str
+    until: float
 
 
 class LeaderState:
@@ -66,12 +67,10 @@ class LeaderState:
         if spec != self._seen:
             self._seen, self._seen_at = spec, now
         mine = spec.holder_identity == terms.identity
-        held = bool(spec.holder_identity) and now - self._seen_at < max(
-            spec.lease_duration_seconds, terms.lease_duration
-        )
-        if held and not mine:
+        until = self._seen_at + max(spec.lease_duration_seconds, terms.lease_duration)
+        if spec.holder_identity and now < until and not mine:
             self._renewed_at = None
-            return Wait(spec.holder_identity)
+            return Wait(spec.holder_identity, until)
         acquired = spec.acquire_time if mine and spec.acquire_time else stamp
         return Write(self._lease(lease.metadata, acquired, stamp, spec.lease_transitions + (not mine)), create=False)
 

@@ -38,7 +38,8 @@ class Election(RuleBasedStateMachine):
         step = self.states[who].found(self.lease, asked_at, wall)
         self.now += delay
         match step:
-            case Wait(holder):
+            case Wait(holder, until):
+                assert until > asked_at
                 assert holder != who
                 assert not self.leads(who)
             case Write(lease, create):
@@ -75,8 +76,8 @@ def test_a_dead_leaders_lease_is_taken_once_it_has_stood_still_for_its_duration(
     dead, heir = (LeaderState(Terms(who, "ns", "l", 15, 10, 2)) for who in ("dead", "heir"))
     first = dead.found(None, 0, wall)
     assert isinstance(first, Write)
-    assert heir.found(first.lease, 100, wall) == Wait("dead")
-    assert heir.found(first.lease, 114.9, wall) == Wait("dead")
+    assert heir.found(first.lease, 100, wall) == Wait("dead", 115)
+    assert heir.found(first.lease, 114.9, wall) == Wait("dead", 115)
     taken = heir.found(first.lease, 115, wall)
     assert isinstance(taken, Write)
     assert (taken.lease.spec.holder_identity, taken.lease.spec.lease_transitions) == ("heir", 1)
