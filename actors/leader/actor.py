@@ -43,7 +43,8 @@ class LeaderActor:
         """Wait for the lease, lead, and give it back when cancelled. Raises LeaseLostError."""
         task_status.started()
         while not await self._try():
-            pause = self._terms.retry_period * (1 + JITTER * self._rng.random())
+            # Jittered downwards: what a standby sees late is added to the time without a leader.
+            pause = self._terms.retry_period / (1 + JITTER * self._rng.random())
             # Never past the lease's expiry: nobody should be without a leader for longer than that.
             await self._clock.sleep(min(pause, max(self._free_at - self._clock.now(), MIN_PAUSE_SECONDS)))
         log.info("became leader", identity=self._terms.identity)
