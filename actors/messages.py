@@ -14,6 +14,7 @@ import msgspec
 from actors.framework.cycle_state import CycleState
 from actors.framework.events import ClusterEvent
 from actors.kube.core import Node, Pod
+from actors.kube.meta import HasMetadata
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import Snapshot
 
@@ -153,6 +154,16 @@ class NodeDeleted(msgspec.Struct, frozen=True):
     node: Node
 
 
+class ObjectPut(msgspec.Struct, frozen=True):
+    """An object that is neither pod nor node is new, or has changed; plugins look it up."""
+
+    item: HasMetadata
+
+
+class ObjectRemoved(msgspec.Struct, frozen=True):
+    item: HasMetadata
+
+
 class Assume(msgspec.Struct, frozen=True):
     """Count the pod on the node from now on, ahead of its binding."""
 
@@ -173,6 +184,19 @@ class Forget(msgspec.Struct, frozen=True):
     node: str
 
 
+class Nominate(msgspec.Struct, frozen=True):
+    """Count a pending pod on this node, for pods of its priority or a lower one, until it is placed or gone."""
+
+    info: PodInfo
+    node: str
+
+
+class Unnominate(msgspec.Struct, frozen=True):
+    """The pod of this key (namespace/name) is no longer nominated."""
+
+    key: str
+
+
 class TakeSnapshot(Order[Snapshot], frozen=True):
     """Bring the snapshot up to date and lend it; the lender changes it only on the next TakeSnapshot."""
 
@@ -184,9 +208,13 @@ CacheMessage = (
     | NodeAdded
     | NodeUpdated
     | NodeDeleted
+    | ObjectPut
+    | ObjectRemoved
     | Assume
     | FinishBinding
     | Forget
+    | Nominate
+    | Unnominate
     | TakeSnapshot
 )
 

@@ -21,8 +21,9 @@ from actors.framework.registry import build_profiles, with_entry_points
 from actors.framework.runner import Profile
 from actors.framework.status import SUCCESS, Status, error
 from actors.informer.actor import InformerActor
-from actors.informer.routing import route_node, route_pod
+from actors.informer.routing import route_node, route_object, route_pod
 from actors.kube.core import Node, Pod
+from actors.kube.kinds import LOOKED_UP, NODES, PODS
 from actors.leader.actor import LeaderActor
 from actors.leader.state import Terms
 from actors.messages import BindingMessage, CacheMessage, QueueMessage, RecorderMessage
@@ -69,6 +70,7 @@ async def run_scheduler(
     connection: Connection,
     clock: Clock,
     rng: Random,
+    max_unschedulable: float = 300.0,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -86,17 +88,27 @@ async def run_scheduler(
             {name: profile.hints() for name, profile in profiles.items()},
             configuration.pod_initial_backoff_seconds,
             configuration.pod_max_backoff_seconds,
+            max_unschedulable,
         )
-        nodes = Reflector(client, "/api/v1/nodes", Node, clock, rng)
-        pods = Reflector(client, "/api/v1/pods", Pod, clock, rng)
+        nodes: Reflector[Node] = Reflector(client, NODES.path, Node, clock, rng)
+        pods: Reflector[Pod] = Reflector(client, PODS.path, Pod, clock, rng)
+        looked_up = tuple(
+            Child(
+                f"informer of {kind.kind}",
+                InformerActor(Reflector(client, kind.path, kind.type, clock, rng), route_object, cache, queue).run,
+                OnCrash.RETRY,
+            )
+            for kind in LOOKED_UP
+        )
         scheduler = Scheduler(rng, configuration.percentage_of_nodes_to_score)
         children: tuple[Child, ...] = (
             Child("recorder", RecorderActor(recorder, client, clock).run),
             Child("cache", CacheActor(cache, CacheState()).run),
             Child("queue", QueueActor(queue, QueueState(rules), clock).run),
-            Child("informer of nodes", InformerActor(nodes, route_node, cache, queue).run, OnCrash.RETRY),
+            *looked_up,
+            Child("informer of Node", InformerActor(nodes, route_node, cache, queue).run, OnCrash.RETRY),
             Child(
-                "informer of pods",
+                "informer of Pod",
                 InformerActor(pods, lambda change: route_pod(change, profiles.keys()), cache, queue).run,
                 OnCrash.RETRY,
             ),

@@ -63,10 +63,21 @@ def from_mapping(document: Mapping[str, Any] | None) -> KubeSchedulerConfigurati
         configuration = msgspec.convert(document, KubeSchedulerConfiguration, dec_hook=_decode)
     except msgspec.ValidationError as invalid:
         raise ConfigError(_with_path_first(str(invalid))) from None
-    problems = list(_problems(configuration))
+    return validated(configuration)
+
+
+def validated(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """The configuration itself. Raises ConfigError with everything that is wrong with it."""
+    problems = _problems(configuration)
     if problems:
         raise ConfigError(*problems)
     return configuration
+
+
+def dump(configuration: KubeSchedulerConfiguration) -> str:
+    """The configuration with all its defaults, as YAML that `load_file` reads back to the same."""
+    document = msgspec.to_builtins(configuration, enc_hook=str)
+    return yaml.safe_dump(document, sort_keys=False)
 
 
 def _decode(kind: type, value: object) -> object:
@@ -97,13 +108,17 @@ def _problems(configuration: KubeSchedulerConfiguration) -> list[str]:
     initial, most = c.pod_initial_backoff_seconds, c.pod_max_backoff_seconds
     expect(initial > 0, "podInitialBackoffSeconds", "a positive integer", initial)
     expect(most >= initial, "podMaxBackoffSeconds", f"at least podInitialBackoffSeconds ({initial})", most)
+    connection = c.client_connection
+    expect(
+        connection.burst > 0 or connection.qps <= 0, "clientConnection.burst", "a positive integer", connection.burst
+    )
     election = c.leader_election
     if election.leader_elect:
         path = "leaderElection"
         lease, renew, retry = election.lease_duration, election.renew_deadline, election.retry_period
-        expect(retry > 0, f"{path}.retryPeriod", "more than 0s", f"{retry}s")
-        expect(renew > retry * 1.2, f"{path}.renewDeadline", f"more than 1.2 x retryPeriod ({retry}s)", f"{renew}s")
-        expect(lease > renew, f"{path}.leaseDuration", f"more than renewDeadline ({renew}s)", f"{lease}s")
+        expect(retry > 0, f"{path}.retryPeriod", "more than 0s", retry)
+        expect(renew > retry * 1.2, f"{path}.renewDeadline", f"more than 1.2 x retryPeriod ({retry})", renew)
+        expect(lease > renew, f"{path}.leaseDuration", f"more than renewDeadline ({renew})", lease)
         lock = election.resource_lock
         expect(lock == "leases", f"{path}.resourceLock", "leases", repr(lock))
         expect(bool(election.resource_name), f"{path}.resourceName", "a name", repr(election.resource_name))

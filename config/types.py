@@ -45,6 +45,12 @@ class Duration(float):
             raise ValueError(f"expected a duration such as 15s, 1m30s or 500ms, got {text!r}")
         return cls(sign * sum(float(number) * _UNITS[unit] for number, unit in parts))
 
+    def __str__(self) -> str:
+        hours, rest = divmod(abs(float(self)), 3600)
+        minutes, seconds = divmod(rest, 60)
+        parts = [f"{amount:.9g}{unit}" for amount, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if amount]
+        return ("-" if self < 0 else "") + ("".join(parts) or "0s")
+
 
 class PluginRef(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
     """A plugin by name; a weight of None means the plugin's default, 1."""

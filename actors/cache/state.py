@@ -24,10 +24,16 @@ from actors.messages import (
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
+    Nominate,
+    ObjectPut,
+    ObjectRemoved,
     TakeSnapshot,
+    Unnominate,
 )
+from actors.model.cluster_objects import ClusterObjects
 from actors.model.node_info import NodeInfo
 from actors.model.node_tree import NodeTree
+from actors.model.nominations import Nominations
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import Snapshot
 
@@ -66,7 +72,9 @@ class CacheState:
         self._generation = 0
         self._dirty: dict[str, None] = {}
         self._reorder = False
-        self._snapshot = Snapshot()
+        self._objects = ClusterObjects()
+        self._nominations = Nominations()
+        self._snapshot = Snapshot(self._objects, self._nominations)
 
     def handle(self, message: CacheMessage) -> tuple[Effect, ...]:
         """Take one message; O(1) but for TakeSnapshot, which costs what changed since the last one."""
@@ -91,6 +99,14 @@ class CacheState:
                 self._put_node(node)
             case NodeDeleted(node):
                 self._drop_node(node)
+            case Nominate(info, node):
+                self._nominations.put(info, node)
+            case Unnominate(name):
+                self._nominations.drop(name)
+            case ObjectPut(item):
+                self._objects.put(item)
+            case ObjectRemoved(item):
+                self._objects.remove(item)
             case _:
                 assert_never(message)
         return ()
@@ -102,6 +118,7 @@ class CacheState:
             return (Refused(info.key, f"cannot be assumed on {node}: it counts on {self._node_of[info.key]}"),)
         self._count(info, node)
         self._assumed.add(info.key)
+        self._nominations.drop(info.key)
         return ()
 
     def _forget(self, info: PodInfo, node: str) -> tuple[Effect, ...]:
@@ -174,10 +191,8 @@ class CacheState:
             info = self._infos.get(name)
             if info is None or info.node is None:
                 snapshot.columns.remove(name)
-                snapshot.infos.pop(name, None)
             else:
                 snapshot.columns.refresh(info)
-                snapshot.infos[name] = info
         self._dirty.clear()
         if self._reorder:
             snapshot.columns.reorder(self._tree.names())
@@ -197,5 +212,7 @@ class CacheState:
         for info in self._infos.values():
             info.validate()
             assert info.node is not None or info.pods, f"{info.name}: an empty ghost"
+        if not self._dirty:
+            self._snapshot.columns.counts.validate()
         live = {name for name, info in self._infos.items() if info.node is not None}
         assert live == set(self._tree.names())

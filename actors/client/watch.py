@@ -14,15 +14,15 @@ import msgspec
 import structlog
 
 from actors.client.reflector_state import Ended, Next, ReflectorState
-from actors.client.rest import ApiError, Client, ConnectionFailedError, refusal
-from actors.kube.meta import ListMeta, ObjectMeta
+from actors.client.rest import ApiError, Client, ConnectionFailedError
+from actors.kube.meta import HasMetadata, ListMeta, ObjectMeta
 from actors.kube.meta import Status as ApiStatus
 from actors.runtime.backoff import Rng
 from actors.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
 
-T = TypeVar("T")
+T = TypeVar("T", bound=HasMetadata)
 PAGE = 5000
 
 
@@ -118,13 +118,10 @@ class Reflector(Generic[T]):
     async def _watch(self) -> AsyncIterator[Changed[T] | Deleted[T]]:
         seconds = int(300 * (1 + self._rng.random()))
         query = f"watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}{self._query}"
-        url = self._client.url(f"{self._path}?{query}&resourceVersion={self._state.resource_version}")
+        path = f"{self._path}?{query}&resourceVersion={self._state.resource_version}"
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=seconds + 30)
         try:
-            async with self._client.session.get(url, timeout=timeout) as response:
-                if response.status >= 400:
-                    failure = refusal(response.status, await response.read(), response.headers.get("Retry-After"))
-                    raise _interruption(failure)
+            async with self._client.request("GET", path, timeout=timeout) as response:
                 pending = b""
                 async for chunk in response.content.iter_any():
                     *lines, pending = (pending + chunk).split(b"\n")
@@ -132,19 +129,26 @@ class Reflector(Generic[T]):
                         change = self._change(line) if line else None
                         if change is not None:
                             yield change
+        except (ApiError, ConnectionFailedError) as failure:
+            raise _interruption(failure) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as failure:
             raise _Interrupted(Ended.BUSY, str(failure) or type(failure).__name__) from None
 
     def _change(self, line: bytes) -> Changed[T] | Deleted[T] | None:
         """A line of the watch; None for a bookmark and for what cannot be read."""
-        event = self._envelope.decode(line)
-        if event.type == "ERROR":
-            status = msgspec.json.decode(event.object, type=ApiStatus)
-            raise _Interrupted(Ended.GONE if status.code == 410 else Ended.REFUSED, status.message)
-        self._state.resource_version = msgspec.json.decode(event.object, type=_Versioned).metadata.resource_version
-        decoded = None if event.type == "BOOKMARK" else self._decoded(event.object)
-        if decoded is None:
-            return None
+        try:
+            event = self._envelope.decode(line)
+            if event.type == "ERROR":
+                status = msgspec.json.decode(event.object, type=ApiStatus)
+                raise _Interrupted(Ended.GONE if status.code == 410 else Ended.REFUSED, status.message)
+            decoded = None if event.type == "BOOKMARK" else self._decoded(event.object)
+            if decoded is None:
+                seen = msgspec.json.decode(event.object, type=_Versioned).metadata
+                self._state.resource_version = seen.resource_version
+                return None
+        except msgspec.DecodeError as problem:
+            raise _Interrupted(Ended.REFUSED, f"a line of the watch cannot be read: {problem}") from None
+        self._state.resource_version = decoded.metadata.resource_version
         return Deleted(decoded) if event.type == "DELETED" else Changed(decoded)
 
     def _decoded(self, raw: msgspec.Raw) -> T | None:

@@ -19,6 +19,7 @@ from actors.framework.verdicts import Diagnosis
 from actors.model.columns import Bools, Ints
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
+from actors.model.what_if import supposing
 
 MIN_FEASIBLE_NODES = 100
 MIN_FEASIBLE_PERCENT = 5
@@ -88,11 +89,30 @@ def evaluate(profile: Profile, state: CycleState, info: PodInfo, snapshot: Snaps
         known = sorted(prefilter.node_names & columns.row_of.keys())
         view = snapshot.rows(np.array([columns.row_of[name] for name in known], dtype=np.int64))
         live = np.ones(view.size, dtype=np.bool_)
-    return Evaluation(prefilter, profile.filter(state, info, view), live)
+    return Evaluation(prefilter, filter_nodes(profile, state, info, view), live)
+
+
+def filter_nodes(profile: Profile, state: CycleState, info: PodInfo, nodes: NodeView) -> Diagnosis:
+    """Run the filters; a node must pass with the pods nominated to it ahead of this one, and without them."""
+    diagnosis = profile.filter(state, info, nodes)
+    snapshot = nodes.snapshot
+    for name, ahead in snapshot.nominations.ahead_of(info).items() if snapshot.nominations else ():
+        row = snapshot.columns.row_of.get(name)
+        position = None if row is None else nodes.position(row)
+        if row is None or position is None:
+            continue
+        with supposing(snapshot, row, ahead):
+            supposed = profile.supposed_state(state, info, snapshot)
+            status = profile.filter(supposed, info, snapshot.rows(np.array([row]))).status(0)
+        if not status.ok:
+            diagnosis.reject(position, status)
+    return diagnosis
 
 
 def score(profile: Profile, state: CycleState, info: PodInfo, nodes: NodeView) -> list[PluginScores]:
     """Run PreScore and Score on feasible nodes. Raises PluginError."""
+    if profile.scores_nothing:
+        return []
     profile.pre_score(state, info, nodes)
     return profile.score(state, info, nodes)
 
@@ -134,6 +154,9 @@ class Scheduler:
             evaluation = evaluate(profile, state, info, snapshot)
             if evaluation.diagnosis is None or evaluation.live is None:
                 return Unfit(fit_error(evaluation, nodes), frozenset((evaluation.prefilter.status.plugin,)) - {""})
+            nominated = self._nominated(profile, state, info, snapshot)
+            if nominated is not None:
+                return Chosen(nominated, state, 1, 1)
             rows, evaluated = self._sample(profile, evaluation, snapshot)
             if not len(rows):
                 rejected_by = evaluation.diagnosis.rejecting_plugins(evaluation.live)
@@ -142,6 +165,16 @@ class Scheduler:
         except PluginError as failure:
             return Failed(failure.status)
         return Chosen(snapshot.columns.names[chosen], state, evaluated, len(rows))
+
+    @staticmethod
+    def _nominated(profile: Profile, state: CycleState, info: PodInfo, snapshot: Snapshot) -> str | None:
+        """The node that the pod is nominated to, if it fits there, even where PreFilter leaves other nodes only."""
+        name = snapshot.nominations.node_of(info.key) or info.pod.status.nominated_node_name
+        row = snapshot.columns.row_of.get(name)
+        if row is None:
+            return None
+        fits = filter_nodes(profile, state, info, snapshot.rows(np.array([row]))).feasible()
+        return name if bool(fits[0]) else None
 
     def _sample(self, profile: Profile, evaluation: Evaluation, snapshot: Snapshot) -> tuple[Ints, int]:
         """The feasible rows to score, and how many nodes a search one by one would have looked at."""

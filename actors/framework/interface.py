@@ -68,6 +68,12 @@ class Plugin(ABC):
 class ArgsError(ValueError):
     """A plugin's arguments do not fit; the message starts with the path below `args`."""
 
+    @classmethod
+    def of(cls, invalid: msgspec.ValidationError) -> ArgsError:
+        """`text - at `$.a.b`` becomes `a.b: text`."""
+        text, separator, path = str(invalid).partition(" - at `$")
+        return cls(f"{path.rstrip('`').lstrip('.')}: {text}" if separator else text)
+
 
 class PreEnqueuePlugin(Plugin):
     @abstractmethod

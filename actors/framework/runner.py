@@ -154,6 +154,15 @@ class Profile:
         state.skip_filter = skipped
         return PreFiltered(SUCCESS, names, tuple(restricted_by))
 
+    def supposed_state(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> CycleState:
+        """The state that PreFilter gives while something is supposed; who asked to be skipped before stays so."""
+        supposed = CycleState()
+        for plugin in self._pre_filter:
+            if plugin.name not in state.skip_filter:
+                attempt(plugin, lambda p=plugin: p.pre_filter(supposed, info, snapshot))  # type: ignore[misc]
+        supposed.skip_filter = state.skip_filter
+        return supposed
+
     @staticmethod
     def _no_node_left(plugins: list[str]) -> Status:
         message = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"

@@ -61,6 +61,14 @@ class Diagnosis:
         self.plugins.append(plugin)
         self._explain.append(verdicts.explain)
 
+    def reject(self, position: int, status: Status) -> None:
+        """Let the node at a position of the view be rejected with this status, whatever was said of it."""
+        self.codes[position] = status.code
+        self.by[position] = len(self.plugins)
+        self.keys[position] = 0
+        self.plugins.append(status.plugin)
+        self._explain.append(lambda _: status.reasons)
+
     def feasible(self) -> Bools:
         return np.asarray(self.codes == Code.SUCCESS)
 

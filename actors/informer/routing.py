@@ -7,6 +7,7 @@ from collections.abc import Set
 from actors.framework.events import Action, ClusterEvent, Resource
 from actors.informer.state import Change
 from actors.kube.core import Node, Pod
+from actors.kube.meta import HasMetadata, key
 from actors.messages import (
     AssignedPodAdded,
     AssignedPodDeleted,
@@ -16,10 +17,14 @@ from actors.messages import (
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
+    Nominate,
+    ObjectPut,
+    ObjectRemoved,
     PendingPodAdded,
     PendingPodDeleted,
     PendingPodUpdated,
     QueueMessage,
+    Unnominate,
 )
 from actors.model.pod_info import PodInfo
 
@@ -31,6 +36,11 @@ def route_pod(change: Change[Pod], schedulers: Set[str]) -> Told:
     """`schedulers` are the names that we answer to. A pod that is over is gone to the scheduler."""
     cache: list[CacheMessage] = []
     queue: list[QueueMessage] = []
+    nominated = _nomination(change.new, schedulers)
+    if nominated is not None:
+        cache.append(nominated)
+    elif _nomination(change.old, schedulers) is not None and change.old is not None:
+        cache.append(Unnominate(key(change.old)))
     old = change.old if change.old is not None and change.old.status.phase not in OVER else None
     new = change.new if change.new is not None and change.new.status.phase not in OVER else None
     old_node, new_node = old is not None and bool(old.spec.node_name), new is not None and bool(new.spec.node_name)
@@ -48,6 +58,21 @@ def route_pod(change: Change[Pod], schedulers: Set[str]) -> Told:
         cache.append(AssignedPodDeleted(old))
         queue.append(ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), old, None))
     return cache, queue
+
+
+def _nomination(pod: Pod | None, schedulers: Set[str]) -> Nominate | None:
+    """What the pod's status says of the node that it is promised, while it is pending and ours."""
+    if pod is None or pod.spec.node_name or pod.status.phase in OVER or pod.spec.scheduler_name not in schedulers:
+        return None
+    node = pod.status.nominated_node_name
+    return Nominate(PodInfo(pod), node) if node else None
+
+
+def route_object(change: Change[HasMetadata]) -> Told:
+    """What plugins look up goes to the cache; no parked pod waits for it."""
+    if change.new is not None:
+        return [ObjectPut(change.new)], []
+    return ([ObjectRemoved(change.old)] if change.old is not None else []), []
 
 
 def route_node(change: Change[Node]) -> Told:

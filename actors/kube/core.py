@@ -30,12 +30,17 @@ class ContainerPort(Object, frozen=True, kw_only=True, rename="camel", omit_defa
     protocol: str = ""
 
 
+class ContainerRestartRule(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    action: str = ""
+
+
 class Container(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     name: str = ""
     image: str = ""
     resources: ResourceRequirements = ResourceRequirements()
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str | None = None
+    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
 
 
 class Toleration(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
@@ -158,6 +163,7 @@ class PodSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=T
     node_selector: dict[str, str] = {}
     node_name: str = ""
     host_network: bool = False
+    host_users: bool | None = None
     affinity: Affinity | None = None
     scheduler_name: str = ""
     tolerations: tuple[Toleration, ...] = ()

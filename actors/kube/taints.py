@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from actors.kube.core import Taint, Toleration
+
+HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
@@ -25,3 +27,8 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 def tolerates_any(tolerations: Iterable[Toleration], taint: Taint) -> bool:
     """True if at least one of the tolerations tolerates the taint."""
     return any(tolerates(toleration, taint) for toleration in tolerations)
+
+
+def lets_in(tolerations: Sequence[Toleration], taints: Iterable[Taint]) -> bool:
+    """True if every taint that keeps pods off a node is tolerated."""
+    return all(taint.effect not in HARD_EFFECTS or tolerates_any(tolerations, taint) for taint in taints)

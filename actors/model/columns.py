@@ -8,28 +8,18 @@ NodeInfo changed; label columns and image columns come into being when a rule fi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from actors.kube.core import Node, Taint
 from actors.model.node_info import NodeInfo
+from actors.model.pod_counts import PodCounts
+from actors.model.vectors import Bools, Codes, Ints, Rows, grown
 
-Ints = NDArray[np.int64]
-Codes = NDArray[np.int32]
-Bools = NDArray[np.bool_]
-Rows = slice | Ints
+__all__ = ["Bools", "Codes", "Ints", "NodeColumns", "Rows"]
 
 CPU, MEMORY, EPHEMERAL_STORAGE = "cpu", "memory", "ephemeral-storage"
 PODS = "pods"
-
-
-def _grown(array: NDArray[Any], rows: int) -> NDArray[Any]:
-    """The array with room for `rows` in its last axis; what is new is zero."""
-    wider = np.zeros((*array.shape[:-1], rows), dtype=array.dtype)
-    wider[..., : array.shape[-1]] = array
-    return wider
 
 
 class LabelColumn:
@@ -82,6 +72,7 @@ class NodeColumns:
         self.row_of: dict[str, int] = {}
         self.names: list[str] = []
         self.nodes: list[Node | None] = []
+        self.infos: list[NodeInfo | None] = []
         self.version = 0
         self.changed_at: Ints = np.zeros(rows, dtype=np.int64)
         self.pods: Ints = np.zeros(rows, dtype=np.int64)
@@ -89,9 +80,13 @@ class NodeColumns:
         self.unschedulable: Bools = np.zeros(rows, dtype=np.bool_)
         self.taints: Codes = np.zeros(rows, dtype=np.int32)
         self.taint_classes: list[Sequence[Taint]] = [()]
+        self.features: Codes = np.zeros(rows, dtype=np.int32)
+        self.feature_classes: list[frozenset[str]] = [frozenset()]
         self.labels: dict[str, LabelColumn] = {}
         self.images: dict[str, ImageColumn] = {}
         self.ports: dict[tuple[str, int], dict[int, frozenset[str]]] = {}
+        self.counts = PodCounts(rows)
+        self._feature_code: dict[frozenset[str], int] = {frozenset(): 0}
         self._taint_code: dict[Sequence[Taint], int] = {(): 0}
         self._resources: dict[str, int] = {}
         self._allocatable: Ints = np.zeros((4, rows), dtype=np.int64)
@@ -132,12 +127,18 @@ class NodeColumns:
         row = self.row_of.get(info.name)
         if row is None:
             row = self._new_row(info.name)
+        changes = info.take_changes()
+        if self.infos[row] is not info:
+            self.infos[row] = info
+            self.counts.clear(row)
+            changes = [(pod, 1) for pod in info.pods.values()]
         self.version += 1
         self.changed_at[row] = self.version
         if self.nodes[row] is not node:
             self._write_node(row, self.nodes[row], node)
             self._write_resources(self._allocatable, row, info.allocatable)
         self._write_resources(self._requested, row, info.requested)
+        self.counts.refresh(row, changes)
         self.pods[row] = len(info.pods)
         self.nonzero[0, row] = info.nonzero_cpu
         self.nonzero[1, row] = info.nonzero_memory
@@ -153,9 +154,11 @@ class NodeColumns:
         assert node is not None
         self._forget_images(row, node)
         self._write_ports(row, NodeInfo(name))
+        self.counts.clear(row)
         for column in self.labels.values():
             column.set(row, None)
         self.nodes[row] = None
+        self.infos[row] = None
         self.names[row] = ""
         self.version += 1
         self.changed_at[row] = self.version
@@ -175,23 +178,26 @@ class NodeColumns:
             self.size += 1
             self.names.append(name)
             self.nodes.append(None)
+            self.infos.append(None)
             if self.size > len(self.pods):
                 self._grow(2 * len(self.pods))
         self.row_of[name] = row
         return row
 
     def _grow(self, rows: int) -> None:
-        self.changed_at = _grown(self.changed_at, rows)
-        self.pods = _grown(self.pods, rows)
-        self.nonzero = _grown(self.nonzero, rows)
-        self.unschedulable = _grown(self.unschedulable, rows)
-        self.taints = _grown(self.taints, rows)
-        self._allocatable = _grown(self._allocatable, rows)
-        self._requested = _grown(self._requested, rows)
+        self.changed_at = grown(self.changed_at, rows)
+        self.pods = grown(self.pods, rows)
+        self.nonzero = grown(self.nonzero, rows)
+        self.unschedulable = grown(self.unschedulable, rows)
+        self.taints = grown(self.taints, rows)
+        self.features = grown(self.features, rows)
+        self._allocatable = grown(self._allocatable, rows)
+        self._requested = grown(self._requested, rows)
+        self.counts.grow(rows)
         for label in self.labels.values():
             label.grow(rows)
         for image in self.images.values():
-            image.present = _grown(image.present, rows)
+            image.present = grown(image.present, rows)
 
     def _write_resources(self, matrix: Ints, row: int, amounts: Mapping[str, int]) -> None:
         known = self._resources
@@ -221,6 +227,12 @@ class NodeColumns:
             code = self._taint_code[taints] = len(self.taint_classes)
             self.taint_classes.append(taints)
         self.taints[row] = code
+        features = frozenset(node.status.declared_features)
+        code = self._feature_code.get(features)
+        if code is None:
+            code = self._feature_code[features] = len(self.feature_classes)
+            self.feature_classes.append(features)
+        self.features[row] = code
         labels = node.metadata.labels
         for key, column in self.labels.items():
             column.set(row, labels.get(key))

@@ -23,6 +23,7 @@ class NodeInfo:
 
     __slots__ = (
         "allocatable",
+        "changes",
         "generation",
         "name",
         "node",
@@ -43,6 +44,7 @@ class NodeInfo:
         self.nonzero_cpu = 0
         self.nonzero_memory = 0
         self.ports: UsedPorts = {}
+        self.changes: list[tuple[PodInfo, int]] = []
 
     def set_node(self, node: Node) -> None:
         self.node = node
@@ -63,7 +65,13 @@ class NodeInfo:
         self._account(info, -1)
         return info
 
+    def take_changes(self) -> list[tuple[PodInfo, int]]:
+        """The pods that came (+1) and went (-1) since this was last asked."""
+        changes, self.changes = self.changes, []
+        return changes
+
     def _account(self, info: PodInfo, sign: int) -> None:
+        self.changes.append((info, sign))
         requested = self.requested
         for name, amount in info.requests.items():
             requested[name] += sign * amount

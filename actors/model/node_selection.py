@@ -1,4 +1,4 @@
-"""One requirement on one label, decided for all nodes of a view through the label's column."""
+"""What a pod asks of nodes, decided for all nodes of a view at once, through the columns of their labels."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from actors.kube.core import NodeSelectorTerm, Pod
+from actors.kube.node_selector import integer
 from actors.model.columns import Bools
 from actors.model.snapshot import NodeView
 
@@ -30,10 +32,10 @@ def select_rows(nodes: NodeView, label: str, operator: str, values: Sequence[str
         case "Gt" | "Lt":
             # The last place of the table is read for code -1, a node without the label.
             table = np.zeros(len(column.values) + 1, dtype=np.bool_)
-            bound = _integer(values[0]) if len(values) == 1 else None
+            bound = integer(values[0]) if len(values) == 1 else None
             if bound is not None:
                 for code, text in enumerate(column.values):
-                    number = _integer(text)
+                    number = integer(text)
                     if number is not None:
                         table[code] = number > bound if operator == "Gt" else number < bound
             return np.asarray(table[codes])
@@ -41,10 +43,44 @@ def select_rows(nodes: NodeView, label: str, operator: str, values: Sequence[str
             return np.zeros(nodes.size, dtype=np.bool_)
 
 
-def _integer(text: str) -> int | None:
-    """A 64-bit integer in decimal with an optional sign, None for all else."""
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit()):
+def pod_affinity_matches(pod: Pod, nodes: NodeView) -> Bools:
+    """bool[nodes.size]: where the pod's nodeSelector and required node affinity hold."""
+    matched = np.ones(nodes.size, dtype=np.bool_)
+    for label, wanted in pod.spec.node_selector.items():
+        matched &= select_rows(nodes, label, "In", (wanted,))
+    terms = required_terms(pod)
+    if terms is not None:
+        matched &= any_term_matches(terms, nodes)
+    return matched
+
+
+def required_terms(pod: Pod) -> Sequence[NodeSelectorTerm] | None:
+    """The terms of the pod's required node affinity, None if it has none."""
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.node_affinity is None:
         return None
-    number = int(text)
-    return number if -(1 << 63) <= number < 1 << 63 else None
+    required = affinity.node_affinity.required_during_scheduling_ignored_during_execution
+    return None if required is None else required.node_selector_terms
+
+
+def any_term_matches(terms: Sequence[NodeSelectorTerm], nodes: NodeView) -> Bools:
+    """True where at least one term matches."""
+    matched = np.zeros(nodes.size, dtype=np.bool_)
+    for term in terms:
+        matched |= term_matches(term, nodes)
+    return matched
+
+
+def term_matches(term: NodeSelectorTerm, nodes: NodeView) -> Bools:
+    """True where every requirement of the term holds; a term without any matches nothing."""
+    if not term.match_expressions and not term.match_fields:
+        return np.zeros(nodes.size, dtype=np.bool_)
+    matched = np.ones(nodes.size, dtype=np.bool_)
+    for requirement in term.match_expressions:
+        matched &= select_rows(nodes, requirement.key, requirement.operator, requirement.values)
+    for field in term.match_fields:
+        rows = [nodes.columns.row_of[name] for name in field.values if name in nodes.columns.row_of]
+        named = np.zeros(nodes.columns.size, dtype=np.bool_)
+        named[rows] = True
+        matched &= named[nodes.rows] if field.operator == "In" else ~named[nodes.rows]
+    return matched

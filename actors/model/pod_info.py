@@ -7,9 +7,20 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import msgspec
+
 from actors.kube.core import Pod
 from actors.kube.meta import key
 from actors.kube.requests import nonzero_requests, pod_requests
+from actors.model.affinity_terms import AffinityTerms, terms_of
+
+
+class GroupKey(msgspec.Struct, frozen=True):
+    """What selectors look at. `labels` are sorted by key."""
+
+    namespace: str
+    labels: tuple[tuple[str, str], ...]
+    terminating: bool
 
 
 class HostPort:
@@ -53,6 +64,18 @@ class PodInfo:
     def scoring_requests(self) -> tuple[int, int]:
         """`nonzero` without regard to the pod's own `spec.resources`."""
         return nonzero_requests(self.pod, pod_level=False)
+
+    @cached_property
+    def affinity_terms(self) -> AffinityTerms:
+        """What the pod asks of other pods. Raises SelectorError."""
+        return terms_of(self.pod)
+
+    @cached_property
+    def group(self) -> GroupKey:
+        """What selectors look at."""
+        metadata = self.pod.metadata
+        labels = tuple(sorted(metadata.labels.items()))
+        return GroupKey(metadata.namespace, labels, metadata.deletion_timestamp is not None)
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:

@@ -6,17 +6,22 @@ truth for vector rules; `info` gives the NodeInfo for rules that look at one nod
 
 from __future__ import annotations
 
+import numpy as np
+
 from actors.kube.core import Node
+from actors.model.cluster_objects import ClusterObjects
 from actors.model.columns import Ints, NodeColumns, Rows
 from actors.model.node_info import NodeInfo
+from actors.model.nominations import Nominations
 
 
 class Snapshot:
-    """The columns, and the NodeInfo of every live node by name."""
+    """The columns, with the NodeInfo of every row, and the other objects that rules look up."""
 
-    def __init__(self) -> None:
+    def __init__(self, objects: ClusterObjects | None = None, nominations: Nominations | None = None) -> None:
         self.columns = NodeColumns()
-        self.infos: dict[str, NodeInfo] = {}
+        self.objects = ClusterObjects() if objects is None else objects
+        self.nominations = Nominations() if nominations is None else nominations
 
     def __len__(self) -> int:
         return len(self.columns.order)
@@ -45,6 +50,13 @@ class NodeView:
         """The row at a position of the view."""
         return position if isinstance(self.rows, slice) else int(self.rows[position])
 
+    def position(self, row: int) -> int | None:
+        """Where a row is in the view, or None."""
+        if isinstance(self.rows, slice):
+            return row if row < self.size else None
+        found = np.flatnonzero(self.rows == row)
+        return int(found[0]) if len(found) else None
+
     def name(self, position: int) -> str:
         """The name of the node at a position; "" on a dead row."""
         return self.columns.names[self.row(position)]
@@ -55,5 +67,4 @@ class NodeView:
 
     def info(self, position: int) -> NodeInfo | None:
         """The NodeInfo at a position, None on a dead row."""
-        name = self.name(position)
-        return self.snapshot.infos[name] if name else None
+        return self.columns.infos[self.row(position)]

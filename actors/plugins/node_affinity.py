@@ -38,8 +38,8 @@ from actors.kube.core import (
     NodeAffinity as NodeAffinitySpec,
 )
 from actors.kube.node_selector import node_selector_matches, validate_node_selector_term
-from actors.model.columns import Bools, Ints
-from actors.model.node_selection import select_rows
+from actors.model.columns import Ints
+from actors.model.node_selection import any_term_matches, pod_affinity_matches, required_terms, term_matches
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
 
@@ -66,7 +66,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         try:
             added = msgspec.convert(args, NodeAffinityArgs).added_affinity or NodeAffinitySpec()
         except msgspec.ValidationError as invalid:
-            raise ArgsError(str(invalid)) from None
+            raise ArgsError.of(invalid) from None
         required = added.required_during_scheduling_ignored_during_execution
         self.added_required = required.node_selector_terms if required is not None else None
         self.added_preferred = added.preferred_during_scheduling_ignored_during_execution
@@ -81,7 +81,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         info: PodInfo,
         snapshot: Snapshot,
     ) -> Status | PreFilterResult:
-        terms = _required_terms(info.pod)
+        terms = required_terms(info.pod)
         if terms is None and not info.pod.spec.node_selector:
             return SUCCESS if self.added_required is not None else SKIP
         names = _named_nodes(terms) if terms else None
@@ -92,13 +92,8 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         keys = np.zeros(nodes.size, dtype=np.int64)
         if self.added_required is not None:
-            keys[~_any_term(self.added_required, nodes)] = 1
-        matched = np.ones(nodes.size, dtype=np.bool_)
-        for label, wanted in info.pod.spec.node_selector.items():
-            matched &= select_rows(nodes, label, "In", (wanted,))
-        terms = _required_terms(info.pod)
-        if terms is not None:
-            matched &= _any_term(terms, nodes)
+            keys[~any_term_matches(self.added_required, nodes)] = 1
+        matched = pod_affinity_matches(info.pod, nodes)
         keys[~matched & (keys == 0)] = 2
         codes = np.where(keys == 0, np.int8(0), np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE))
         return Verdicts(codes, keys, lambda key: (REASON_ENFORCED if key == 1 else REASON_POD,))
@@ -114,7 +109,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         preferred = state.get(_PREFERRED)
         scores = np.zeros(nodes.size, dtype=np.int64)
         for term in self._preferred(info) if preferred is None else preferred:
-            scores += term.weight * _matches(term.preference, nodes)
+            scores += term.weight * term_matches(term.preference, nodes)
         return scores
 
     def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
@@ -133,21 +128,13 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
             added = self.added_required is None or node_selector_matches(self.added_required, node)
             labels = node.metadata.labels
             selected = all(labels.get(k) == v for k, v in pod.spec.node_selector.items())
-            terms = _required_terms(pod)
+            terms = required_terms(pod)
             return added and selected and (terms is None or node_selector_matches(terms, node))
 
         def node_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
             return Hint.QUEUE if suits(pod, new) and not suits(pod, old) else Hint.SKIP
 
         return (Registration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL), node_changed),)
-
-
-def _required_terms(pod: Pod) -> Sequence[NodeSelectorTerm] | None:
-    affinity = pod.spec.affinity
-    if affinity is None or affinity.node_affinity is None:
-        return None
-    required = affinity.node_affinity.required_during_scheduling_ignored_during_execution
-    return None if required is None else required.node_selector_terms
 
 
 def _named_nodes(terms: Sequence[NodeSelectorTerm]) -> frozenset[str] | None:
@@ -163,26 +150,3 @@ def _named_nodes(terms: Sequence[NodeSelectorTerm]) -> frozenset[str] | None:
             return None
         names |= frozenset.intersection(*named)
     return names
-
-
-def _any_term(terms: Sequence[NodeSelectorTerm], nodes: NodeView) -> Bools:
-    """True where at least one term matches."""
-    matched = np.zeros(nodes.size, dtype=np.bool_)
-    for term in terms:
-        matched |= _matches(term, nodes)
-    return matched
-
-
-def _matches(term: NodeSelectorTerm, nodes: NodeView) -> Bools:
-    """True where every requirement of the term holds; a term without any matches nothing."""
-    if not term.match_expressions and not term.match_fields:
-        return np.zeros(nodes.size, dtype=np.bool_)
-    matched = np.ones(nodes.size, dtype=np.bool_)
-    for requirement in term.match_expressions:
-        matched &= select_rows(nodes, requirement.key, requirement.operator, requirement.values)
-    for field in term.match_fields:
-        rows = [nodes.columns.row_of[name] for name in field.values if name in nodes.columns.row_of]
-        named = np.zeros(nodes.columns.size, dtype=np.bool_)
-        named[rows] = True
-        matched &= named[nodes.rows] if field.operator == "In" else ~named[nodes.rows]
-    return matched

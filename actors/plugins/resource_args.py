@@ -55,7 +55,7 @@ def convert(args: dict[str, Any], into: type[S]) -> S:
     try:
         return msgspec.convert(args, into)
     except msgspec.ValidationError as invalid:
-        raise ArgsError(str(invalid)) from None
+        raise ArgsError.of(invalid) from None
 
 
 def checked_resources(

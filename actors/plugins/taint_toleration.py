@@ -9,19 +9,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from actors.framework.cycle_state import CycleState
+from actors.framework.cycle_state import CycleState, StateKey
 from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
 from actors.framework.interface import FilterPlugin, PreScorePlugin, ScorePlugin, default_normalize
 from actors.framework.status import SUCCESS, Code, Status
 from actors.framework.verdicts import Verdicts
 from actors.kube.core import Node, Pod, Taint, Toleration
-from actors.kube.taints import tolerates_any
+from actors.kube.taints import lets_in, tolerates_any
 from actors.model.columns import Ints
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView
 
 REASON = "node(s) had untolerated taint(s)"
-HARD_EFFECTS = ("NoSchedule", "NoExecute")
+
+_SOFT: StateKey[tuple[Toleration, ...]] = StateKey("TaintToleration.soft")
 
 
 class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -30,17 +31,19 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         classes = nodes.columns.taint_classes
         tolerations = info.pod.spec.tolerations
-        rejects = np.fromiter((not _tolerated(tolerations, taints) for taints in classes), dtype=np.bool_)
+        rejects = np.fromiter((not lets_in(tolerations, taints) for taints in classes), dtype=np.bool_)
         if not rejects.any():
             return None
         rejected = rejects[nodes.columns.taints[nodes.rows]]
         return Verdicts.rejecting(rejected, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
+        soft = tuple(t for t in info.pod.spec.tolerations if t.effect in ("", "PreferNoSchedule"))
+        state.write(_SOFT, soft)
         return SUCCESS
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
-        soft = [t for t in info.pod.spec.tolerations if t.effect in ("", "PreferNoSchedule")]
+        soft = state.read(_SOFT)
         counts = np.fromiter(
             (_untolerated_soft(soft, taints) for taints in nodes.columns.taint_classes), dtype=np.int64
         )
@@ -53,9 +56,9 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
         def node_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
             assert isinstance(new, Node)
             tolerations = pod.spec.tolerations
-            if not _tolerated(tolerations, new.spec.taints):
+            if not lets_in(tolerations, new.spec.taints):
                 return Hint.SKIP
-            was = isinstance(old, Node) and _tolerated(tolerations, old.spec.taints)
+            was = isinstance(old, Node) and lets_in(tolerations, old.spec.taints)
             return Hint.SKIP if was else Hint.QUEUE
 
         def pod_changed(pod: Pod, _old: object | None, new: object | None) -> Hint:
@@ -66,10 +69,6 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
             Registration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), node_changed),
             Registration(ClusterEvent(Resource.POD, Action.UPDATE_POD_TOLERATION), pod_changed),
         )
-
-
-def _tolerated(tolerations: Sequence[Toleration], taints: Sequence[Taint]) -> bool:
-    return all(t.effect not in HARD_EFFECTS or tolerates_any(tolerations, t) for t in taints)
 
 
 def _untolerated_soft(tolerations: Sequence[Toleration], taints: Sequence[Taint]) -> int:

@@ -1,19 +1,22 @@
-"""Refuses, in plain words, pods that ask for something that no plugin here decides yet.
+"""The plugins of volumes and of dynamic resources, as far as a pod without either meets them.
 
-Placing such a pod would break a promise its manifest makes, so it waits with a reason instead. Each class stands in
-for the plugin of its name and asks to be skipped for every pod that does not need it.
+They ask to be skipped where Kubernetes' plugins do, and score what those score. A pod that needs one of them is
+refused in plain words: placing it would break a promise that its manifest makes.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from actors.framework.cycle_state import CycleState
-from actors.framework.interface import Handle, Plugin, PreFilterPlugin, PreFilterResult
+from actors.framework.interface import Handle, Plugin, PreFilterPlugin, PreFilterResult, PreScorePlugin, ScorePlugin
 from actors.framework.status import SKIP, Status, unresolvable
 from actors.kube.core import Pod
 from actors.model.pod_info import PodInfo
-from actors.model.snapshot import Snapshot
+from actors.model.snapshot import NodeView, Snapshot
+from actors.model.vectors import Ints
 
 
 class _Refusal(PreFilterPlugin):
@@ -27,38 +30,11 @@ class _Refusal(PreFilterPlugin):
     def needs(self, pod: Pod) -> bool:
         raise AssertionError(f"{type(self).__name__} must say which pods need it")
 
-    def pre_filter(
-        self,
-        state: CycleState,
-        info: PodInfo,
-        snapshot: Snapshot,
-    ) -> Status | PreFilterResult:
+    def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Status | PreFilterResult:
         return unresolvable(f"{self.feature} not supported by this version of berth") if self.needs(info.pod) else SKIP
 
 
-class PodTopologySpread(_Refusal):
-    name = "PodTopologySpread"
-    feature = "topologySpreadConstraints with whenUnsatisfiable DoNotSchedule are"
-
-    def needs(self, pod: Pod) -> bool:
-        constraints = pod.spec.topology_spread_constraints
-        return any(constraint.when_unsatisfiable == "DoNotSchedule" for constraint in constraints)
-
-
-class InterPodAffinity(_Refusal):
-    name = "InterPodAffinity"
-    feature = "required podAffinity and podAntiAffinity terms are"
-
-    def needs(self, pod: Pod) -> bool:
-        affinity = pod.spec.affinity
-        if affinity is None:
-            return False
-        sides = (affinity.pod_affinity, affinity.pod_anti_affinity)
-        return any(side is not None and side.required_during_scheduling_ignored_during_execution for side in sides)
-
-
-class VolumeBinding(_Refusal):
-    name = "VolumeBinding"
+class _VolumeRefusal(_Refusal):
     feature = "persistentVolumeClaim and ephemeral volumes are"
 
     def needs(self, pod: Pod) -> bool:
@@ -66,9 +42,36 @@ class VolumeBinding(_Refusal):
         return any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in volumes)
 
 
-class DynamicResources(_Refusal):
+class VolumeRestrictions(_VolumeRefusal):
+    name = "VolumeRestrictions"
+
+
+class NodeVolumeLimits(_VolumeRefusal):
+    name = "NodeVolumeLimits"
+
+
+class VolumeZone(_VolumeRefusal):
+    name = "VolumeZone"
+
+
+class VolumeBinding(_VolumeRefusal, PreScorePlugin, ScorePlugin):
+    name = "VolumeBinding"
+
+    def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
+        return SKIP
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        return np.zeros(nodes.size, dtype=np.int64)
+
+
+class DynamicResources(_Refusal, ScorePlugin):
+    """Scores, like Kubernetes' plugin, 0 on every node for a pod without claims."""
+
     name = "DynamicResources"
     feature = "resourceClaims are"
 
     def needs(self, pod: Pod) -> bool:
         return bool(pod.spec.resource_claims)
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        return np.zeros(nodes.size, dtype=np.int64)

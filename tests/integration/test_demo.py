@@ -45,7 +45,7 @@ def test_what_does_not_fit_is_told_why(tmp_path: Path) -> None:
         ("a: [", "no valid YAML"),
         ("kind: Pod", "expected an object with apiVersion, kind and metadata"),
         ("{apiVersion: v1, kind: Boat, metadata: {name: b}}", "unknown kind v1 Boat"),
-        ("{apiVersion: v1, kind: Pod, metadata: {name: B_d}}", "metadata.name: expected a lowercase RFC 1123 name"),
+        ("{apiVersion: v1, kind: Pod, metadata: {name: B_d}}", 'metadata.name: Invalid value: "B_d"'),
         ("{apiVersion: v1, kind: Pod, metadata: {name: b}}", "spec.containers: Required value"),
     ],
 )

@@ -118,7 +118,7 @@ class CacheHistory(RuleBasedStateMachine):
         for pod, node_name in self.pods.values():
             fresh.handle(Assume(PodInfo(pod), node_name))
         rebuilt = take(fresh)
-        assert sorted(snapshot.infos) == sorted(rebuilt.infos) == sorted(self.nodes)
+        assert sorted(snapshot.columns.row_of) == sorted(rebuilt.columns.row_of) == sorted(self.nodes)
         ours, theirs = snapshot.columns, rebuilt.columns
         assert len(ours.order) == len(self.nodes)
         for name in self.nodes:

@@ -1,134 +1,171 @@
-"""What requests do to the store: creation with defaults, updates, deletion with grace, binding. No HTTP here."""
+"""What requests do to the store: create, update, patch, delete, bind, evict, scale. No HTTP here.
+
+Mirrors the generic registry of the API server with the strategies of the kinds: which fields a client may set, when a
+generation moves, what a deletion waits for. Every method raises Refused with what the API would answer.
+"""
 
 from __future__ import annotations
 
 import random
-import re
 import uuid
-from datetime import UTC, datetime
 from typing import Any
 
-from tools.apiserver.patch import patched
-from tools.apiserver.resources import BY_PATH, Kind
-from tools.apiserver.store import Document, Refused, Store
+import msgspec
 
-PODS, NAMESPACES = BY_PATH["", "v1", "pods"], BY_PATH["", "v1", "namespaces"]
-EVENTS = BY_PATH["", "v1", "events"]
-PRIORITY_CLASSES = BY_PATH["scheduling.k8s.io", "v1", "priorityclasses"]
-NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+from tools.apiserver.admission import CLAIMS, PRIORITY_CLASSES, admitted_claim, admitted_pod, readmitted_pod
+from tools.apiserver.clock import now
+from tools.apiserver.defaults import defaulted
+from tools.apiserver.eviction import PODS, check_eviction, mark_disrupted
+from tools.apiserver.patch import STRATEGIC, patched
+from tools.apiserver.resources import BY_KIND, KINDS, Kind
+from tools.apiserver.schema import unknown_and_mistyped
+from tools.apiserver.selectors import Matches
+from tools.apiserver.store import Document, Refused, Store, Stored
+from tools.apiserver.validation import invalid_details, invalid_message, problems
+
+NAMESPACES = BY_KIND["v1", "Namespace"]
+NODES = BY_KIND["v1", "Node"]
+SERVICE_ACCOUNTS = BY_KIND["v1", "ServiceAccount"]
+FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+FIRST_CLASSES = (("system-cluster-critical", 2000000000), ("system-node-critical", 2000001000))
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-NOT_READY = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+OWNED_BY_SERVER = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "namespace")
+OVER = ("Succeeded", "Failed")
 
 
-def now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
+    """metav1.DeleteOptions, as far as it is heeded here."""
+
+    grace_period_seconds: int | None = None
+    propagation_policy: str | None = None
+    preconditions: Preconditions = Preconditions()
+    dry_run: tuple[str, ...] = ()
 
 
 class Api:
-    """Every method raises Refused with what the API would answer."""
-
     def __init__(self, store: Store) -> None:
         self.store = store
-        for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
-            self.create(NAMESPACES, "", {"metadata": {"name": name}, "status": {"phase": "Active"}})
-        for name, value in (("system-cluster-critical", 2000000000), ("system-node-critical", 2000001000)):
-            self.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
 
-    def create(self, kind: Kind, namespace: str, document: Document) -> Document:
-        metadata = dict(document.get("metadata") or {})
+    def seed(self) -> None:
+        """What every cluster has from its first moment."""
+        for name in FIRST_NAMESPACES:
+            if self.store.find(NAMESPACES, "", name) is None:
+                self.create(NAMESPACES, "", {"metadata": {"name": name}})
+        for name, value in FIRST_CLASSES:
+            if self.store.find(PRIORITY_CLASSES, "", name) is None:
+                self.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
+
+    def create(self, kind: Kind, namespace: str, document: Document) -> Stored:
+        metadata = dict(_metadata(document))
         if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = metadata["generateName"] + "".join(random.choices(ALPHABET, k=5))
-        self._check_identity(kind, namespace, document, metadata)
+            metadata["name"] = f"{metadata['generateName']}{''.join(random.choices(ALPHABET, k=5))}"
         if kind.namespaced:
+            self._check_namespace(namespace, metadata)
             metadata["namespace"] = namespace
-            self.store.get(NAMESPACES, "", namespace)
         metadata |= {"uid": str(uuid.uuid4()), "creationTimestamp": now()}
-        if kind.status:
-            metadata["generation"] = 1
-        for field in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        for field in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
             metadata.pop(field, None)
         made = {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
-        return self.store.create(kind, self._admitted(made) if kind == PODS else made)
+        if kind.status:
+            metadata["generation"] = 1
+            if kind != NODES:
+                made.pop("status", None)
+        made = defaulted(kind, made)
+        if kind == PODS:
+            made = admitted_pod(self.store, made)
+        elif kind == CLAIMS:
+            made = admitted_claim(self.store, made)
+        _check(kind, made, None)
+        return self.store.create(kind, made)
 
-    @staticmethod
-    def _check_identity(kind: Kind, namespace: str, document: Document, metadata: dict[str, Any]) -> None:
-        if document.get("kind", kind.kind) != kind.kind:
-            raise Refused(400, "BadRequest", f"kind: expected {kind.kind}, got {document['kind']}")
-        if document.get("apiVersion", kind.api_version) != kind.api_version:
-            raise Refused(400, "BadRequest", f"apiVersion: expected {kind.api_version}, got {document['apiVersion']}")
-        name = metadata.get("name", "")
-        if not isinstance(name, str) or NAME.fullmatch(name) is None:
-            raise Refused(422, "Invalid", f"metadata.name: expected a lowercase RFC 1123 name, got {name!r}")
-        if metadata.get("namespace", namespace) != namespace and kind.namespaced:
-            raise Refused(400, "BadRequest", f"metadata.namespace: expected {namespace}, got {metadata['namespace']}")
-
-    def _admitted(self, pod: Document) -> Document:
-        """Defaults, the priority of the class, and the tolerations that every pod gets."""
-        spec = {
-            "schedulerName": "default-scheduler",
-            "restartPolicy": "Always",
-            "terminationGracePeriodSeconds": 30,
-            **(pod.get("spec") or {}),
-        }
-        if not spec.get("containers"):
-            raise Refused(
-                422, "Invalid", f'Pod "{pod["metadata"]["name"]}" is invalid: spec.containers: Required value'
-            )
-        class_name = spec.get("priorityClassName", "")
-        if class_name:
-            try:
-                spec["priority"] = self.store.get(PRIORITY_CLASSES, "", class_name)["value"]
-            except Refused:
-                message = f"no PriorityClass with name {class_name} was found"
-                raise Refused(403, "Forbidden", message) from None
-        spec.setdefault("priority", 0)
-        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-        tolerations = list(spec.get("tolerations") or ())
-        for taint in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
-            if not any(t.get("key") in (taint, None) and t.get("effect") in ("NoExecute", None) for t in tolerations):
-                tolerations.append({"key": taint, **NOT_READY})
-        spec["tolerations"] = tolerations
-        return {**pod, "spec": spec, "status": {"phase": "Pending"}}
-
-    def update(self, kind: Kind, namespace: str, name: str, document: Document, subresource: str) -> Document:
-        """Replace an object, or only its status."""
+    def update(self, kind: Kind, namespace: str, name: str, document: Document, subresource: str) -> Stored:
+        """Replace an object, or only its status. A pod's binding is no matter of an update."""
         before = self.store.get(kind, namespace, name)
+        given = _metadata(document)
+        wanted = given.get("resourceVersion")
+        if given.get("uid", before["metadata"]["uid"]) != before["metadata"]["uid"]:
+            raise _conflict(kind, name, f"Precondition failed: UID in precondition: {given['uid']}, "
+                            f"UID in object meta: {before['metadata']['uid']}")  # fmt: skip
         if subresource == "status":
-            wanted = (document.get("metadata") or {}).get("resourceVersion")
             metadata = {**before["metadata"], "resourceVersion": wanted} if wanted else before["metadata"]
-            return self.store.update(kind, {**before, "metadata": metadata, "status": document.get("status", {})})
-        metadata = {**(document.get("metadata") or {}), "name": name}
-        for field in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "namespace"):
+            return self.store.update(kind, {**before, "metadata": metadata, "status": document.get("status") or {}})
+        metadata = {**given, "name": name}
+        for field in OWNED_BY_SERVER:
             metadata.pop(field, None)
             if field in before["metadata"]:
                 metadata[field] = before["metadata"][field]
         after = {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+        mistyped = unknown_and_mistyped(kind.kind, after).mistyped
+        if mistyped:
+            raise Refused(400, "BadRequest", mistyped)
         if kind.status:
-            after["status"] = before.get("status", {})
-            changed = after.get("spec") != before.get("spec")
-            metadata["generation"] = before["metadata"].get("generation", 1) + changed
+            if "status" in before:
+                after["status"] = before["status"]
+            else:
+                after.pop("status", None)
+            after = defaulted(kind, after)
+            if kind == PODS:
+                after = readmitted_pod(after, before)
+            metadata["generation"] = before["metadata"].get("generation", 1) + (after.get("spec") != before.get("spec"))
         if kind == PODS and after["spec"].get("nodeName") != before["spec"].get("nodeName"):
-            raise Refused(422, "Invalid", "spec.nodeName: a pod is bound through its binding subresource only")
-        return self.store.update(kind, after)
+            problem = "spec.nodeName: Forbidden: a pod is bound through its binding subresource only"
+            raise Refused(422, "Invalid", f'Pod "{name}" is invalid: {problem}')
+        if subresource != "resize":
+            _check(kind, after, before)
+        written = self.store.update(kind, after)
+        if "deletionTimestamp" in metadata and not metadata.get("finalizers") and kind not in (PODS, NAMESPACES):
+            return self._remove(kind, namespace, name)
+        return written
 
-    def patch(self, kind: Kind, namespace: str, name: str, patch: Any, how: str, subresource: str) -> Document:
+    def patch(self, kind: Kind, namespace: str, name: str, patch: Any, how: str, subresource: str) -> Stored:
+        """A patch that names no resourceVersion is applied to whatever is there."""
+        if subresource == "scale":
+            return self.rescale(kind, namespace, name, patched(kind, self.scale_of(kind, namespace, name), patch, how))
         before = self.store.get(kind, namespace, name)
-        after = patched(before, patch, how)
-        if "resourceVersion" not in ((patch.get("metadata") or {}) if isinstance(patch, dict) else {}):
+        after = patched(kind, before, patch, how)
+        if not isinstance(patch, dict) or "resourceVersion" not in (patch.get("metadata") or {}):
             after["metadata"] = {**after["metadata"], "resourceVersion": before["metadata"]["resourceVersion"]}
         return self.update(kind, namespace, name, after, subresource)
 
-    def delete(self, kind: Kind, namespace: str, name: str, grace: int | None) -> Document:
-        """Pods on a node get their grace first; everything else, and pods with a grace of 0, is removed at once."""
-        before = self.store.get(kind, namespace, name)
-        if kind == PODS and before["spec"].get("nodeName"):
-            seconds = before["spec"].get("terminationGracePeriodSeconds", 30) if grace is None else grace
-            if seconds > 0:
-                if "deletionTimestamp" in before["metadata"]:
-                    return before
-                metadata = {**before["metadata"], "deletionTimestamp": now(), "deletionGracePeriodSeconds": seconds}
-                return self.store.update(kind, {**before, "metadata": metadata})
-        return self.store.delete(kind, namespace, name)
+    def apply(self, kind: Kind, namespace: str, name: str, document: Document, subresource: str) -> tuple[Stored, bool]:
+        """Server-side apply, without ownership of fields: merge into what is there, or create; true if created."""
+        if not subresource and self.store.find(kind, namespace, name) is None:
+            metadata = {**_metadata(document), "name": name}
+            return self.create(kind, namespace, {**document, "metadata": metadata}), True
+        return self.patch(kind, namespace, name, document, STRATEGIC, subresource), False
+
+    def delete(self, kind: Kind, namespace: str, name: str, options: DeleteOptions) -> Stored:
+        """A running pod gets its grace, what has finalizers waits for them, a namespace goes when it is empty."""
+        before = self.store.stored(kind, namespace, name)
+        metadata = before.document["metadata"]
+        for asked, have in (
+            (options.preconditions.uid, metadata["uid"]),
+            (options.preconditions.resource_version, metadata["resourceVersion"]),
+        ):
+            if asked is not None and asked != have:
+                raise _conflict(kind, name, f"Precondition failed: expected {asked}, found {have}")
+        if options.propagation_policy == "Orphan":
+            self._orphan(metadata["uid"])
+        if kind == NAMESPACES:
+            return self._end_namespace(before)
+        grace = _grace(before.document, options.grace_period_seconds) if kind == PODS else 0
+        if not grace and not metadata.get("finalizers"):
+            return self._remove(kind, namespace, name)
+        deadline = metadata.get("deletionGracePeriodSeconds")
+        if deadline is not None and grace >= deadline:
+            return before
+        doomed = {**metadata, "deletionTimestamp": metadata.get("deletionTimestamp") or now()}
+        doomed["deletionGracePeriodSeconds"] = grace
+        return self.store.update(kind, {**before.document, "metadata": doomed})
+
+    def delete_all(self, kind: Kind, namespace: str, matches: Matches | None, options: DeleteOptions) -> list[Stored]:
+        found = [s for s in self.store.list(kind, namespace) if matches is None or matches(s.document)]
+        return [self.delete(kind, *_place(stored), options) for stored in found]
 
     def bind(self, namespace: str, name: str, binding: Document) -> None:
         """409 if the pod is bound, deleting or gated, or is another pod of that name."""
@@ -137,7 +174,7 @@ class Api:
         uid = (binding.get("metadata") or {}).get("uid", "")
         problem = ""
         if not node:
-            raise Refused(422, "Invalid", "target.name: Required value")
+            raise Refused(422, "Invalid", f'Binding "{name}" is invalid: target.name: Required value')
         if uid and uid != pod["metadata"]["uid"]:
             problem = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}"
         elif "deletionTimestamp" in pod["metadata"]:
@@ -149,7 +186,132 @@ class Api:
         if problem:
             message = f'Operation cannot be fulfilled on pods/binding "{name}": {problem}'
             raise Refused(409, "Conflict", message)
-        others = [c for c in pod.get("status", {}).get("conditions", ()) if c["type"] != "PodScheduled"]
+        others = [c for c in pod["status"].get("conditions") or () if c["type"] != "PodScheduled"]
         scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now()}
-        status = {**pod.get("status", {}), "conditions": [*others, scheduled]}
+        status = {**pod["status"], "conditions": [*others, scheduled]}
+        status.pop("nominatedNodeName", None)
         self.store.update(PODS, {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": status})
+
+    def evict(self, namespace: str, name: str, eviction: Document) -> None:
+        """Delete a pod if its disruption budget allows that; 429 if not."""
+        pod = self.store.get(PODS, namespace, name)
+        options = delete_options(eviction.get("deleteOptions") or {})
+        check_eviction(self.store, pod)
+        mark_disrupted(self.store, pod)
+        self.delete(PODS, namespace, name, options)
+
+    def scale_of(self, kind: Kind, namespace: str, name: str) -> Document:
+        """The Scale of a workload."""
+        document = self.store.get(kind, namespace, name)
+        kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        selector = document["spec"].get("selector") or {}
+        labels = selector.get("matchLabels", selector if kind.group == "" else {})
+        return {
+            "apiVersion": "autoscaling/v1",
+            "kind": "Scale",
+            "metadata": {field: document["metadata"][field] for field in kept},
+            "spec": {"replicas": document["spec"].get("replicas", 0)},
+            "status": {
+                "replicas": (document.get("status") or {}).get("replicas", 0),
+                "selector": ",".join(f"{key}={value}" for key, value in labels.items()),
+            },
+        }
+
+    def rescale(self, kind: Kind, namespace: str, name: str, scale: Document) -> Stored:
+        """Set the replicas of a workload from its Scale."""
+        document = self.store.get(kind, namespace, name)
+        replicas = (scale.get("spec") or {}).get("replicas", 0)
+        if not isinstance(replicas, int) or replicas < 0:
+            problem = f"spec.replicas: Invalid value: {replicas!r}: must be greater than or equal to 0"
+            raise Refused(422, "Invalid", f'Scale "{name}" is invalid: {problem}')
+        wanted = _metadata(scale).get("resourceVersion") or document["metadata"]["resourceVersion"]
+        metadata = {**document["metadata"], "resourceVersion": wanted}
+        spec = {**document["spec"], "replicas": replicas}
+        return self.update(kind, namespace, name, {**document, "metadata": metadata, "spec": spec}, "")
+
+    def _check_namespace(self, namespace: str, metadata: dict[str, Any]) -> None:
+        given = metadata.get("namespace") or namespace
+        if given != namespace:
+            message = f"the namespace of the provided object does not match the namespace sent on the request: expected {namespace}, got {given}"  # noqa: E501
+            raise Refused(400, "BadRequest", message)
+        if "deletionTimestamp" in self.store.get(NAMESPACES, "", namespace)["metadata"]:
+            message = f"unable to create new content in namespace {namespace} because it is being terminated"
+            raise Refused(403, "Forbidden", message)
+
+    def _remove(self, kind: Kind, namespace: str, name: str) -> Stored:
+        gone = self.store.delete(kind, namespace, name)
+        home = self.store.find(NAMESPACES, "", namespace) if namespace else None
+        if home is not None and "deletionTimestamp" in home["metadata"] and self._is_empty(namespace):
+            self.store.delete(NAMESPACES, "", namespace)
+        return gone
+
+    def _is_empty(self, namespace: str) -> bool:
+        return not any(True for kind in KINDS if kind.namespaced for _ in self.store.list(kind, namespace))
+
+    def _end_namespace(self, namespace: Stored) -> Stored:
+        """Nothing new comes into a namespace that is being deleted, and what is in it is deleted."""
+        name = namespace.document["metadata"]["name"]
+        if name in FIRST_NAMESPACES:
+            raise Refused(403, "Forbidden", f'namespaces "{name}" is forbidden: this namespace may not be deleted')
+        metadata = {**namespace.document["metadata"], "deletionTimestamp": now()}
+        ending = self.store.update(
+            NAMESPACES, {**namespace.document, "metadata": metadata, "status": {"phase": "Terminating"}}
+        )
+        for kind in KINDS:
+            if kind.namespaced:
+                for stored in list(self.store.list(kind, name)):
+                    self.delete(kind, *_place(stored), DeleteOptions())
+        if self.store.find(NAMESPACES, "", name) is not None and self._is_empty(name):
+            return self.store.delete(NAMESPACES, "", name)
+        return ending
+
+    def _orphan(self, uid: str) -> None:
+        """Make what an object owns owned by nobody."""
+        for kind, stored in list(self.store.everything()):
+            metadata = stored.document["metadata"]
+            owners = metadata.get("ownerReferences") or ()
+            if any(owner.get("uid") == uid for owner in owners):
+                kept = [owner for owner in owners if owner.get("uid") != uid]
+                self.store.update(kind, {**stored.document, "metadata": {**metadata, "ownerReferences": kept}})
+
+
+def _check(kind: Kind, document: Document, before: Document | None) -> None:
+    """Raises Refused with 422 and all that is wrong with an object."""
+    found = problems(kind.kind, document, before)
+    if found:
+        name = document["metadata"].get("name", "")
+        details = invalid_details(kind.kind, name, found)
+        raise Refused(422, "Invalid", invalid_message(kind.kind, name, found), details)
+
+
+def delete_options(document: Any) -> DeleteOptions:
+    """Raises Refused with 400."""
+    try:
+        return msgspec.convert(document, DeleteOptions, strict=False)
+    except msgspec.ValidationError as problem:
+        raise Refused(400, "BadRequest", f"DeleteOptions: {problem}") from None
+
+
+def _metadata(document: Document) -> Document:
+    metadata = document.get("metadata")
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, dict):
+        raise Refused(400, "BadRequest", f"metadata: expected an object, got {type(metadata).__name__}")
+    return metadata
+
+
+def _grace(pod: Document, asked: int | None) -> int:
+    """Seconds; none for a pod that no kubelet looks after, or that is over."""
+    if not pod["spec"].get("nodeName") or pod["status"].get("phase") in OVER:
+        return 0
+    return int(pod["spec"].get("terminationGracePeriodSeconds", 30)) if asked is None else max(asked, 0)
+
+
+def _place(stored: Stored) -> tuple[str, str]:
+    metadata = stored.document["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def _conflict(kind: Kind, name: str, why: str) -> Refused:
+    return Refused(409, "Conflict", f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}')

@@ -1,22 +1,34 @@
-"""The embedded API server over HTTP: paths, bodies, watches and discovery."""
+"""The embedded API server over HTTP: paths, bodies and what clients negotiate."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
+import yaml
 from aiohttp import web
 
-from tools.apiserver.api import Api
-from tools.apiserver.resources import BY_PATH, KINDS, Kind
-from tools.apiserver.selectors import Matches, fields_match, labels_match
-from tools.apiserver.store import Document, Event, Refused, Store
+from tools.apiserver.api import Api, delete_options
+from tools.apiserver.discovery import discovery
+from tools.apiserver.openapi import document as openapi
+from tools.apiserver.resources import BY_PATH, Kind
+from tools.apiserver.schema import duplicate_fields, strict_message, unknown_and_mistyped
+from tools.apiserver.selectors import Matches, matches_of
+from tools.apiserver.store import Document, Refused, Store, Stored
+from tools.apiserver.tables import table
+from tools.apiserver.watch import Watch
 
-VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
-BOOKMARK_SECONDS = 60.0
+JSON = {"Content-Type": "application/json"}
+APPLY = "application/apply-patch+yaml"
+MOST_BYTES = 64 << 20
+SUCCESS: Document = {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}
+Answer = Stored | Document
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -53,213 +65,212 @@ class Server:
     def __init__(self, api: Api) -> None:
         self._api = api
 
-    def application(self) -> web.Application:
-        application = web.Application(client_max_size=64 << 20)
-        application.router.add_route("*", "/{path:.*}", self._answer)
-        return application
-
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
-            found = discovery(request.path)
-            if found is not None:
-                return _json(found)
-            if request.path in ("/healthz", "/livez", "/readyz"):
-                return web.Response(text="ok")
-            target = target_of(request.path)
-            if request.method == "GET" and not target.name and request.query.get("watch") in ("true", "1"):
-                return await self._watch(request, target)
-            body = await request.read()
-            document = msgspec.json.decode(body) if body else {}
-            return _json(*self._act(request, target, document))
+            return await self._answer(request)
         except Refused as refused:
-            return _status(refused.code, refused.reason, str(refused))
-        except msgspec.DecodeError as problem:
-            return _status(400, "BadRequest", f"the body is no JSON: {problem}")
+            return _json(refusal(refused), refused.code)
 
-    def _act(self, request: web.Request, target: Target, document: Any) -> tuple[Document, int]:
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = request.path
+        if path in ("/healthz", "/livez", "/readyz"):
+            return web.Response(text="ok")
+        found = discovery(path) or openapi(path)
+        if found is not None:
+            return _json(found)
+        target = target_of(path)
+        if request.method == "GET":
+            if not target.name and request.query.get("watch") in ("true", "1"):
+                return await Watch(self._api.store, target.kind, target.namespace, request).run()
+            return self._shown(request, target.kind, self._read(request, target))
+        raw = await request.read()
+        document = _body(raw, request.headers.get("Content-Type", ""))
+        warnings = _decoding(request, target, raw, document)
+        dry = request.query.get("dryRun") == "All" or (isinstance(document, dict) and document.get("dryRun") == ["All"])
+        api = Api(self._api.store.fork()) if dry else self._api
+        answer, code = self._write(api, request, target, document)
+        response = self._shown(request, target.kind, answer, code)
+        for warning in warnings:
+            response.headers.add("Warning", f'299 - "{warning.replace(chr(34), chr(92) + chr(34))}"')
+        return response
+
+    def _read(self, request: web.BaseRequest, target: Target) -> Answer | list[Stored]:
+        if not target.name:
+            return self._list(request, target)
+        match target.subresource:
+            case "" | "status" | "resize":
+                return self._api.store.stored(target.kind, target.namespace, target.name)
+            case "scale" if target.kind.scale:
+                return self._api.scale_of(target.kind, target.namespace, target.name)
+            case _:
+                raise _not_allowed(request)
+
+    def _write(self, api: Api, request: web.BaseRequest, target: Target, document: Any) -> tuple[Answer, int]:
         """Do what the request asks; the answer and its HTTP code."""
-        api, kind, namespace, name = self._api, target.kind, target.namespace, target.name
+        kind, namespace, name, subresource = target.kind, target.namespace, target.name, target.subresource
         if not isinstance(document, dict) and request.method != "PATCH":
             raise Refused(400, "BadRequest", f"the body: expected an object, got {type(document).__name__}")
-        match request.method, target.subresource:
-            case "GET", "" if not name:
-                return self._list(request, target), 200
-            case "GET", "" | "status":
-                return api.store.get(kind, namespace, name), 200
+        match request.method, subresource:
             case "POST", "" if not name:
+                _check_kind(kind, document)
                 return api.create(kind, namespace, document), 201
             case "POST", "binding":
                 api.bind(namespace, name, document)
-                return {"apiVersion": "v1", "kind": "Status", "status": "Success", "code": 201}, 201
-            case "PUT", "" | "status":
-                return api.update(kind, namespace, name, document, target.subresource), 200
-            case "PATCH", "" | "status":
-                how = request.headers.get("Content-Type", "")
-                return api.patch(kind, namespace, name, document, how, target.subresource), 200
-            case "DELETE", "" if name:
-                asked = document.get("gracePeriodSeconds", request.query.get("gracePeriodSeconds"))
-                return api.delete(kind, namespace, name, None if asked is None else int(asked)), 200
+                return {**SUCCESS, "code": 201}, 201
+            case "POST", "eviction":
+                api.evict(namespace, name, document)
+                return {**SUCCESS, "code": 201}, 201
+            case "PUT", "scale" if kind.scale:
+                api.rescale(kind, namespace, name, document)
+                return api.scale_of(kind, namespace, name), 200
+            case "PUT", "" | "status" | "resize" if name:
+                _check_kind(kind, document)
+                return api.update(kind, namespace, name, document, subresource), 200
+            case "PATCH", "" | "status" | "resize" | "scale" if name:
+                how = request.headers.get("Content-Type", "").split(";", maxsplit=1)[0].strip()
+                if how == APPLY and isinstance(document, dict):
+                    stored, created = api.apply(kind, namespace, name, document, subresource)
+                    return stored, 201 if created else 200
+                patched = api.patch(kind, namespace, name, document, how, subresource)
+                return api.scale_of(kind, namespace, name) if subresource == "scale" else patched, 200
+            case "DELETE", "":
+                asked = {k: request.query[k] for k in ("gracePeriodSeconds", "propagationPolicy") if k in request.query}
+                options = delete_options({**asked, **document})
+                if name:
+                    return api.delete(kind, namespace, name, options), 200
+                gone = api.delete_all(kind, namespace, _matches(request), options)
+                return {**SUCCESS, "details": {"kind": kind.plural, "group": kind.group, "removed": len(gone)}}, 200
             case _:
-                raise Refused(405, "MethodNotAllowed", f"{request.method} is not allowed on {request.path}")
+                raise _not_allowed(request)
 
-    def _list(self, request: web.Request, target: Target) -> Document:
+    def _list(self, request: web.BaseRequest, target: Target) -> list[Stored]:
+        """All that is selected: `_shown` makes pages of it."""
         matches = _matches(request)
-        items = [item for item in self._api.store.list(target.kind, target.namespace) if matches(item)]
-        return {
-            "apiVersion": target.kind.api_version,
-            "kind": f"{target.kind.kind}List",
-            "metadata": {"resourceVersion": str(self._api.store.revision)},
-            "items": items,
-        }
+        after, _ = _continued(request)
+        found = self._api.store.list(target.kind, target.namespace, after)
+        return [stored for stored in found if matches is None or matches(stored.document)]
 
-    async def _watch(self, request: web.Request, target: Target) -> web.StreamResponse:
-        """Events from a revision on, until the client leaves or its time is over."""
-        store, matches = self._api.store, _matches(request)
-        revision = int(request.query.get("resourceVersion") or 0)
-        seconds = float(request.query.get("timeoutSeconds") or 3600)
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        pending: list[tuple[str, Document]] = []
-        if revision == 0:
-            pending = [("ADDED", item) for item in store.list(target.kind, target.namespace) if matches(item)]
-            revision = store.revision
-        else:
-            store.since(revision)
-        await response.prepare(request)
-        try:
-            async with asyncio.timeout(seconds):
-                while True:
-                    for event in store.since(revision):
-                        revision = event.revision
-                        if event.kind == target.kind:
-                            pending.extend(_seen(event, target.namespace, matches))
-                    for kind, document in pending:
-                        await response.write(msgspec.json.encode({"type": kind, "object": document}) + b"\n")
-                    pending.clear()
-                    if store.revision == revision:
-                        await self._news_or_bookmark(response, target, revision)
-        except TimeoutError:
-            await response.write_eof()
-        except Refused as refused:
-            document = _refusal(refused.code, refused.reason, str(refused))
-            await response.write(msgspec.json.encode({"type": "ERROR", "object": document}) + b"\n")
-        except ConnectionResetError:
-            pass
-        return response
-
-    async def _news_or_bookmark(self, response: web.StreamResponse, target: Target, revision: int) -> None:
-        try:
-            async with asyncio.timeout(BOOKMARK_SECONDS):
-                await self._api.store.news()
-        except TimeoutError:
-            mark = {
-                "apiVersion": target.kind.api_version,
-                "kind": target.kind.kind,
-                "metadata": {"resourceVersion": str(revision)},
-            }
-            await response.write(msgspec.json.encode({"type": "BOOKMARK", "object": mark}) + b"\n")
+    def _shown(
+        self, request: web.BaseRequest, kind: Kind, answer: Answer | list[Stored], code: int = 200
+    ) -> web.Response:
+        """The answer in the form that the client accepts: objects, their metadata, or a table to print."""
+        accept = request.headers.get("Accept", "")
+        revision = str(self._api.store.revision)
+        token, items = "", []
+        if isinstance(answer, list):
+            _, first_revision = _continued(request)
+            revision = first_revision or revision
+            limit = int(request.query.get("limit") or 0)
+            items = answer[:limit] if limit > 0 else answer
+            if len(items) < len(answer):
+                last = items[-1].document["metadata"]
+                token = _token(revision, last.get("namespace", ""), last["name"])
+        elif isinstance(answer, Stored):
+            items = [answer]
+        if "as=Table" in accept.split(",", maxsplit=1)[0] and not isinstance(answer, dict):
+            include = request.query.get("includeObject", "Metadata")
+            shown = [stored.document for stored in items]
+            return _json(table(kind, shown, revision=revision, now=datetime.now(UTC), include=include, continue_=token))
+        if isinstance(answer, Stored):
+            return web.Response(body=answer.raw, status=code, headers=JSON)
+        if isinstance(answer, dict):
+            return _json(answer, code)
+        metadata: Document = {"resourceVersion": revision}
+        if token:
+            metadata |= {"continue": token, "remainingItemCount": len(answer) - len(items)}
+        if "as=PartialObjectMetadataList" in accept:
+            head = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+            part = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
+            return _json({**head, "items": [{**part, "metadata": stored.document["metadata"]} for stored in items]})
+        head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata}
+        opened = msgspec.json.encode(head)[:-1] + b',"items":['
+        return web.Response(body=opened + b",".join([stored.raw for stored in items]) + b"]}", headers=JSON)
 
 
-def _seen(event: Event, namespace: str, matches: Matches) -> list[tuple[str, Document]]:
-    """The event as a watcher with a selection sees it: an object that leaves the selection is deleted to it."""
-    if namespace and event.document["metadata"].get("namespace") != namespace:
+def _body(raw: bytes, content_type: str) -> Any:
+    """Raises Refused with 400."""
+    try:
+        if content_type.startswith((APPLY, "application/yaml")):
+            return yaml.safe_load(raw)
+        return msgspec.json.decode(raw) if raw else {}
+    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as problem:
+        raise Refused(400, "BadRequest", f"the body cannot be read: {problem}") from None
+
+
+def _decoding(request: web.BaseRequest, target: Target, raw: bytes, document: Any) -> list[str]:
+    """What strict decoding of an object finds; warnings, unless it must be refused. Raises Refused with 400."""
+    whole = request.method in ("POST", "PUT") and target.subresource in ("", "status", "resize")
+    how = request.query.get("fieldValidation", "Warn")
+    if not whole or not isinstance(document, dict):
         return []
-    was = event.before is not None and matches(event.before)
-    now = event.type != "DELETED" and matches(event.document)
-    match was, now:
-        case True, True:
-            return [("MODIFIED", event.document)]
-        case False, True:
-            return [("ADDED", event.document)]
-        case True, False:
-            return [("DELETED", event.document)]
-        case _:
-            return []
+    found = unknown_and_mistyped(target.kind.kind, document)
+    if found.mistyped:
+        raise Refused(400, "BadRequest", found.mistyped)
+    unknown = found.unknown
+    if how == "Strict":
+        unknown = unknown + (duplicate_fields(raw) if raw[:1] == b"{" else [])
+        if unknown:
+            raise Refused(400, "BadRequest", strict_message(target.kind.kind, unknown))
+    return unknown if how == "Warn" else []
 
 
-def _matches(request: web.Request) -> Matches:
-    labels = labels_match(request.query.get("labelSelector", ""))
-    fields = fields_match(request.query.get("fieldSelector", ""))
-    return lambda document: labels(document) and fields(document)
+def _check_kind(kind: Kind, document: Document) -> None:
+    for field, expected in (("kind", kind.kind), ("apiVersion", kind.api_version)):
+        given = document.get(field) or expected
+        if given != expected:
+            raise Refused(400, "BadRequest", f"{field}: expected {expected}, got {given}")
 
 
-def discovery(path: str) -> Document | None:
-    """What the server serves, for clients that ask; None for every other path."""
-    groups = sorted({(kind.group, kind.version) for kind in KINDS if kind.group})
-    match path.strip("/").split("/"):
-        case ["version"]:
-            return {"major": "1", "minor": "36", "gitVersion": "v1.36.2", "platform": "berth"}
-        case ["api"]:
-            return {"kind": "APIVersions", "versions": ["v1"]}
-        case ["apis"]:
-            return {
-                "kind": "APIGroupList",
-                "apiVersion": "v1",
-                "groups": [
-                    {
-                        "name": group,
-                        "versions": [{"groupVersion": f"{group}/{version}", "version": version}],
-                        "preferredVersion": {"groupVersion": f"{group}/{version}", "version": version},
-                    }
-                    for group, version in groups
-                ],
-            }
-        case ["api", version]:
-            return _resources("", version)
-        case ["apis", group, version]:
-            return _resources(group, version)
-        case _:
-            return None
+def _matches(request: web.BaseRequest) -> Matches | None:
+    return matches_of(request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
 
 
-def _resources(group: str, version: str) -> Document | None:
-    served = [kind for kind in KINDS if (kind.group, kind.version) == (group, version)]
-    if not served:
-        return None
-    resources = []
-    for kind in served:
-        entry = {
-            "name": kind.plural,
-            "singularName": kind.kind.lower(),
-            "namespaced": kind.namespaced,
-            "kind": kind.kind,
-            "verbs": VERBS,
-            "shortNames": list(kind.short),
-        }
-        resources.append(entry)
-        if kind.status:
-            resources.append({**entry, "name": f"{kind.plural}/status", "verbs": ["get", "patch", "update"]})
-    return {
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": served[0].api_version,
-        "resources": resources,
-    }
+def _token(revision: str, namespace: str, name: str) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode((revision, namespace, name))).decode()
+
+
+def _continued(request: web.BaseRequest) -> tuple[tuple[str, str] | None, str]:
+    """The key after which a list goes on, and the revision of its first page. Raises Refused with 410."""
+    token = request.query.get("continue", "")
+    if not token:
+        return None, ""
+    try:
+        revision, namespace, name = msgspec.json.decode(base64.urlsafe_b64decode(token), type=tuple[str, str, str])
+    except (ValueError, msgspec.DecodeError):
+        raise Refused(400, "BadRequest", "continue: expected the token of an earlier list") from None
+    return (namespace, name), revision
+
+
+def _not_allowed(request: web.BaseRequest) -> Refused:
+    return Refused(405, "MethodNotAllowed", f"{request.method} is not allowed on {request.path}")
 
 
 def _json(document: Document, code: int = 200) -> web.Response:
-    return web.Response(body=msgspec.json.encode(document), status=code, content_type="application/json")
+    return web.Response(body=msgspec.json.encode(document), status=code, headers=JSON)
 
 
-def _refusal(code: int, reason: str, message: str) -> Document:
-    return {
-        "apiVersion": "v1",
-        "kind": "Status",
-        "metadata": {},
-        "status": "Failure",
-        "message": message,
-        "reason": reason,
-        "code": code,
-    }
+def refusal(refused: Refused) -> Document:
+    """The Status that says it."""
+    details = {} if refused.details is None else {"details": refused.details}
+    failed = {"status": "Failure", "message": str(refused), "reason": refused.reason, "code": refused.code}
+    return {"apiVersion": "v1", "kind": "Status", "metadata": {}, **failed, **details}
 
 
-def _status(code: int, reason: str, message: str) -> web.Response:
-    return _json(_refusal(code, reason, message), code)
+def _request(loop: asyncio.AbstractEventLoop, *parts: Any) -> web.BaseRequest:
+    """A request whose body may be as large as an object can be."""
+    message, payload, protocol, writer, task = parts
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=MOST_BYTES)
 
 
 @asynccontextmanager
-async def serve(port: int = 0, host: str = "127.0.0.1") -> AsyncIterator[str]:
-    """An API server with an empty store for as long as the block runs; yields its URL. Raises OSError if it cannot."""
-    runner = web.AppRunner(Server(Api(Store())).application(), access_log=None, shutdown_timeout=0.5)
+async def serve(port: int = 0, host: str = "127.0.0.1", store: Store | None = None) -> AsyncIterator[str]:
+    """An API server for as long as the block runs, empty without a store; yields its URL. Raises OSError."""
+    api = Api(Store() if store is None else store)
+    api.seed()
+    loop = asyncio.get_running_loop()
+    request = partial(_request, loop)
+    server = web.Server(Server(api).answer, access_log=None, request_factory=request)
+    runner = web.ServerRunner(server, shutdown_timeout=0.5)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port)

@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
+import signal
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import anyio
 import click
 
 from tools.apiserver.app import serve
+from tools.apiserver.journal import Journal, JournalError
 from tools.apiserver.kubeconfig import kubeconfig
+from tools.apiserver.store import Store
+
+STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
 @click.command()
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--data", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Keep the objects in FILE, so that they survive a restart.")  # fmt: skip
 @click.option("--kubeconfig-out", type=click.Path(path_type=Path), help="Write a kubeconfig for kubectl to this file.")
-def apiserver(port: int, kubeconfig_out: Path | None) -> None:
-    """Serve an empty cluster's API on 127.0.0.1 until interrupted; what is in it lives in memory."""
+def apiserver(port: int, data: Path | None, kubeconfig_out: Path | None) -> None:
+    """Serve the Kubernetes API on 127.0.0.1 until interrupted: for trying things, and for tests.
+
+    \b
+    berth apiserver --port 8001
+    kubectl --server http://127.0.0.1:8001 get nodes
+    """
     try:
-        anyio.run(_run, port, kubeconfig_out, backend_options={"use_uvloop": True})
+        anyio.run(partial(_run, port, data, kubeconfig_out), backend_options={"use_uvloop": True})
     except KeyboardInterrupt:
         return
+    except JournalError as problem:
+        raise click.ClickException(str(problem)) from None
     except OSError as problem:
         raise click.ClickException(f"cannot start: {problem.strerror or problem}") from None
 
 
-async def _run(port: int, kubeconfig_out: Path | None) -> None:
-    async with serve(port) as url:
-        if kubeconfig_out is not None:
-            await anyio.Path(kubeconfig_out).write_text(kubeconfig(url))
-        click.echo(f"API server at {url}")
-        await anyio.sleep_forever()
+async def _run(port: int, data: Path | None, kubeconfig_out: Path | None) -> None:
+    with ExitStack() as stack:
+        store = Store() if data is None else stack.enter_context(Journal(data)).store
+        async with serve(port, store=store) as url:
+            if kubeconfig_out is not None:
+                await anyio.Path(kubeconfig_out).write_text(kubeconfig(url))
+            click.echo(f"API server at {url}")
+            with anyio.open_signal_receiver(*STOPPING) as signals:
+                async for _ in signals:
+                    return

@@ -6,65 +6,97 @@ from typing import Any
 
 import jsonpatch
 
-from tools.apiserver.store import Refused
+from tools.apiserver.resources import Kind
+from tools.apiserver.schema import TYPES, Shape
+from tools.apiserver.store import Document, Refused
 
-# The key by which Kubernetes merges the items of a list in a strategic merge patch; other lists are replaced.
-MERGE_KEYS = {
-    "conditions": ("type",),
-    "containers": ("name",),
-    "initContainers": ("name",),
-    "volumes": ("name",),
-    "env": ("name",),
-    "ports": ("containerPort", "port"),
-    "ownerReferences": ("uid",),
-    "addresses": ("type",),
-    "volumeMounts": ("mountPath",),
-}
+STRATEGIC = "application/strategic-merge-patch+json"
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+BY_VALUE = "*"
+DELETE_FROM = "$deleteFromPrimitiveList/"
 
 
-def patched(document: dict[str, Any], patch: Any, content_type: str) -> dict[str, Any]:
+def patched(kind: Kind, document: Document, patch: Any, content_type: str) -> Document:
     """The document with the patch applied. Raises Refused: 415 for an unknown type, 422 if it does not fit."""
-    match content_type.split(";", maxsplit=1)[0].strip():
+    match content_type:
         case "application/merge-patch+json":
-            result = _merge(document, patch, strategic=False)
-        case "application/strategic-merge-patch+json" | "application/apply-patch+yaml":
-            result = _merge(document, patch, strategic=True)
+            result = _merge(document, patch)
+        case "application/strategic-merge-patch+json":
+            result = _merge_strategic(TYPES.get(kind.kind), document, patch)
         case "application/json-patch+json":
             try:
                 result = jsonpatch.apply_patch(document, patch)
-            except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as problem:
+            except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, KeyError) as problem:
                 raise Refused(422, "Invalid", f"the patch does not fit: {problem}") from None
         case other:
-            raise Refused(415, "UnsupportedMediaType", f"expected a patch content type, got {other!r}")
-    if not isinstance(result, dict):
-        raise Refused(422, "Invalid", "the patch leaves no object")
+            expected = f"{JSON_PATCH}, {MERGE} or {STRATEGIC}"
+            raise Refused(415, "UnsupportedMediaType", f"Content-Type: expected {expected}, got {other!r}")
+    if not isinstance(result, dict) or not isinstance(result.get("metadata"), dict):
+        raise Refused(422, "Invalid", "the patch leaves no object with metadata")
     return result
 
 
-def _merge(old: Any, patch: Any, *, strategic: bool) -> Any:
+def _merge(old: Any, patch: Any) -> Any:
+    """RFC 7386."""
     if not isinstance(patch, dict):
         return patch
     result = dict(old) if isinstance(old, dict) else {}
     for key, value in patch.items():
         if value is None:
             result.pop(key, None)
-        elif strategic and isinstance(value, list) and key in MERGE_KEYS and isinstance(result.get(key), list):
-            result[key] = _merge_list(result[key], value, MERGE_KEYS[key])
-        elif not (strategic and key.startswith("$")):
-            result[key] = _merge(result.get(key), value, strategic=strategic)
+        else:
+            result[key] = _merge(result.get(key), value)
     return result
 
 
-def _merge_list(old: list[Any], patch: list[Any], keys: tuple[str, ...]) -> list[Any]:
-    result = list(old)
+def _merge_strategic(shape: Shape | None, old: Any, patch: Any) -> Any:
+    """As Kubernetes merges: lists by the merge key that their type has, with its `$` directives heeded."""
+    if not isinstance(patch, dict):
+        return patch
+    if patch.get("$patch") == "replace":
+        return {key: value for key, value in patch.items() if not key.startswith("$")}
+    result = dict(old) if isinstance(old, dict) else {}
+    retained = patch.get("$retainKeys")
+    if isinstance(retained, list):
+        result = {key: value for key, value in result.items() if key in retained}
+    fields = shape.fields if shape is not None and shape.fields is not None else {}
+    for key, value in patch.items():
+        if key.startswith(DELETE_FROM):
+            name = key.removeprefix(DELETE_FROM)
+            result[name] = [item for item in result.get(name) or () if item not in value]
+        elif key.startswith("$"):
+            continue
+        elif value is None or (isinstance(value, dict) and value.get("$patch") == "delete"):
+            result.pop(key, None)
+        else:
+            field = fields.get(key)
+            below = None if field is None else field.shape
+            if isinstance(value, list) and field is not None and field.merge_key is not None:
+                item = None if below is None else below.item
+                result[key] = _merge_list(item, result.get(key) or [], value, field.merge_key)
+            else:
+                result[key] = _merge_strategic(below, result.get(key), value)
+    return result
+
+
+def _merge_list(shape: Shape | None, old: list[Any], patch: list[Any], key: str) -> list[Any]:
+    if key == BY_VALUE:
+        return old + [item for item in patch if item not in old]
+    replaces = any(isinstance(item, dict) and item.get("$patch") == "replace" for item in patch)
+    result = [] if replaces else list(old)
     for item in patch:
-        key = next((k for k in keys if k in item), None)
-        place = next((i for i, have in enumerate(result) if key and have.get(key) == item[key]), None)
-        if item.get("$patch") == "delete":
+        if not isinstance(item, dict):
+            raise Refused(422, "Invalid", f"the patch does not fit: expected objects in a list that is merged by {key}")
+        directive = item.get("$patch")
+        if directive == "replace":
+            continue
+        place = next((i for i, have in enumerate(result) if key in item and have.get(key) == item[key]), None)
+        if directive == "delete":
             if place is not None:
                 del result[place]
         elif place is None:
-            result.append(item)
+            result.append(_merge_strategic(shape, {}, item))
         else:
-            result[place] = _merge(result[place], item, strategic=True)
+            result[place] = _merge_strategic(shape, result[place], item)
     return result

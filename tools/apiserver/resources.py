@@ -6,7 +6,7 @@ import msgspec
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A kind and where it is served; `status` says whether it has a status subresource."""
+    """A kind and where it is served; `status` and `scale` say whether it has these subresources."""
 
     group: str
     version: str
@@ -15,10 +15,27 @@ class Kind(msgspec.Struct, frozen=True):
     namespaced: bool
     short: tuple[str, ...] = ()
     status: bool = True
+    scale: bool = False
+
+    def __hash__(self) -> int:
+        return hash(self.plural)
 
     @property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def resource(self) -> str:
+        """As messages name it: plural and group."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str = "", name: str = "") -> str:
+        """Where objects of this kind are on the server."""
+        base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        place = (
+            f"{base}/namespaces/{namespace}/{self.plural}" if self.namespaced and namespace else f"{base}/{self.plural}"
+        )
+        return f"{place}/{name}" if name else place
 
 
 KINDS = (
@@ -28,12 +45,15 @@ KINDS = (
     Kind("", "v1", "services", "Service", namespaced=True, short=("svc",)),
     Kind("", "v1", "events", "Event", namespaced=True, short=("ev",), status=False),
     Kind("", "v1", "configmaps", "ConfigMap", namespaced=True, short=("cm",), status=False),
+    Kind("", "v1", "secrets", "Secret", namespaced=True, status=False),
+    Kind("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, short=("sa",), status=False),
+    Kind("", "v1", "endpoints", "Endpoints", namespaced=True, short=("ep",), status=False),
     Kind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False, short=("pv",)),
     Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True, short=("pvc",)),
-    Kind("", "v1", "replicationcontrollers", "ReplicationController", namespaced=True, short=("rc",)),
-    Kind("apps", "v1", "deployments", "Deployment", namespaced=True, short=("deploy",)),
-    Kind("apps", "v1", "replicasets", "ReplicaSet", namespaced=True, short=("rs",)),
-    Kind("apps", "v1", "statefulsets", "StatefulSet", namespaced=True, short=("sts",)),
+    Kind("", "v1", "replicationcontrollers", "ReplicationController", namespaced=True, short=("rc",), scale=True),
+    Kind("apps", "v1", "deployments", "Deployment", namespaced=True, short=("deploy",), scale=True),
+    Kind("apps", "v1", "replicasets", "ReplicaSet", namespaced=True, short=("rs",), scale=True),
+    Kind("apps", "v1", "statefulsets", "StatefulSet", namespaced=True, short=("sts",), scale=True),
     Kind("apps", "v1", "daemonsets", "DaemonSet", namespaced=True, short=("ds",)),
     Kind("batch", "v1", "jobs", "Job", namespaced=True),
     Kind("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True, status=False),
@@ -46,8 +66,10 @@ KINDS = (
     Kind("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False),
     Kind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False, status=False),
     Kind("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", namespaced=True),
+    Kind("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", namespaced=True, status=False),
     Kind("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False, status=False),
     Kind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False, status=False),
 )
 
 BY_PATH = {(kind.group, kind.version, kind.plural): kind for kind in KINDS}
+BY_KIND = {(kind.api_version, kind.kind): kind for kind in KINDS}

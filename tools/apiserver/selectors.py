@@ -6,50 +6,57 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from actors.kube.labels import SelectorError, parse
 from tools.apiserver.store import Document, Refused
 
 Matches = Callable[[Document], bool]
-_SET = re.compile(r"(!?)\s*([\w./-]+)\s*(?:(=|==|!=)\s*([\w.-]*)|(in|notin)\s*\(([^)]*)\))?")
-_SPLIT = re.compile(r",(?![^(]*\))")
+_FIELD = re.compile(r"([\w.]+)(!=|==|=)(.*)")
 
 
-def labels_match(text: str) -> Matches:
-    """A label selector as kubectl's -l takes it. Raises Refused with 400."""
-    requirements = [_requirement(part.strip()) for part in _SPLIT.split(text) if part.strip()]
-    return lambda document: all(holds(document["metadata"].get("labels") or {}) for holds in requirements)
+def matches_of(labels: str, fields: str) -> Matches | None:
+    """What a request selects; None if everything. Raises Refused with 400."""
+    chosen = [match for match in (_labels(labels), _fields(fields)) if match is not None]
+    match chosen:
+        case []:
+            return None
+        case [one]:
+            return one
+        case _:
+            return lambda document: all(match(document) for match in chosen)
 
 
-def _requirement(text: str) -> Callable[[dict[str, str]], bool]:
-    match = _SET.fullmatch(text)
-    if match is None:
-        raise Refused(400, "BadRequest", f"labelSelector: cannot read {text!r}")
-    absent, key, operator, value, in_set, values = match.groups()
-    if in_set:
-        wanted = {part.strip() for part in values.split(",")}
-        return lambda labels: (labels.get(key) in wanted) == (in_set == "in")
-    if operator:
-        return lambda labels: (labels.get(key) == value) == (operator != "!=")
-    return lambda labels: (key in labels) != bool(absent)
+def _labels(text: str) -> Matches | None:
+    if not text.strip():
+        return None
+    try:
+        selector = parse(text)
+    except SelectorError as problem:
+        raise Refused(400, "BadRequest", f"unable to parse requirement: {problem}") from None
+    return lambda document: selector.matches(document["metadata"].get("labels") or {})
 
 
-def fields_match(text: str) -> Matches:
-    """A field selector such as `spec.nodeName!=,status.phase=Running`. Raises Refused with 400."""
+def _fields(text: str) -> Matches | None:
     requirements = []
     for part in filter(None, text.split(",")):
-        match = re.fullmatch(r"([\w.]+)(!=|==|=)(.*)", part)
+        match = _FIELD.fullmatch(part)
         if match is None:
-            raise Refused(400, "BadRequest", f"fieldSelector: cannot read {part!r}")
-        requirements.append(match.groups())
+            raise Refused(
+                400, "BadRequest", f"invalid selector: {part!r}; can't understand it as key=value or key!=value"
+            )
+        path, operator, value = match.groups()
+        requirements.append((tuple(path.split(".")), value, operator != "!="))
+    if not requirements:
+        return None
 
     def holds(document: Document) -> bool:
-        return all((_field(document, path) == value) == (op != "!=") for path, op, value in requirements)
+        return all((_field(document, path) == value) == equal for path, value, equal in requirements)
 
     return holds
 
 
-def _field(document: Document, path: str) -> str:
+def _field(document: Document, path: tuple[str, ...]) -> str:
     found: Any = document
-    for step in path.split("."):
+    for step in path:
         found = found.get(step) if isinstance(found, dict) else None
     if isinstance(found, bool):
         return str(found).lower()

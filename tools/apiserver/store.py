@@ -1,14 +1,16 @@
-"""The store: objects as JSON documents under one revision counter, with the recent past for watchers.
+"""The store: objects as JSON documents under one revision counter, with the recent past of each kind for watchers.
 
-A document is never changed in place: every write puts a new one in. Watchers read the history from a revision on; a
-revision older than the history is compacted, and whoever asks for it must list again.
+A document is never changed in place: every write puts a new one in, and each is encoded at most once however many
+read it. Watchers read the history of a kind from a revision on; a revision older than the history is compacted, and
+whoever asks for it must list again. Mirrors etcd as far as the API server's watch cache shows it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -16,103 +18,187 @@ import msgspec
 from tools.apiserver.resources import Kind
 
 Document = dict[str, Any]
+Key = tuple[str, str]
 HISTORY = 100_000
+_ENCODER = msgspec.json.Encoder()
 
 
 class Refused(Exception):  # noqa: N818 - it is an answer, as the API gives it
-    """A metav1.Status that says no: HTTP code, reason and message."""
+    """A metav1.Status that says no: HTTP code, reason and message, and the details that some clients read."""
 
-    def __init__(self, code: int, reason: str, message: str) -> None:
+    def __init__(self, code: int, reason: str, message: str, details: Document | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
+        self.details = details
+
+
+class Stored:
+    """A document as it is at one revision; `raw` is its JSON."""
+
+    __slots__ = ("_raw", "document", "revision")
+
+    def __init__(self, document: Document, revision: int) -> None:
+        self.document = document
+        self.revision = revision
+        self._raw: bytes | None = None
+
+    @property
+    def raw(self) -> bytes:
+        if self._raw is None:
+            self._raw = _ENCODER.encode(self.document)
+        return self._raw
 
 
 class Event(msgspec.Struct, frozen=True):
-    """`document` as it is after the event (as it was last, for DELETED), `before` as it was before it."""
+    """`after` is the object as the event left it (as it was last, for DELETED), `before` as it was before."""
 
-    revision: int
     type: str
-    kind: Kind
-    document: Document
-    before: Document | None
+    after: Stored
+    before: Stored | None
+
+
+class Shelf:
+    """The objects of one kind, and what happened to them."""
+
+    def __init__(self, history: int) -> None:
+        self.objects: dict[Key, Stored] = {}
+        self.history: deque[Event] = deque(maxlen=history)
+        self.compacted = 0  # the last revision that the history has forgotten
+        self.news = asyncio.Event()
 
 
 class Store:
-    def __init__(self, history: int = HISTORY) -> None:
+    """`journal` is told of every write, with the kind, before anybody else sees it."""
+
+    def __init__(self, history: int = HISTORY, journal: Callable[[Kind, Event], None] | None = None) -> None:
         self.revision = 1
-        self._objects: dict[Kind, dict[tuple[str, str], Document]] = {}
-        self._history: deque[Event] = deque(maxlen=history)
-        self._news = asyncio.Event()
+        self._history = history
+        self._journal = journal
+        self._shelves: dict[Kind, Shelf] = {}
+
+    def fork(self) -> Store:
+        """A store with the same objects, and no past and no journal, that is written to without effect on this one."""
+        other = Store(0)
+        other.revision = self.revision
+        for kind, shelf in self._shelves.items():
+            other._shelf(kind).objects = dict(shelf.objects)
+        return other
+
+    def restore(self, kind: Kind, document: Document) -> None:
+        """Put back an object of an earlier life, at the revision that it carries; nobody is told."""
+        revision = int(document["metadata"]["resourceVersion"])
+        self._shelf(kind).objects[_key(document)] = Stored(document, revision)
+        self.revision = max(self.revision, revision)
+
+    def compact(self) -> None:
+        """Forget the past: watches from an earlier revision are answered with 410."""
+        for shelf in self._shelves.values():
+            shelf.history.clear()
+            shelf.compacted = self.revision
+
+    def everything(self) -> Iterator[tuple[Kind, Stored]]:
+        return ((kind, stored) for kind, shelf in self._shelves.items() for stored in list(shelf.objects.values()))
+
+    def find(self, kind: Kind, namespace: str, name: str) -> Document | None:
+        shelf = self._shelves.get(kind)
+        stored = None if shelf is None else shelf.objects.get((namespace, name))
+        return None if stored is None else stored.document
+
+    def stored(self, kind: Kind, namespace: str, name: str) -> Stored:
+        """Raises Refused with 404."""
+        shelf = self._shelves.get(kind)
+        found = None if shelf is None else shelf.objects.get((namespace, name))
+        if found is None:
+            details = {"name": name, "group": kind.group, "kind": kind.plural}
+            raise Refused(404, "NotFound", f'{kind.resource} "{name}" not found', details)
+        return found
 
     def get(self, kind: Kind, namespace: str, name: str) -> Document:
         """Raises Refused with 404."""
-        found = self._objects.get(kind, {}).get((namespace, name))
-        if found is None:
-            resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
-            raise Refused(404, "NotFound", f'{resource} "{name}" not found')
-        return found
+        return self.stored(kind, namespace, name).document
 
-    def list(self, kind: Kind, namespace: str) -> Iterable[Document]:
-        """In the order of namespace and name; all namespaces for ""."""
-        objects = self._objects.get(kind, {})
-        return (objects[key] for key in sorted(objects) if not namespace or key[0] == namespace)
+    def list(self, kind: Kind, namespace: str = "", after: Key | None = None) -> Iterator[Stored]:
+        """In the order of namespace and name, beginning after a key; all namespaces for ""."""
+        objects = self._shelf(kind).objects
+        for key in sorted(objects):
+            if (not namespace or key[0] == namespace) and (after is None or key > after):
+                yield objects[key]
 
-    def create(self, kind: Kind, document: Document) -> Document:
+    def create(self, kind: Kind, document: Document) -> Stored:
         """Raises Refused with 409 if the name is taken."""
         key = _key(document)
-        if key in self._objects.setdefault(kind, {}):
-            raise Refused(409, "AlreadyExists", f'{kind.plural} "{key[1]}" already exists')
+        if key in self._shelf(kind).objects:
+            details = {"name": key[1], "group": kind.group, "kind": kind.plural}
+            raise Refused(409, "AlreadyExists", f'{kind.resource} "{key[1]}" already exists', details)
         return self._put(kind, "ADDED", document, None)
 
-    def update(self, kind: Kind, document: Document) -> Document:
+    def update(self, kind: Kind, document: Document) -> Stored:
         """Replace. Raises Refused: 404, or 409 if the document carries a resourceVersion that is not the latest."""
         namespace, name = _key(document)
-        before = self.get(kind, namespace, name)
+        before = self.stored(kind, namespace, name)
         wanted = document["metadata"].get("resourceVersion")
-        if wanted and wanted != before["metadata"]["resourceVersion"]:
+        if wanted and wanted != before.document["metadata"]["resourceVersion"]:
             raise Refused(
                 409,
                 "Conflict",
-                f'Operation cannot be fulfilled on {kind.plural} "{name}": the object has been modified; '
+                f'Operation cannot be fulfilled on {kind.resource} "{name}": the object has been modified; '
                 "please apply your changes to the latest version and try again",
             )
+        if document == before.document:
+            return before
         return self._put(kind, "MODIFIED", document, before)
 
-    def delete(self, kind: Kind, namespace: str, name: str) -> Document:
+    def delete(self, kind: Kind, namespace: str, name: str) -> Stored:
         """Raises Refused with 404."""
-        before = self.get(kind, namespace, name)
-        del self._objects[kind][namespace, name]
-        return self._record(kind, "DELETED", before, before)
+        before = self.stored(kind, namespace, name)
+        gone = self._record(kind, "DELETED", before.document, before)
+        del self._shelf(kind).objects[namespace, name]
+        return gone
 
-    def since(self, revision: int) -> Iterable[Event]:
-        """The events after a revision. Raises Refused with 410 if it is compacted."""
-        oldest = self._history[0].revision if self._history else self.revision + 1
-        if revision + 1 < oldest and revision < self.revision:
-            raise Refused(410, "Expired", f"too old resource version: {revision} ({oldest})")
-        missing = self.revision - revision
-        start = max(len(self._history) - missing, 0)
-        return [self._history[i] for i in range(start, len(self._history))]
+    def since(self, kind: Kind, revision: int) -> Sequence[Event]:
+        """The events of a kind after a revision, oldest first. Raises Refused with 410 if some are forgotten."""
+        shelf = self._shelf(kind)
+        if revision < shelf.compacted:
+            raise Refused(410, "Expired", f"too old resource version: {revision} ({shelf.compacted})")
+        fresh = 0
+        for event in reversed(shelf.history):
+            if event.after.revision <= revision:
+                break
+            fresh += 1
+        return tuple(islice(shelf.history, len(shelf.history) - fresh, None))
 
-    async def news(self) -> None:
-        """Wait for the next write."""
-        await self._news.wait()
+    async def news(self, kind: Kind) -> None:
+        """Wait for the next write of a kind."""
+        await self._shelf(kind).news.wait()
 
-    def _put(self, kind: Kind, event: str, document: Document, before: Document | None) -> Document:
-        written = self._record(kind, event, document, before)
-        self._objects[kind][_key(written)] = written
+    def _shelf(self, kind: Kind) -> Shelf:
+        shelf = self._shelves.get(kind)
+        if shelf is None:
+            shelf = self._shelves[kind] = Shelf(self._history)
+        return shelf
+
+    def _put(self, kind: Kind, happened: str, document: Document, before: Stored | None) -> Stored:
+        written = self._record(kind, happened, document, before)
+        self._shelf(kind).objects[_key(written.document)] = written
         return written
 
-    def _record(self, kind: Kind, event: str, document: Document, before: Document | None) -> Document:
+    def _record(self, kind: Kind, happened: str, document: Document, before: Stored | None) -> Stored:
         self.revision += 1
         metadata = {**document["metadata"], "resourceVersion": str(self.revision)}
-        written = {**document, "metadata": metadata}
-        self._history.append(Event(self.revision, event, kind, written, before))
-        self._news.set()
-        self._news = asyncio.Event()
+        written = Stored({**document, "metadata": metadata}, self.revision)
+        record = Event(happened, written, before)
+        shelf = self._shelf(kind)
+        if self._journal is not None:
+            self._journal(kind, record)
+        if shelf.history.maxlen and len(shelf.history) == shelf.history.maxlen:
+            shelf.compacted = shelf.history[0].after.revision
+        shelf.history.append(record)
+        shelf.news.set()
+        shelf.news = asyncio.Event()
         return written
 
 
-def _key(document: Document) -> tuple[str, str]:
+def _key(document: Document) -> Key:
     metadata = document["metadata"]
     return metadata.get("namespace", ""), metadata["name"]

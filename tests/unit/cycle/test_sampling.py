@@ -15,7 +15,7 @@ from actors.model.pod_info import PodInfo
 from actors.model.snapshot import Snapshot
 from actors.system import profiles_of
 from config.types import KubeSchedulerConfiguration
-from tests.golden.test_decisions import NoApi, Nowhere
+from tests.kit.handle import NoApi, Nowhere
 
 PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
 

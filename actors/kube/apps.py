@@ -1,0 +1,33 @@
+"""apps/v1, and core/v1's ReplicationController: what scheduling reads of them, their selectors and sizes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from actors.kube.core import Object
+from actors.kube.meta import LabelSelector, ObjectMeta
+
+
+class WorkloadSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    selector: LabelSelector | None = None
+    replicas: int | None = None
+
+
+class ReplicaSet(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class StatefulSet(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class ReplicationControllerSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    selector: dict[str, str] = msgspec.field(default_factory=dict)
+    replicas: int | None = None
+
+
+class ReplicationController(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()

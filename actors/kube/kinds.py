@@ -1,0 +1,42 @@
+"""The kinds that a scheduler watches, by apiVersion and kind, with the path that lists them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from actors.kube.apps import ReplicaSet, ReplicationController, StatefulSet
+from actors.kube.core import Namespace, Node, Pod, Service
+from actors.kube.meta import HasMetadata
+
+
+class WatchedKind(msgspec.Struct, frozen=True):
+    api_version: str
+    kind: str
+    path: str
+    type: type[Any]
+
+
+PODS = WatchedKind("v1", "Pod", "/api/v1/pods", Pod)
+NODES = WatchedKind("v1", "Node", "/api/v1/nodes", Node)
+
+# What plugins look up besides pods and nodes.
+LOOKED_UP = (
+    WatchedKind("v1", "Namespace", "/api/v1/namespaces", Namespace),
+    WatchedKind("v1", "Service", "/api/v1/services", Service),
+    WatchedKind("v1", "ReplicationController", "/api/v1/replicationcontrollers", ReplicationController),
+    WatchedKind("apps/v1", "ReplicaSet", "/apis/apps/v1/replicasets", ReplicaSet),
+    WatchedKind("apps/v1", "StatefulSet", "/apis/apps/v1/statefulsets", StatefulSet),
+)
+
+BY_KIND = {(kind.api_version, kind.kind): kind for kind in (PODS, NODES, *LOOKED_UP)}
+
+
+def decode(document: dict[str, Any]) -> HasMetadata | None:
+    """An object from its JSON, or None for a kind that scheduling does not look at. Raises msgspec.ValidationError."""
+    known = BY_KIND.get((document.get("apiVersion", ""), document.get("kind", "")))
+    if known is None:
+        return None
+    found: HasMetadata = msgspec.convert(document, known.type, strict=False)
+    return found

@@ -1,0 +1,49 @@
+"""Nominations: pending pods that preemption has promised a node, and that count there as if they ran.
+
+Mirrors kube-scheduler's nominator. A pod is nominated to one node at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.model.pod_info import PodInfo
+
+
+class Nominations:
+    def __init__(self) -> None:
+        self._on: dict[str, dict[str, PodInfo]] = {}
+        self._node_of: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._on)
+
+    def put(self, info: PodInfo, node: str) -> None:
+        """Nominate a pod, wherever it was nominated before."""
+        self.drop(info.key)
+        self._on.setdefault(node, {})[info.key] = info
+        self._node_of[info.key] = node
+
+    def drop(self, key: str) -> None:
+        """The pod of this key (namespace/name) is no longer nominated, if it was."""
+        node = self._node_of.pop(key, None)
+        if node is not None:
+            del self._on[node][key]
+            if not self._on[node]:
+                del self._on[node]
+
+    def node_of(self, key: str) -> str:
+        """The node that a pod is nominated to, or ""."""
+        return self._node_of.get(key, "")
+
+    def on(self, node: str) -> Iterable[PodInfo]:
+        return self._on.get(node, {}).values()
+
+    def ahead_of(self, info: PodInfo) -> dict[str, list[PodInfo]]:
+        """By node, the nominated pods that a pod must leave room for: all others of its priority or a higher one."""
+        ahead = {}
+        for node, pods in self._on.items():
+            others = [pod for pod in pods.values() if pod.priority >= info.priority and pod.uid != info.uid]
+            if others:
+                ahead[node] = others
+        return ahead

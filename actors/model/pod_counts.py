@@ -1,0 +1,210 @@
+"""PodCounts: how many pods of which kind run on each row, kept up to date as pods come and go.
+
+Pods with the same namespace and labels are one group, so a selector is asked once a group, not once a pod. What a
+rule counts (a selector, or a term that pods carry) is a column over rows; a pod that comes or goes changes the columns
+of its group by one. A column is filled when a rule first asks for it and dropped when nobody has asked for it for long.
+Invariant: every column equals a recount of the pods on every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Generic, TypeVar
+
+import msgspec
+import numpy as np
+
+from actors.kube.labels import Selector, SelectorError
+from actors.model.affinity_terms import NO_LABELS, AffinityTerm, AffinityTerms
+from actors.model.pod_info import GroupKey, PodInfo
+from actors.model.vectors import Ints, grown
+
+MOST_COLUMNS = 2048
+T = TypeVar("T")
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """Which pods a column counts: those that match every term; terminating ones only if `terminating`."""
+
+    terms: tuple[AffinityTerm, ...]
+    terminating: bool = True
+
+    def covers(self, group: GroupKey, labels: Mapping[str, str]) -> bool:
+        if group.terminating and not self.terminating:
+            return False
+        return all(term.matches(group.namespace, labels, NO_LABELS) for term in self.terms)
+
+
+class Column:
+    """int64[rows]: a count for each row; `total` is their sum. `asked` says when it was last asked for."""
+
+    __slots__ = ("asked", "rows", "total")
+
+    def __init__(self, rows: int) -> None:
+        self.rows: Ints = np.zeros(rows, dtype=np.int64)
+        self.total = 0
+        self.asked = 0
+
+    def add(self, row: int, number: int) -> None:
+        self.rows[row] += number
+        self.total += number
+
+
+class Group:
+    """Pods that no selector can tell apart: where they are, and the columns that count them."""
+
+    __slots__ = ("columns", "key", "labels", "rows")
+
+    def __init__(self, key: GroupKey) -> None:
+        self.key = key
+        self.labels = dict(key.labels)
+        self.rows: dict[int, int] = {}
+        self.columns: list[Column] = []
+
+
+class TermColumns(Generic[T]):
+    """A column for every distinct term that pods on the rows carry; a term that no pod carries has none."""
+
+    def __init__(self) -> None:
+        self.columns: dict[T, Column] = {}
+        self.version = 0  # moves when a term comes or goes
+
+    def add(self, term: T, row: int, number: int, rows: int) -> None:
+        column = self.columns.get(term)
+        if column is None:
+            column = self.columns[term] = Column(rows)
+            self.version += 1
+        column.add(row, number)
+        if not column.total:
+            del self.columns[term]
+            self.version += 1
+
+
+class PodCounts:
+    """`required`, `required_anti` and `preferred` hold the terms that pods carry; the last by (term, weight)."""
+
+    def __init__(self, rows: int) -> None:
+        self._size = rows
+        self._groups: dict[GroupKey, Group] = {}
+        self._columns: dict[Counted, Column] = {}
+        self._on_row: dict[int, dict[str, PodInfo]] = {}
+        self._clock = 0
+        self.required: TermColumns[AffinityTerm] = TermColumns()
+        self.required_anti: TermColumns[AffinityTerm] = TermColumns()
+        self.preferred: TermColumns[tuple[AffinityTerm, int]] = TermColumns()
+
+    # ------------------------------------------------------------------------------------------- reading
+
+    def column(self, counted: Counted) -> Column:
+        """The column of these pods, kept up to date from now on."""
+        column = self._columns.get(counted)
+        if column is None:
+            column = self._columns[counted] = Column(self._size)
+            for group in self._groups.values():
+                if counted.covers(group.key, group.labels):
+                    group.columns.append(column)
+                    for row, number in group.rows.items():
+                        column.add(row, number)
+            if len(self._columns) > MOST_COLUMNS:
+                self._drop_oldest()
+        self._clock += 1
+        column.asked = self._clock
+        return column
+
+    # ------------------------------------------------------------------------------------------- writing
+
+    def refresh(self, row: int, changes: Iterable[tuple[PodInfo, int]]) -> None:
+        """Pods came to a row (+1) or left it (-1)."""
+        here = self._on_row.setdefault(row, {})
+        for info, sign in changes:
+            if sign > 0:
+                here[info.key] = info
+            else:
+                del here[info.key]
+            self._count(row, info, sign)
+        if not here:
+            del self._on_row[row]
+
+    def clear(self, row: int) -> None:
+        """Nothing runs on a row any more."""
+        for info in self._on_row.pop(row, {}).values():
+            self._count(row, info, -1)
+
+    def grow(self, rows: int) -> None:
+        self._size = rows
+        terms = (self.required.columns, self.required_anti.columns, self.preferred.columns)
+        for columns in (self._columns.values(), *(found.values() for found in terms)):
+            for column in columns:
+                column.rows = grown(column.rows, rows)
+
+    def _count(self, row: int, info: PodInfo, sign: int) -> None:
+        group = self._group(info.group)
+        number = group.rows.get(row, 0) + sign
+        if number:
+            group.rows[row] = number
+        else:
+            del group.rows[row]
+        for column in group.columns:
+            column.add(row, sign)
+        if not group.rows:
+            del self._groups[group.key]
+        try:
+            terms = info.affinity_terms
+        except SelectorError:
+            return  # what cannot be read asks for nothing
+        if terms:
+            self._count_terms(row, terms, sign)
+
+    def _count_terms(self, row: int, terms: AffinityTerms, sign: int) -> None:
+        for term in terms.required:
+            self.required.add(term, row, sign, self._size)
+        for term in terms.required_anti:
+            self.required_anti.add(term, row, sign, self._size)
+        for weighted in terms.preferred:
+            self.preferred.add((weighted.term, weighted.weight), row, sign, self._size)
+
+    def _group(self, key: GroupKey) -> Group:
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = Group(key)
+            group.columns = [c for counted, c in self._columns.items() if counted.covers(key, group.labels)]
+        return group
+
+    def _drop_oldest(self) -> None:
+        """Forget the half of the columns that nobody has asked for the longest."""
+        kept = sorted(self._columns, key=lambda counted: self._columns[counted].asked)[len(self._columns) // 2 :]
+        self._columns = {counted: self._columns[counted] for counted in kept}
+        alive = {id(column) for column in self._columns.values()}
+        for group in self._groups.values():
+            group.columns = [column for column in group.columns if id(column) in alive]
+
+    # ------------------------------------------------------------------------------------------- looking
+
+    def validate(self) -> None:
+        """Raises AssertionError if a column is not what a recount gives."""
+        fresh = PodCounts(self._size)
+        for row, pods in self._on_row.items():
+            fresh.refresh(row, [(info, 1) for info in pods.values()])
+        assert fresh._groups.keys() == self._groups.keys()
+        for counted, column in self._columns.items():
+            _same(column, fresh.column(counted), counted)
+        _all_same(self.required.columns, fresh.required.columns)
+        _all_same(self.required_anti.columns, fresh.required_anti.columns)
+        _all_same(self.preferred.columns, fresh.preferred.columns)
+
+
+def _all_same(mine: Mapping[T, Column], theirs: Mapping[T, Column]) -> None:
+    assert mine.keys() == theirs.keys()
+    for term, column in mine.items():
+        _same(column, theirs[term], term)
+
+
+def _same(column: Column, other: Column, what: object) -> None:
+    assert column.total == other.total, what
+    assert np.array_equal(column.rows, other.rows), what
+
+
+def pods_selected(namespace: str, selector: Selector) -> Counted:
+    """The pods of a namespace that a selector selects, terminating ones left out."""
+    term = AffinityTerm(selector, frozenset((namespace,)), Selector(nothing=True), "")
+    return Counted((term,), terminating=False)

@@ -1,0 +1,297 @@
+"""InterPodAffinity: places pods near pods that they want, and away from pods that they, or those, do not want.
+
+Who is where is counted by column (see actors.model.pod_counts): one for what the pod itself asks for, one for each
+distinct term that the pods on the nodes carry. A topology's counts are one bincount over its label column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from actors.framework.cycle_state import CycleState, StateKey
+from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
+from actors.framework.interface import (
+    MAX_NODE_SCORE,
+    ArgsError,
+    FilterPlugin,
+    Handle,
+    Plugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    ScorePlugin,
+)
+from actors.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
+from actors.framework.verdicts import Verdicts
+from actors.kube.core import Namespace, Node, Pod
+from actors.kube.labels import SelectorError
+from actors.model.affinity_terms import NO_LABELS, AffinityTerm, AffinityTerms, terms_of
+from actors.model.cluster_objects import ClusterObjects
+from actors.model.columns import NodeColumns
+from actors.model.pod_counts import Counted
+from actors.model.pod_info import PodInfo
+from actors.model.snapshot import NodeView, Snapshot
+from actors.model.vectors import Ints
+
+REASON_AFFINITY = "node(s) didn't match pod affinity rules"
+REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
+MAX_HARD_WEIGHT = 100
+NO_TABLE: Ints = np.zeros(0, dtype=np.int64)
+
+# Topology key -> how much there is in each domain, by label code; the last place is for nodes without the label.
+Tables = dict[str, Ints]
+
+
+class InterPodAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    api_version: str = ""
+    kind: str = "InterPodAffinityArgs"
+    hard_pod_affinity_weight: int | None = None
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What PreFilter found. `affinity` has a table a term; `first` is true if the pod may be the first of its kind."""
+
+    affinity: tuple[tuple[str, Ints], ...]
+    first: bool
+    anti_affinity: Tables
+    existing: Tables
+
+
+_WANTED: StateKey[Wanted] = StateKey("InterPodAffinity.wanted")
+_SCORES: StateKey[Tables] = StateKey("InterPodAffinity.scores")
+
+
+class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    name = "InterPodAffinity"
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        Plugin.__init__(self, {}, handle)
+        try:
+            read = msgspec.convert(args, InterPodAffinityArgs)
+        except msgspec.ValidationError as invalid:
+            raise ArgsError.of(invalid) from None
+        weight = read.hard_pod_affinity_weight
+        self._hard_weight = 1 if weight is None else weight
+        if not 0 <= self._hard_weight <= MAX_HARD_WEIGHT:
+            raise ArgsError(f"hardPodAffinityWeight: expected 0 to {MAX_HARD_WEIGHT}, got {self._hard_weight}")
+        self._ignore_existing = read.ignore_preferred_terms_of_existing_pods
+
+    # ------------------------------------------------------------------------------------------- filtering
+
+    def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Status | PreFilterResult:
+        try:
+            own = info.affinity_terms
+        except SelectorError as problem:
+            return unresolvable(f"pod affinity: {problem}")
+        columns, objects = snapshot.columns, snapshot.objects
+        existing = _matching_tables(columns, columns.counts.required_anti.columns, info, objects)
+        if not existing and not own.required and not own.required_anti:
+            return SKIP
+        namespaces = _namespaces(objects, (*own.required, *own.required_anti))
+        required = tuple(term.with_namespaces(namespaces) for term in own.required)
+        counts = columns.counts.column(Counted(required)).rows if required else NO_TABLE
+        affinity = tuple((term.topology_key, _table(columns, term.topology_key, counts)) for term in required)
+        anywhere = any(table[:-1].any() for _, table in affinity)
+        pod = info.pod.metadata
+        first = not anywhere and all(term.matches(pod.namespace, pod.labels, NO_LABELS) for term in required)
+        anti: Tables = {}
+        for term in own.required_anti:
+            counted = columns.counts.column(Counted((term.with_namespaces(namespaces),)))
+            if counted.total:
+                _add(anti, columns, term.topology_key, counted.rows, 1)
+        state.write(_WANTED, Wanted(affinity, first, anti, existing))
+        return SUCCESS
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        wanted = state.read(_WANTED)
+        keys = np.zeros(nodes.size, dtype=np.int64)
+        keys[_any_positive(wanted.existing, nodes)] = 3
+        keys[_any_positive(wanted.anti_affinity, nodes)] = 2
+        if wanted.affinity:
+            labelled = np.ones(nodes.size, dtype=np.bool_)
+            near = np.ones(nodes.size, dtype=np.bool_)
+            for topology_key, table in wanted.affinity:
+                codes = nodes.columns.label(topology_key).codes[nodes.rows]
+                labelled &= codes >= 0
+                near &= table[codes] > 0
+            keys[~labelled if wanted.first else ~(labelled & near)] = 1
+        if not keys.any():
+            return None
+        return Verdicts(_CODES[keys], keys, lambda key: (_REASONS[key],))
+
+    # ------------------------------------------------------------------------------------------- scoring
+
+    def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
+        own = info.affinity_terms.preferred
+        if self._ignore_existing and not own:
+            return SKIP
+        columns, objects = nodes.columns, nodes.snapshot.objects
+        scores: Tables = {}
+        namespaces = _namespaces(objects, [weighted.term for weighted in own])
+        for weighted in own:
+            counted = columns.counts.column(Counted((weighted.term.with_namespaces(namespaces),)))
+            if counted.total:
+                _add(scores, columns, weighted.term.topology_key, counted.rows, weighted.weight)
+        pod = info.pod.metadata
+        around = _namespace_labels(objects, pod.namespace)
+        if self._hard_weight:
+            for term, column in columns.counts.required.columns.items():
+                if term.matches(pod.namespace, pod.labels, around):
+                    _add(scores, columns, term.topology_key, column.rows, self._hard_weight)
+        for (term, weight), column in columns.counts.preferred.columns.items():
+            if term.matches(pod.namespace, pod.labels, around):
+                _add(scores, columns, term.topology_key, column.rows, weight)
+        if not scores:
+            return SKIP
+        state.write(_SCORES, scores)
+        return SUCCESS
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        scores = np.zeros(nodes.size, dtype=np.int64)
+        for topology_key, table in state.read(_SCORES).items():
+            scores += table[nodes.columns.label(topology_key).codes[nodes.rows]]
+        return scores
+
+    def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
+        if not len(scores):
+            return scores
+        lowest = int(scores.min())
+        spread = int(scores.max()) - lowest
+        if spread <= 0:
+            return np.zeros(len(scores), dtype=np.int64)
+        return (MAX_NODE_SCORE * ((scores - lowest) / spread)).astype(np.int64)
+
+    # ------------------------------------------------------------------------------------------- events
+
+    def events_to_register(self) -> Sequence[Registration]:
+        def pod_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
+            return Hint.QUEUE if _pod_matters(pod, old, new) else Hint.SKIP
+
+        def node_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
+            return Hint.QUEUE if _node_matters(pod, old, new) else Hint.SKIP
+
+        pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL
+        nodes = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
+        return (
+            Registration(ClusterEvent(Resource.POD, pods), pod_changed),
+            Registration(ClusterEvent(Resource.NODE, nodes), node_changed),
+        )
+
+
+_CODES = np.array(
+    (Code.SUCCESS, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE), dtype=np.int8
+)
+_REASONS = ("", REASON_AFFINITY, REASON_ANTI_AFFINITY, REASON_EXISTING)
+
+
+def _namespace_labels(objects: ClusterObjects, name: str) -> Mapping[str, str]:
+    namespace = objects.get(Namespace, name)
+    return NO_LABELS if namespace is None else namespace.metadata.labels
+
+
+def _namespaces(objects: ClusterObjects, terms: Sequence[AffinityTerm]) -> Mapping[str, Mapping[str, str]]:
+    """The labels of every namespace, if some term asks for them."""
+    if all(term.namespace_selector.nothing for term in terms):
+        return {}
+    return {name: namespace.metadata.labels for name, namespace in objects.within(Namespace).items()}
+
+
+def _table(columns: NodeColumns, topology_key: str, counts: Ints) -> Ints:
+    """The sum of the counts by label code. The place of nodes without the label, the last one, holds 0."""
+    label = columns.label(topology_key)
+    sums = np.bincount(label.codes + 1, weights=counts, minlength=len(label.values) + 1)
+    table = np.roll(sums, -1).astype(np.int64)
+    table[-1] = 0
+    return table
+
+
+def _add(tables: Tables, columns: NodeColumns, topology_key: str, counts: Ints, weight: int) -> None:
+    """Add weighted counts to the table of a topology, if any of what is counted is on a node with its label."""
+    table = _table(columns, topology_key, counts)
+    if table.any():
+        before = tables.get(topology_key)
+        tables[topology_key] = weight * table if before is None else before + weight * table
+
+
+def _matching_tables(
+    columns: NodeColumns, carried: Mapping[AffinityTerm, Any], info: PodInfo, objects: ClusterObjects
+) -> Tables:
+    """How many pods in each domain carry a term that matches the pod."""
+    tables: Tables = {}
+    if carried:
+        pod = info.pod.metadata
+        around = _namespace_labels(objects, pod.namespace)
+        for term, column in carried.items():
+            if term.matches(pod.namespace, pod.labels, around):
+                _add(tables, columns, term.topology_key, column.rows, 1)
+    return tables
+
+
+def _any_positive(tables: Tables, nodes: NodeView) -> Any:
+    """bool[nodes.size]: where the domain of some table holds more than 0."""
+    found = np.zeros(nodes.size, dtype=np.bool_)
+    for topology_key, table in tables.items():
+        found |= table[nodes.columns.label(topology_key).codes[nodes.rows]] > 0
+    return found
+
+
+def _terms(pod: Pod) -> AffinityTerms:
+    try:
+        return terms_of(pod)
+    except SelectorError:
+        return AffinityTerms()
+
+
+def _pod_matters(pod: Pod, old: object | None, new: object | None) -> bool:
+    """True if a pod that the parked pod wants has come, or one that it (or that) does not want has gone."""
+    changed = new if isinstance(new, Pod) else old
+    if not isinstance(changed, Pod):
+        return False
+    if changed.metadata.uid == pod.metadata.uid:
+        return True
+    own = _terms(pod)
+
+    def all_match(terms: Sequence[AffinityTerm], other: object | None) -> bool:
+        return isinstance(other, Pod) and all(_might_match(term, other) for term in terms)
+
+    def any_match(terms: Sequence[AffinityTerm], other: object | None) -> bool:
+        return isinstance(other, Pod) and any(_might_match(term, other) for term in terms)
+
+    if own.required and all_match(own.required, new) and not all_match(own.required, old):
+        return True
+    if any_match(own.required_anti, old) and not any_match(own.required_anti, new):
+        return True
+    if isinstance(new, Pod):
+        return False
+    return any(_might_match(term, pod) for term in _terms(changed).required_anti)
+
+
+def _might_match(term: AffinityTerm, pod: Pod) -> bool:
+    """True unless the term surely does not select the pod; a namespace's labels are not known here."""
+    by_selector = not term.namespace_selector.nothing
+    return (by_selector or pod.metadata.namespace in term.namespaces) and term.selector.matches(pod.metadata.labels)
+
+
+def _node_matters(pod: Pod, old: object | None, new: object | None) -> bool:
+    """True if a node with a topology that the parked pod's terms speak of has come, or its value has changed."""
+    if not isinstance(new, Node):
+        return False
+    own = _terms(pod)
+    before = old.metadata.labels if isinstance(old, Node) else None
+    after = new.metadata.labels
+    retainted = isinstance(old, Node) and old.spec.taints != new.spec.taints
+
+    def moved(key: str) -> bool:
+        return before is None or before.get(key) != after.get(key)
+
+    if own.required and all(term.topology_key in after for term in own.required):
+        return retainted or any(moved(term.topology_key) for term in own.required)
+    if own.required_anti:
+        return retainted or any(moved(term.topology_key) for term in own.required_anti)
+    return not own.required

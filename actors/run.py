@@ -1,0 +1,123 @@
+"""`berth run`: the daemon, with kube-scheduler's names for its flags."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import anyio
+import click
+import msgspec
+
+from actors.client.kubeconfig import KubeconfigError, in_cluster, load_kubeconfig
+from actors.client.rest import Connection
+from actors.framework.registry import RegistryError
+from actors.leader.actor import LeaseLostError
+from actors.runtime.clock import SystemClock
+from actors.runtime.logs import LogFormat, configure_logs
+from actors.runtime.signals import until_signalled
+from actors.system import run_scheduler
+from config.feature_gates import FeatureGateError, parse_gates, with_defaults
+from config.load import ConfigError, dump, from_mapping, load_file, validated
+from config.profiles import ProfileError
+from config.types import Duration, KubeSchedulerConfiguration
+
+
+class DurationParameter(click.ParamType[Duration]):
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Duration:
+        try:
+            return value if isinstance(value, Duration) else Duration.parse(str(value))
+        except ValueError as problem:
+            self.fail(str(problem), param, ctx)
+
+
+DURATION = DurationParameter()
+
+
+@click.command()
+@click.option("--config", "file", type=click.Path(), metavar="FILE", help="A KubeSchedulerConfiguration file.")
+@click.option("--write-config-to", type=click.Path(path_type=Path), metavar="FILE",
+              help="Write the configuration with all its defaults to FILE, and exit.")  # fmt: skip
+@click.option("--master", default="", metavar="URL", help="The API server; overrides the kubeconfig's.")
+@click.option("--kubeconfig", default="", metavar="FILE",
+              help="How to reach the API server. Without it and --master, as a pod of the cluster does.")  # fmt: skip
+@click.option(
+    "--leader-elect/--no-leader-elect", default=None, help="Schedule only while holding the lease. [default: on]"
+)
+@click.option("--leader-elect-lease-duration", "lease_duration", type=DURATION, help="[default: 15s]")
+@click.option("--leader-elect-renew-deadline", "renew_deadline", type=DURATION, help="[default: 10s]")
+@click.option("--leader-elect-retry-period", "retry_period", type=DURATION, help="[default: 2s]")
+@click.option("--leader-elect-resource-lock", "resource_lock", metavar="KIND", help="[default: leases]")
+@click.option("--leader-elect-resource-name", "resource_name", metavar="NAME", help="[default: kube-scheduler]")
+@click.option("--leader-elect-resource-namespace", "resource_namespace", metavar="NAME", help="[default: kube-system]")
+@click.option(
+    "--kube-api-qps", "qps", type=float, help="Requests a second, on average; ignored with --config. [default: 50]"
+)
+@click.option("--kube-api-burst", "burst", type=int, help="Requests at once; ignored with --config. [default: 100]")
+@click.option("--feature-gates", default="", metavar="NAME=BOOL,...", help="Kubernetes' feature gates for scheduling.")
+@click.option("--pod-max-in-unschedulable-pods-duration", "max_unschedulable", type=DURATION, default="5m",
+              show_default=True, help="A pod parked for this long is tried again without an event.")  # fmt: skip
+@click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("-v", "--v", "verbosity", type=click.IntRange(0, 10), default=2, show_default=True,
+              help="How much to log; every decision from 4 on.")  # fmt: skip
+def run(
+    file: str | None,
+    write_config_to: Path | None,
+    master: str,
+    kubeconfig: str,
+    feature_gates: str,
+    max_unschedulable: Duration,
+    logging_format: LogFormat,
+    verbosity: int,
+    qps: float | None,
+    burst: int | None,
+    **election: Any,
+) -> None:
+    """Schedule the pods of a cluster until stopped.
+
+    SIGTERM and Ctrl-C stop it in order: bindings under way end, the lease is given back, the exit code is 0. If the
+    lease is lost the exit code is 1. While the API server cannot be reached, it waits and tries again.
+
+    \b
+    berth run --kubeconfig ~/.kube/config
+    berth run --config scheduler.yaml -v 4
+    berth run --master http://127.0.0.1:8001 --no-leader-elect
+    """
+    configure_logs(verbosity, logging_format)
+    try:
+        configuration = load_file(file) if file else from_mapping(None)
+        if not file:
+            configuration = _with(configuration, "client_connection", {"qps": qps, "burst": burst})
+        configuration = validated(_with(configuration, "leader_election", election))
+        with_defaults(parse_gates(feature_gates))
+        if write_config_to is not None:
+            write_config_to.write_text(dump(configuration), encoding="utf-8")
+            return
+        connection = connection_to(kubeconfig or configuration.client_connection.kubeconfig, master)
+        daemon = partial(run_scheduler, configuration, connection, SystemClock(), Random(), max_unschedulable)
+        anyio.run(until_signalled, daemon, backend_options={"use_uvloop": True})
+    except (ConfigError, RegistryError, ProfileError, FeatureGateError, KubeconfigError, LeaseLostError) as problem:
+        raise click.ClickException(str(problem)) from None
+    except OSError as problem:
+        raise click.ClickException(f"cannot start: {problem}") from None
+
+
+def connection_to(kubeconfig: str, master: str) -> Connection:
+    """Where the flags lead. Raises KubeconfigError."""
+    if kubeconfig:
+        return load_kubeconfig(kubeconfig, master=master)
+    if master:
+        return Connection(master)
+    return in_cluster()
+
+
+def _with(configuration: KubeSchedulerConfiguration, part: str, given: dict[str, Any]) -> KubeSchedulerConfiguration:
+    """The configuration with those fields of one of its parts replaced that are given."""
+    changed = msgspec.structs.replace(
+        getattr(configuration, part), **{name: value for name, value in given.items() if value is not None}
+    )
+    return msgspec.structs.replace(configuration, **{part: changed})

@@ -1,0 +1,63 @@
+"""Feature gates: the ones of Kubernetes 1.36 that a scheduler's decisions depend on, with their defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+DEFAULTS: Mapping[str, bool] = {
+    "ClearingNominatedNodeNameAfterBinding": True,
+    "DRAAdminAccess": True,
+    "DRAConsumableCapacity": True,
+    "DRADeviceBindingConditions": True,
+    "DRADeviceTaints": True,
+    "DRAExtendedResource": True,
+    "DRAPartitionableDevices": True,
+    "DRAPrioritizedList": True,
+    "DynamicResourceAllocation": True,
+    "GangScheduling": False,
+    "GenericWorkload": False,
+    "InPlacePodVerticalScaling": True,
+    "MatchLabelKeysInPodAffinity": True,
+    "MatchLabelKeysInPodTopologySpread": True,
+    "NodeDeclaredFeatures": True,
+    "NodeInclusionPolicyInPodTopologySpread": True,
+    "NominatedNodeNameForExpectation": True,
+    "OpportunisticBatching": True,
+    "PodLevelResources": True,
+    "PodSchedulingReadiness": True,
+    "SchedulerAsyncAPICalls": False,
+    "SchedulerAsyncPreemption": True,
+    "SchedulerPopFromBackoffQ": True,
+    "SchedulerQueueingHints": True,
+    "SidecarContainers": True,
+    "StorageCapacityScoring": False,
+    "TaintTolerationComparisonOperators": False,
+    "TopologyAwareWorkloadScheduling": False,
+    "WorkloadAwarePreemption": False,
+}
+
+
+class FeatureGateError(ValueError):
+    """A gate is unknown or has no truth value; the message names it."""
+
+
+def parse_gates(text: str) -> dict[str, bool]:
+    """`A=true,B=false` as the flag takes it. Raises FeatureGateError."""
+    given = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, separator, value = part.partition("=")
+        if not separator or value.strip().lower() not in ("true", "false"):
+            raise FeatureGateError(f"feature gates: expected NAME=true or NAME=false, got {part!r}")
+        given[name.strip()] = value.strip().lower() == "true"
+    return given
+
+
+def with_defaults(given: Mapping[str, bool]) -> dict[str, bool]:
+    """Every gate with its value. Raises FeatureGateError for one that is not known."""
+    for name in given:
+        if name not in DEFAULTS:
+            near = get_close_matches(name, DEFAULTS, 1)
+            hint = f", did you mean {near[0]}?" if near else ""
+            raise FeatureGateError(f"feature gates: unknown gate {name!r}{hint}")
+    return {**DEFAULTS, **given}

@@ -1,0 +1,23 @@
+"""What plugins are given where no decision may write anything."""
+
+from __future__ import annotations
+
+from actors.framework.status import Status
+
+
+class _Api:
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
+        raise AssertionError(f"{namespace}/{name} bound to {node} by a decision")
+
+
+class NoApi:
+    """A handle whose every write is a failure of the test."""
+
+    api = _Api()
+
+
+class Nowhere:
+    """A reply that nobody waits for."""
+
+    def set(self, value: object) -> None:
+        raise AssertionError(value)

@@ -1,0 +1,124 @@
+"""Admission of new pods: the priority of their class, the overhead of their runtime, the tolerations that all pods get.
+
+Mirrors the admission plugins Priority, RuntimeClass, DefaultTolerationSeconds and ServiceAccount's refusal of what is
+in no namespace.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tools.apiserver.resources import BY_KIND
+from tools.apiserver.store import Document, Refused, Store
+
+PRIORITY_CLASSES = BY_KIND["scheduling.k8s.io/v1", "PriorityClass"]
+RUNTIME_CLASSES = BY_KIND["node.k8s.io/v1", "RuntimeClass"]
+CLAIMS = BY_KIND["v1", "PersistentVolumeClaim"]
+STORAGE_CLASSES = BY_KIND["storage.k8s.io/v1", "StorageClass"]
+DEFAULT_STORAGE_CLASS = "storageclass.kubernetes.io/is-default-class"
+TOLERATION_SECONDS = 300
+TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+def admitted_pod(store: Store, pod: Document) -> Document:
+    """Raises Refused with 403, as the admission plugins do, or 422 where what a class says contradicts the pod."""
+    spec = dict(pod["spec"])
+    _give_priority(store, spec)
+    if spec.get("runtimeClassName"):
+        _give_overhead(store, spec, pod["metadata"]["name"])
+    spec["tolerations"] = _tolerations(spec)
+    return {**pod, "spec": spec, "status": {"phase": "Pending", "qosClass": qos_class(spec)}}
+
+
+def readmitted_pod(pod: Document, before: Document) -> Document:
+    """An update of a pod: what admission once gave it is not taken away by who does not know of it."""
+    given = {field: before["spec"][field] for field in ("priority", "preemptionPolicy") if field in before["spec"]}
+    spec = {**given, **pod["spec"]}
+    return {**pod, "spec": {**spec, "tolerations": _tolerations(spec)}}
+
+
+def admitted_claim(store: Store, claim: Document) -> Document:
+    """A claim that names no class gets the default one, if there is one."""
+    if "storageClassName" in claim["spec"] or "volume.beta.kubernetes.io/storage-class" in (
+        claim["metadata"].get("annotations") or {}
+    ):
+        return claim
+    for stored in store.list(STORAGE_CLASSES):
+        metadata = stored.document["metadata"]
+        if (metadata.get("annotations") or {}).get(DEFAULT_STORAGE_CLASS) == "true":
+            return {**claim, "spec": {**claim["spec"], "storageClassName": metadata["name"]}}
+    return claim
+
+
+def qos_class(spec: dict[str, Any]) -> str:
+    """Guaranteed, Burstable or BestEffort, by the CPU and memory of the containers."""
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    guaranteed, any_amount = bool(containers), False
+    for container in containers:
+        resources = container.get("resources") or {}
+        for name in ("cpu", "memory"):
+            request = (resources.get("requests") or {}).get(name)
+            limit = (resources.get("limits") or {}).get(name)
+            any_amount = any_amount or request is not None or limit is not None
+            guaranteed = guaranteed and limit is not None and request == limit
+    return "Guaranteed" if guaranteed else "Burstable" if any_amount else "BestEffort"
+
+
+def _give_priority(store: Store, spec: dict[str, Any]) -> None:
+    name = spec.get("priorityClassName", "")
+    if name:
+        found = store.find(PRIORITY_CLASSES, "", name)
+        if found is None:
+            raise Refused(403, "Forbidden", f"no PriorityClass with name {name} was found")
+    else:
+        classes = [stored.document for stored in store.list(PRIORITY_CLASSES)]
+        found = min((c for c in classes if c.get("globalDefault")), key=lambda c: int(c["value"]), default=None)
+        if found is not None:
+            spec["priorityClassName"] = found["metadata"]["name"]
+    value = 0 if found is None else found["value"]
+    if spec.get("priority", value) != value:
+        raise Refused(403, "Forbidden", "the integer value of priority must not be provided in pod spec; "
+                      "priority admission controller computes it from the given PriorityClass name")  # fmt: skip
+    spec["priority"] = value
+    spec.setdefault("preemptionPolicy", (found or {}).get("preemptionPolicy", "PreemptLowerPriority"))
+
+
+def _give_overhead(store: Store, spec: dict[str, Any], pod: str) -> None:
+    name = spec["runtimeClassName"]
+    found = store.find(RUNTIME_CLASSES, "", name)
+    if found is None:
+        message = f'pods "{pod}" is forbidden: pod rejected: RuntimeClass "{name}" not found'
+        raise Refused(403, "Forbidden", message)
+    overhead = (found.get("overhead") or {}).get("podFixed")
+    if overhead and spec.get("overhead") not in (None, overhead):
+        raise Refused(
+            403,
+            "Forbidden",
+            f"pods \"{pod}\" is forbidden: pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
+        )
+    if overhead:
+        spec["overhead"] = overhead
+    scheduling = found.get("scheduling") or {}
+    selector, own = scheduling.get("nodeSelector") or {}, spec.get("nodeSelector") or {}
+    for key, value in selector.items():
+        if own.get(key, value) != value:
+            raise Refused(403, "Forbidden", f'pods "{pod}" is forbidden: conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {own[key]}')  # fmt: skip  # noqa: E501
+    if selector:
+        spec["nodeSelector"] = {**own, **selector}
+    if scheduling.get("tolerations"):
+        have = list(spec.get("tolerations") or ())
+        spec["tolerations"] = have + [t for t in scheduling["tolerations"] if t not in have]
+
+
+def _tolerations(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """The pod's tolerations and those that every pod gets, for a while, of nodes that do not answer."""
+    tolerations = list(spec.get("tolerations") or ())
+    for taint in TAINTS:
+        if not any(_tolerates(toleration, taint) for toleration in tolerations):
+            seconds = {"effect": "NoExecute", "tolerationSeconds": TOLERATION_SECONDS}
+            tolerations.append({"key": taint, "operator": "Exists", **seconds})
+    return tolerations
+
+
+def _tolerates(toleration: dict[str, Any], taint: str) -> bool:
+    return toleration.get("key") in (taint, "", None) and toleration.get("effect") in ("NoExecute", "", None)

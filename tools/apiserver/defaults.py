@@ -1,0 +1,173 @@
+"""What an object gets that its author left out: the defaults of the API types, as far as anybody here reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import IPv4Address
+from typing import Any
+
+from tools.apiserver.resources import Kind
+from tools.apiserver.store import Document
+
+SERVICE_NETWORK = int(IPv4Address("10.96.0.0"))
+
+
+def defaulted(kind: Kind, document: Document) -> Document:
+    """The document, taken to be well formed, with its defaults; what is not changed is shared with the one given."""
+    fill = _DEFAULTS.get(kind.kind)
+    return document if fill is None else fill(document)
+
+
+def pod_spec(spec: dict[str, Any]) -> dict[str, Any]:
+    """The defaults of a pod's spec; limits stand in for requests that are not given."""
+    host = spec.get("hostNetwork", False)
+    filled = {
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "securityContext": {},
+        "schedulerName": "default-scheduler",
+        "enableServiceLinks": True,
+        **spec,
+        "containers": [_container(container, host=host) for container in spec.get("containers") or ()],
+    }
+    if spec.get("initContainers"):
+        filled["initContainers"] = [_container(container, host=host) for container in spec["initContainers"]]
+    return filled
+
+
+def _container(container: dict[str, Any], *, host: bool) -> dict[str, Any]:
+    image = str(container.get("image", ""))
+    latest = image.endswith(":latest") or ":" not in image.rsplit("/", 1)[-1]
+    filled = {"imagePullPolicy": "Always" if latest and "@" not in image else "IfNotPresent", **container}
+    resources = dict(container.get("resources") or {})
+    if resources.get("limits"):
+        resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+    filled["resources"] = resources
+    if container.get("ports"):
+        filled["ports"] = [
+            {
+                **({"hostPort": port["containerPort"]} if host and "containerPort" in port else {}),
+                "protocol": "TCP",
+                **port,
+            }
+            for port in container["ports"]
+        ]
+    return filled
+
+
+def _port(port: dict[str, Any], *, host: bool) -> dict[str, Any]:
+    """On the host's network, a container's port is the host's."""
+    on_host = {"hostPort": port["containerPort"]} if host and "containerPort" in port else {}
+    return {**on_host, "protocol": "TCP", **port}
+
+
+def _pod(document: Document) -> Document:
+    return {**document, "spec": pod_spec(document.get("spec") or {})}
+
+
+def _templated(**defaults: Any) -> Callable[[Document], Document]:
+    """Of a workload: these fields of its spec, and the pod's own in its template."""
+
+    def fill(document: Document) -> Document:
+        spec = {**defaults, **(document.get("spec") or {})}
+        template = spec.get("template")
+        if isinstance(template, dict):
+            spec["template"] = {**template, "spec": pod_spec(template.get("spec") or {})}
+        return {**document, "spec": spec}
+
+    return fill
+
+
+_ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
+_deployment = _templated(replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600, strategy=_ROLLING)
+_daemon_set = _templated(
+    revisionHistoryLimit=10,
+    updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+)
+_stateful_set = _templated(
+    replicas=1,
+    revisionHistoryLimit=10,
+    podManagementPolicy="OrderedReady",
+    updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+)
+_plain_job = _templated(backoffLimit=6, completionMode="NonIndexed", suspend=False)
+
+
+def _job(document: Document) -> Document:
+    """Of a job that says neither how many pods to complete nor how many at once, one is run."""
+    filled = _plain_job(document)
+    spec = filled["spec"]
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    uid = document["metadata"].get("uid", "")
+    if not spec.get("manualSelector") and "selector" not in spec and uid:
+        labels = {
+            "batch.kubernetes.io/controller-uid": uid,
+            "batch.kubernetes.io/job-name": document["metadata"]["name"],
+        }
+        template = spec.get("template") or {}
+        metadata = template.get("metadata") or {}
+        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+        template = {**template, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}}}
+        spec["template"] = template
+    return filled
+
+
+def _replication_controller(document: Document) -> Document:
+    filled = _templated(replicas=1)(document)
+    labels = ((filled["spec"].get("template") or {}).get("metadata") or {}).get("labels")
+    filled["spec"].setdefault("selector", labels or {})
+    return filled
+
+
+def _service(document: Document) -> Document:
+    """A cluster address is made from the object's uid, since nothing here routes to it."""
+    spec = {"type": "ClusterIP", "sessionAffinity": "None", **(document.get("spec") or {})}
+    spec["ports"] = [
+        {"protocol": "TCP", "targetPort": port.get("port"), **port}
+        for port in spec.get("ports") or ()
+        if isinstance(port, dict)
+    ]
+    uid = document["metadata"].get("uid", "")
+    if spec["type"] != "ExternalName" and not spec.get("clusterIP") and uid:
+        spec["clusterIP"] = str(IPv4Address(SERVICE_NETWORK + int(uid[:8], 16) % 0xFFFE + 1))
+    if not spec["ports"]:
+        del spec["ports"]
+    return {**document, "spec": spec, "status": document.get("status") or {"loadBalancer": {}}}
+
+
+def _namespace(document: Document) -> Document:
+    metadata = document["metadata"]
+    labels = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata.get("name", "")}
+    return {**document, "metadata": {**metadata, "labels": labels}, "status": {"phase": "Active"}}
+
+
+def _of_spec(**defaults: Any) -> Callable[[Document], Document]:
+    return lambda document: {**document, "spec": {**defaults, **(document.get("spec") or {})}}
+
+
+def _storage_class(document: Document) -> Document:
+    return {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate", "allowVolumeExpansion": False, **document}
+
+
+def _pending(fill: Callable[[Document], Document]) -> Callable[[Document], Document]:
+    return lambda document: {**fill(document), "status": document.get("status") or {"phase": "Pending"}}
+
+
+_DEFAULTS: dict[str, Callable[[Document], Document]] = {
+    "Pod": _pod,
+    "Namespace": _namespace,
+    "Service": _service,
+    "Deployment": _deployment,
+    "ReplicaSet": _templated(replicas=1),
+    "ReplicationController": _replication_controller,
+    "StatefulSet": _stateful_set,
+    "DaemonSet": _daemon_set,
+    "Job": _job,
+    "PersistentVolume": _pending(_of_spec(persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")),
+    "PersistentVolumeClaim": _pending(_of_spec(volumeMode="Filesystem")),
+    "StorageClass": _storage_class,
+    "PriorityClass": lambda document: {"preemptionPolicy": "PreemptLowerPriority", **document},
+}

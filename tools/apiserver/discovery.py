@@ -1,0 +1,87 @@
+"""What the server serves, for clients that ask before they do anything: versions, groups and resources."""
+
+from __future__ import annotations
+
+from tools.apiserver.resources import KINDS, Kind
+from tools.apiserver.store import Document
+
+VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+VERSION = {
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.2",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "",
+    "goVersion": "",
+    "compiler": "",
+    "platform": "berth",
+}
+
+
+def discovery(path: str) -> Document | None:
+    """The answer to a path of discovery; None for every other path."""
+    match path.strip("/").split("/"):
+        case ["version"]:
+            return VERSION
+        case ["api"]:
+            return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+        case ["apis"]:
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in _groups()]}
+        case ["apis", group] if group in _groups():
+            return {"kind": "APIGroup", "apiVersion": "v1", **_group(group)}
+        case ["api", version]:
+            return _resources("", version)
+        case ["apis", group, version]:
+            return _resources(group, version)
+        case _:
+            return None
+
+
+def _groups() -> list[str]:
+    return sorted({kind.group for kind in KINDS if kind.group})
+
+
+def _group(name: str) -> Document:
+    versions = sorted({kind.version for kind in KINDS if kind.group == name})
+    served = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": served, "preferredVersion": served[-1]}
+
+
+def _resources(group: str, version: str) -> Document | None:
+    served = [kind for kind in KINDS if (kind.group, kind.version) == (group, version)]
+    if not served:
+        return None
+    resources = [entry for kind in served for entry in _entries(kind)]
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": served[0].api_version,
+        "resources": resources,
+    }
+
+
+def _entries(kind: Kind) -> list[Document]:
+    """The kind and its subresources."""
+    plain: Document = {
+        "name": kind.plural,
+        "singularName": kind.kind.lower(),
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": VERBS,
+    }
+    categories = {"categories": ["all"]} if kind.kind in ("Pod", "Service") or kind.group in ("apps", "batch") else {}
+    entries = [{**plain, "shortNames": list(kind.short), **categories}]
+
+    def subresource(name: str, verbs: list[str], **other: str) -> None:
+        entries.append({**plain, "name": f"{kind.plural}/{name}", "singularName": "", "verbs": verbs, **other})
+
+    if kind.status:
+        subresource("status", ["get", "patch", "update"])
+    if kind.scale:
+        subresource("scale", ["get", "patch", "update"], group="autoscaling", version="v1", kind="Scale")
+    if kind.kind == "Pod":
+        subresource("binding", ["create"], kind="Binding")
+        subresource("eviction", ["create"], group="policy", version="v1", kind="Eviction")
+        subresource("resize", ["get", "patch", "update"])
+    return entries

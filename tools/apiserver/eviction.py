@@ -1,0 +1,84 @@
+"""The eviction subresource: a pod is deleted only if every PodDisruptionBudget over it allows that.
+
+Mirrors the API-initiated eviction of Kubernetes: pods that are pending or over are let go; a budget's permission is
+taken from its status before the pod is deleted, so that two evictions cannot use the same one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from actors.kube.labels import from_label_selector
+from actors.kube.meta import LabelSelector
+from tools.apiserver.clock import now
+from tools.apiserver.resources import BY_KIND
+from tools.apiserver.store import Document, Refused, Store
+
+PODS = BY_KIND["v1", "Pod"]
+BUDGETS = BY_KIND["policy/v1", "PodDisruptionBudget"]
+RETRY_SECONDS = 10
+
+
+def check_eviction(store: Store, pod: Document) -> None:
+    """Take the permission to evict this pod. Raises Refused: 429 if a budget says no, 500 for several budgets."""
+    if pod["status"].get("phase") in ("Pending", "Succeeded", "Failed") or "deletionTimestamp" in pod["metadata"]:
+        return
+    namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+    budgets = [stored.document for stored in store.list(BUDGETS, namespace) if _covers(stored.document, pod)]
+    if not budgets:
+        return
+    if len(budgets) > 1:
+        message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise Refused(500, "InternalError", message)
+    budget = budgets[0]
+    status = budget.get("status") or {}
+    if not _ready(pod):
+        always = budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
+        healthy = status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) > 0
+        if always or healthy:
+            return
+    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 1):
+        message = "Cannot evict pod as it would violate the pod's disruption budget."
+        why = f"The disruption budget {budget['metadata']['name']} is still being processed by the server."
+        raise _too_many(message, why)
+    allowed = status.get("disruptionsAllowed", 0)
+    if allowed <= 0:
+        why = (
+            f"The disruption budget {budget['metadata']['name']} needs {status.get('desiredHealthy', 0)} healthy pods "
+            f"and has {status.get('currentHealthy', 0)} currently"
+        )
+        raise _too_many("Cannot evict pod as it would violate the pod's disruption budget.", why)
+    disrupted = {**(status.get("disruptedPods") or {}), name: now()}
+    store.update(
+        BUDGETS, {**budget, "status": {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}}
+    )
+
+
+def mark_disrupted(store: Store, pod: Document) -> None:
+    """Say on the pod why it goes."""
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+        "lastTransitionTime": now(),
+    }
+    others = [c for c in pod["status"].get("conditions") or () if c["type"] != condition["type"]]
+    store.update(PODS, {**pod, "status": {**pod["status"], "conditions": [*others, condition]}})
+
+
+def _covers(budget: Document, pod: Document) -> bool:
+    selector = budget["spec"].get("selector")
+    if selector is None:
+        return False
+    return from_label_selector(msgspec.convert(selector, LabelSelector)).matches(pod["metadata"].get("labels") or {})
+
+
+def _ready(pod: Document) -> bool:
+    conditions = pod["status"].get("conditions") or ()
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def _too_many(message: str, why: str) -> Refused:
+    causes = [{"reason": "DisruptionBudget", "message": why}]
+    return Refused(429, "TooManyRequests", message, {"causes": causes, "retryAfterSeconds": RETRY_SECONDS})

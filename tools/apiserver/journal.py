@@ -1,0 +1,85 @@
+"""The journal: a file in which every write is a line of JSON, so that a server started anew has its objects back.
+
+The file is rewritten without its past when it is opened. A line that was cut off when the machine stopped is left out;
+any other line that cannot be read is an error, since an object would be lost with it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from tools.apiserver.resources import BY_KIND, Kind
+from tools.apiserver.store import Document, Event, Store
+
+
+class JournalError(ValueError):
+    """The file is no journal; the message names the line."""
+
+
+COMPACTED = "COMPACTED"  # what came before, up to a revision, is left out
+
+
+class Line(msgspec.Struct, frozen=True):
+    type: str
+    object: Document
+
+
+class Journal:
+    """A context manager. `store` is the store that the file describes, and every write to it goes into the file."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises JournalError, or OSError if the file cannot be read or written."""
+        self.store = Store(journal=self._write)
+        self._path = path
+        self._replay()
+        rewritten = path.with_name(path.name + ".new")
+        with rewritten.open("wb") as file:
+            file.write(_line(COMPACTED.encode(), b'{"metadata":{"resourceVersion":"%d"}}' % self.store.revision))
+            for _, stored in self.store.everything():
+                file.write(_line(b"ADDED", stored.raw))
+        rewritten.replace(path)
+        self._file = path.open("ab", buffering=0)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def _write(self, kind: Kind, written: Event) -> None:
+        self._file.write(_line(written.type.encode(), written.after.raw))
+
+    def _replay(self) -> None:
+        if not self._path.exists():
+            return
+        lines = self._path.read_bytes().split(b"\n")
+        living: dict[tuple[Kind, str, str], Document] = {}
+        revision = 1
+        for number, raw in enumerate(lines[:-1], 1):
+            try:
+                line = msgspec.json.decode(raw, type=Line)
+                metadata = line.object["metadata"]
+                revision = max(revision, int(metadata["resourceVersion"]))
+                if line.type == COMPACTED:
+                    continue
+                kind = BY_KIND[line.object["apiVersion"], line.object["kind"]]
+                key = (kind, metadata.get("namespace", ""), metadata["name"])
+            except (msgspec.DecodeError, KeyError, TypeError, ValueError) as problem:
+                raise JournalError(f"{self._path}, line {number}: no write of an API server: {problem}") from None
+            if line.type == "DELETED":
+                living.pop(key, None)
+            else:
+                living[key] = line.object
+        for (kind, _, _), document in living.items():
+            self.store.restore(kind, document)
+        self.store.revision = max(self.store.revision, revision)
+        self.store.compact()
+
+
+def _line(kind: bytes, raw: bytes) -> bytes:
+    return b'{"type":"' + kind + b'","object":' + raw + b"}\n"

@@ -1,0 +1,140 @@
+"""OpenAPI v3 documents of what is served, made from the schema: what kubectl reads before it validates or explains.
+
+One document a group version, and an index of them, as Kubernetes publishes them; descriptions are left out.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from tools.apiserver.resources import KINDS, Kind
+from tools.apiserver.schema import TYPES, Shape
+
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+_NAMED: dict[str, tuple[str, dict[str, Any]]] = {  # scalars that are components of their own
+    "quantity": (_QUANTITY, {"oneOf": [{"type": "string"}, {"type": "number"}]}),
+    "intstr": (_INT_OR_STRING, {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]}),
+    "time": (f"{_META}.Time", {"type": "string", "format": "date-time"}),
+    "microtime": (f"{_META}.MicroTime", {"type": "string", "format": "date-time"}),
+    "any": ("io.k8s.apimachinery.pkg.runtime.RawExtension", {"type": "object"}),
+}
+_SCALARS: dict[str, dict[str, Any]] = {
+    "string": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "float64": {"type": "number", "format": "double"},
+    "bytes": {"type": "string", "format": "byte"},
+}
+_PATCHES = (
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+)
+
+
+@lru_cache(maxsize=64)
+def document(path: str) -> dict[str, Any] | None:
+    """The index for /openapi/v3, a group version's document below it; None for every other path."""
+    served = {_prefix(kind): kind.api_version for kind in KINDS}
+    parts = path.strip("/").split("/", maxsplit=2)
+    if parts[:2] != ["openapi", "v3"]:
+        return None
+    if len(parts) == 2:
+        return {"paths": {prefix: {"serverRelativeURL": f"/openapi/v3/{prefix}"} for prefix in served}}
+    kinds = [kind for kind in KINDS if _prefix(kind) == parts[2]]
+    if not kinds:
+        return None
+    schemas: dict[str, Any] = {}
+    paths: dict[str, Any] = {}
+    for kind in kinds:
+        reference = _reference(TYPES[kind.kind], schemas)
+        schemas[_component(TYPES[kind.kind])]["x-kubernetes-group-version-kind"] = [_gvk(kind)]
+        paths |= _paths(kind, reference)
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": "v1.36.2"},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+
+
+def _prefix(kind: Kind) -> str:
+    return f"apis/{kind.api_version}" if kind.group else f"api/{kind.api_version}"
+
+
+def _gvk(kind: Kind) -> dict[str, str]:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+def _component(shape: Shape) -> str:
+    """The name of a type: that of its Go package, reversed as Java would have it."""
+    group, _, version = shape.api_version.partition("/")
+    package = _META if group == "meta" else f"io.k8s.api.{group.partition('.')[0]}.{version}"
+    return f"{package}.{shape.name}"
+
+
+def _reference(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
+    """How a field of this type reads; the types it names are added to the schemas."""
+    if shape.item is not None:
+        return {"type": "array", "items": _reference(shape.item, schemas)}
+    if shape.values is not None:
+        return {"type": "object", "additionalProperties": _reference(shape.values, schemas)}
+    if shape.fields is None:
+        if shape.name not in _NAMED:
+            return dict(_SCALARS[shape.name])
+        name, schemas[_NAMED[shape.name][0]] = _NAMED[shape.name]
+    else:
+        name = _component(shape)
+        if name not in schemas:
+            schemas[name] = {"type": "object"}  # before its fields: types may name themselves
+            schemas[name] |= _object(shape, schemas)
+    return {"allOf": [{"$ref": f"#/components/schemas/{name}"}]}
+
+
+def _object(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
+    fields = shape.fields or {}
+    properties = {name: _reference(field.shape, schemas) for name, field in fields.items()}
+    for name, field in fields.items():
+        if field.merge_key is not None:
+            properties[name]["x-kubernetes-patch-strategy"] = "merge"
+            if field.merge_key != "*":
+                properties[name]["x-kubernetes-patch-merge-key"] = field.merge_key
+    required = [name for name, field in fields.items() if field.required]
+    return {"properties": properties, **({"required": required} if required else {})}
+
+
+def _paths(kind: Kind, reference: dict[str, Any]) -> dict[str, Any]:
+    place = f"/{_prefix(kind)}/namespaces/{{namespace}}" if kind.namespaced else f"/{_prefix(kind)}"
+    one = f"{place}/{kind.plural}/{{name}}"
+    found = {
+        f"{place}/{kind.plural}": {"post": _operation(kind, reference, "post", ("application/json",))},
+        one: _changes(kind, reference),
+    }
+    return {**found, f"{one}/status": _changes(kind, reference)} if kind.status else found
+
+
+def _changes(kind: Kind, reference: dict[str, Any]) -> dict[str, Any]:
+    patch: dict[str, Any] = {"type": "object"}
+    return {
+        "put": _operation(kind, reference, "put", ("application/json",)),
+        "patch": _operation(kind, patch, "patch", _PATCHES),
+    }
+
+
+def _operation(kind: Kind, body: dict[str, Any], action: str, content: tuple[str, ...]) -> dict[str, Any]:
+    queries = ("dryRun", "fieldManager", "fieldValidation", *(("force",) if action == "patch" else ()))
+    return {
+        "parameters": [
+            {"name": name, "in": "query", "schema": {"type": "boolean" if name == "force" else "string"}}
+            for name in queries
+        ],
+        "requestBody": {"required": True, "content": {form: {"schema": body} for form in content}},
+        "responses": {"200": {"description": "OK"}},
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": _gvk(kind),
+    }

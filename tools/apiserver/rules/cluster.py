@@ -1,0 +1,125 @@
+"""What is demanded of nodes, services, priority classes, leases, runtime classes, events and config maps."""
+
+from __future__ import annotations
+
+import re
+
+from tools.apiserver.rules.fields import (
+    Document,
+    between,
+    dns_label,
+    duplicate,
+    forbidden,
+    invalid,
+    labels,
+    non_negative,
+    one_of,
+    quantities,
+    required,
+    unchanged,
+)
+from tools.apiserver.rules.placement import taints
+from tools.apiserver.rules.pods import PROTOCOLS
+
+HIGHEST_USER_PRIORITY = 1_000_000_000
+SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_CONFIG_KEY = re.compile("[-._a-zA-Z0-9]+")
+_CONFIG_KEY_RULE = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
+    "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+
+
+def node(document: Document) -> list[str]:
+    status = document.get("status") or {}
+    problems = taints("spec.taints", (document.get("spec") or {}).get("taints") or ())
+    problems += quantities("status.capacity", status.get("capacity"))
+    return problems + quantities("status.allocatable", status.get("allocatable"))
+
+
+def service(spec: Document) -> list[str]:
+    kind = spec.get("type") or "ClusterIP"
+    problems = one_of("spec.type", kind, _SERVICE_TYPES) + labels("spec.selector", spec.get("selector"))
+    problems += one_of("spec.sessionAffinity", spec.get("sessionAffinity"), ("ClientIP", "None"))
+    ports = spec.get("ports") or ()
+    if kind == "ExternalName":
+        problems += [] if spec.get("externalName") else [required("spec.externalName")]
+    elif not ports and spec.get("clusterIP") != "None":
+        problems.append(required("spec.ports"))
+    names: set[str] = set()
+    for i, port in enumerate(ports):
+        path, name = f"spec.ports[{i}]", port.get("name") or ""
+        if name:
+            problems += [invalid(f"{path}.name", name, message) for message in dns_label(name)]
+        elif len(ports) > 1:
+            problems.append(required(f"{path}.name"))
+        if name and name in names:
+            problems.append(duplicate(f"{path}.name", name))
+        names.add(name)
+        problems += between(f"{path}.port", port.get("port") or 0, 1, 65535)
+        problems += one_of(f"{path}.protocol", port.get("protocol"), PROTOCOLS)
+        if isinstance(target := port.get("targetPort"), int):
+            problems += between(f"{path}.targetPort", target, 1, 65535)
+    return problems
+
+
+def priority_class(document: Document, before: Document | None) -> list[str]:
+    problems: list[str] = []
+    name, value = (document.get("metadata") or {}).get("name") or "", document.get("value") or 0
+    if name.startswith("system-"):
+        if SYSTEM_CLASSES.get(name) != value:
+            detail = "priority class names with 'system-' prefix are reserved for system use only. error: "
+            known = f"value of {name} PriorityClass must be {SYSTEM_CLASSES[name]}" if name in SYSTEM_CLASSES else ""
+            detail += known or f"{name} is not a known system priority class"
+            problems.append(forbidden("metadata.name", detail))
+    elif value > HIGHEST_USER_PRIORITY:
+        detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
+        problems.append(forbidden("value", detail))
+    policy = document.get("preemptionPolicy") or "PreemptLowerPriority"
+    problems += one_of("preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
+    if before is not None:
+        if value != (before.get("value") or 0):
+            problems.append(forbidden("value", "may not be changed in an update."))
+        was = before.get("preemptionPolicy") or "PreemptLowerPriority"
+        problems += unchanged("preemptionPolicy", policy, was)
+    return problems
+
+
+def lease(spec: Document) -> list[str]:
+    problems: list[str] = []
+    if (seconds := spec.get("leaseDurationSeconds")) is not None and seconds <= 0:
+        problems.append(invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
+    return problems + non_negative("spec.leaseTransitions", spec.get("leaseTransitions"))
+
+
+def runtime_class(document: Document, before: Document | None) -> list[str]:
+    handler = document.get("handler") or ""
+    problems = [invalid("handler", handler, message) for message in dns_label(handler)]
+    problems += quantities("overhead.podFixed", (document.get("overhead") or {}).get("podFixed"))
+    return problems + (unchanged("handler", handler, before.get("handler") or "") if before is not None else [])
+
+
+def event(document: Document) -> list[str]:
+    """An event lies where its object does; those about objects without a namespace lie in default."""
+    about = (document.get("involvedObject") or {}).get("namespace") or ""
+    namespace = (document.get("metadata") or {}).get("namespace") or ""
+    fits = about == namespace if about else namespace in ("", "default")
+    return [] if fits else [invalid("involvedObject.namespace", about, "does not match event.namespace")]
+
+
+def config_map(document: Document, before: Document | None) -> list[str]:
+    problems: list[str] = []
+    data, binary = document.get("data") or {}, document.get("binaryData") or {}
+    for field, found in (("data", data), ("binaryData", binary)):
+        problems += [
+            invalid(f"{field}[{key}]", key, _CONFIG_KEY_RULE) for key in found if not _CONFIG_KEY.fullmatch(key)
+        ]
+    problems += [
+        invalid(f"data[{key}]", key, "duplicate of key present in binaryData") for key in data if key in binary
+    ]
+    if before is not None and before.get("immutable"):
+        for field in ("data", "binaryData"):
+            if (document.get(field) or {}) != (before.get(field) or {}):
+                problems.append(forbidden(field, "field is immutable when `immutable` is set"))
+    return problems

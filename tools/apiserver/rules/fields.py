@@ -1,0 +1,211 @@
+"""Problems of fields in Kubernetes' words, and the forms of names, labels and quantities that all kinds share.
+
+A problem reads `path: Reason: value: detail`, as field.Error prints it. A check returns problems, none if all is well.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from actors.kube import quantity
+
+Document = dict[str, Any]
+NEGATIVE = "must be greater than or equal to 0"
+NOT_POSITIVE = "must be greater than zero"
+IMMUTABLE = "field is immutable"
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_VALUE = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
+_NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_DNS_LABEL, _DNS_SUBDOMAIN = re.compile(_LABEL), re.compile(_SUBDOMAIN)
+_LABEL_VALUE, _NAME_PART = re.compile(_VALUE), re.compile(_NAME)
+_ENDS = "must start and end with an alphanumeric character"
+_LABEL_RULE = (
+    f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and {_ENDS} "
+    f"(e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
+)
+_SUBDOMAIN_RULE = (
+    f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and {_ENDS} "
+    f"(e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+_VALUE_RULE = (
+    f"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and {_ENDS} "
+    f"(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '{_VALUE}')"
+)
+_NAME_RULE = (
+    f"must consist of alphanumeric characters, '-', '_' or '.', and {_ENDS} "
+    f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME}')"
+)
+
+
+def shown(value: Any) -> str:
+    """A value as field.Error shows it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def required(path: str, detail: str = "") -> str:
+    return f"{path}: Required value: {detail}" if detail else f"{path}: Required value"
+
+
+def invalid(path: str, value: Any, detail: str) -> str:
+    return f"{path}: Invalid value: {shown(value)}: {detail}"
+
+
+def forbidden(path: str, detail: str) -> str:
+    return f"{path}: Forbidden: {detail}"
+
+
+def duplicate(path: str, value: Any, detail: str = "") -> str:
+    return f"{path}: Duplicate value: {shown(value)}" + (f": {detail}" if detail else "")
+
+
+def unsupported(path: str, value: Any, supported: Iterable[str]) -> str:
+    return f"{path}: Unsupported value: {shown(value)}: supported values: {', '.join(shown(s) for s in supported)}"
+
+
+def one_of(path: str, value: Any, supported: Sequence[str]) -> list[str]:
+    """The value, if there is one, is among those."""
+    return [] if value is None or value in supported else [unsupported(path, value, supported)]
+
+
+def unchanged(path: str, after: Any, before: Any) -> list[str]:
+    return [] if after == before else [invalid(path, after, IMMUTABLE)]
+
+
+def between(path: str, value: int, low: int, high: int) -> list[str]:
+    return [] if low <= value <= high else [invalid(path, value, f"must be between {low} and {high}, inclusive")]
+
+
+def non_negative(path: str, value: int | None) -> list[str]:
+    return [] if value is None or value >= 0 else [invalid(path, value, NEGATIVE)]
+
+
+@lru_cache(maxsize=4096)
+def dns_label(text: str) -> tuple[str, ...]:
+    """What keeps a text from being a DNS label, in words."""
+    return _form(text, 63, _DNS_LABEL, _LABEL_RULE)
+
+
+@lru_cache(maxsize=4096)
+def dns_subdomain(text: str) -> tuple[str, ...]:
+    return _form(text, 253, _DNS_SUBDOMAIN, _SUBDOMAIN_RULE)
+
+
+@lru_cache(maxsize=4096)
+def label_value(text: str) -> tuple[str, ...]:
+    return _form(text, 63, _LABEL_VALUE, _VALUE_RULE)
+
+
+@lru_cache(maxsize=4096)
+def qualified_name(text: str) -> tuple[str, ...]:
+    """A name, or a DNS subdomain, a slash and a name."""
+    *prefixes, name = text.split("/")
+    if len(prefixes) > 1:
+        return (
+            f"a qualified name {_NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+        )
+    found: list[str] = []
+    if prefixes:
+        found += (
+            [f"prefix part {m}" for m in dns_subdomain(prefixes[0])]
+            if prefixes[0]
+            else ["prefix part must be non-empty"]
+        )
+    if not name:
+        found.append("name part must be non-empty")
+    return (*found, *(f"name part {message}" for message in _form(name, 63, _NAME_PART, _NAME_RULE)))
+
+
+def _form(text: str, longest: int, form: re.Pattern[str], rule: str) -> tuple[str, ...]:
+    too_long = (f"must be no more than {longest} bytes",) if len(text.encode()) > longest else ()
+    return too_long if form.fullmatch(text) else (*too_long, rule)
+
+
+def labels(path: str, found: Mapping[str, str] | None) -> list[str]:
+    """Keys and values of labels, or of a node selector."""
+    problems: list[str] = []
+    for key, value in (found or {}).items():
+        problems += [invalid(path, key, message) for message in qualified_name(key)]
+        problems += [invalid(path, value, message) for message in label_value(value or "")]
+    return problems
+
+
+def label_selector(path: str, selector: Document | None) -> list[str]:
+    if not selector:
+        return []
+    problems = labels(f"{path}.matchLabels", selector.get("matchLabels"))
+    for i, requirement in enumerate(selector.get("matchExpressions") or ()):
+        problems += selector_requirement(f"{path}.matchExpressions[{i}]", requirement)
+    return problems
+
+
+def selector_requirement(
+    path: str, requirement: Document, single: Sequence[str] = (), *, any_value: bool = False
+) -> list[str]:
+    """A requirement on a label: In needs values, `single` operators exactly one, Exists and its like none."""
+    key, operator = requirement.get("key", ""), requirement.get("operator", "")
+    values = requirement.get("values") or ()
+    problems: list[str] = []
+    if operator in ("In", "NotIn"):
+        if not values:
+            problems.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            problems.append(forbidden(f"{path}.values", detail))
+    elif operator in single:
+        if len(values) != 1:
+            detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            problems.append(required(f"{path}.values", detail))
+    else:
+        problems.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
+    problems += [invalid(f"{path}.key", key, message) for message in qualified_name(key)]
+    for i, value in enumerate(() if any_value else values):
+        problems += [invalid(f"{path}.values[{i}]", value, message) for message in label_value(value)]
+    return problems
+
+
+def selects(selector: Document, found: Mapping[str, str]) -> bool:
+    """Whether a well-formed label selector matches labels."""
+    if any(found.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    for requirement in selector.get("matchExpressions") or ():
+        have, values = found.get(requirement.get("key", "")), requirement.get("values") or ()
+        match requirement.get("operator"):
+            case "In":
+                fits = have in values
+            case "NotIn":
+                fits = have not in values
+            case "Exists":
+                fits = have is not None
+            case _:
+                fits = have is None
+        if not fits:
+            return False
+    return True
+
+
+def quantities(path: str, found: Mapping[str, Any] | None) -> list[str]:
+    """Amounts of resources are not negative, and whole for those that are counted one by one."""
+    problems: list[str] = []
+    for name, amount in (found or {}).items():
+        problems += resource_amount(f"{path}[{name}]", name, amount)
+    return problems
+
+
+def resource_amount(path: str, name: str, amount: Any) -> list[str]:
+    nano = quantity.nano_value(amount or 0)
+    problems = [invalid(path, str(amount), NEGATIVE)] if nano < 0 else []
+    if nano % 1_000_000_000 and (is_extended(name) or name == "pods"):
+        problems.append(invalid(path, str(amount), "must be an integer"))
+    return problems
+
+
+def is_extended(name: str) -> bool:
+    """Whether a resource is one that nodes advertise under a domain other than Kubernetes' own."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")

@@ -1,0 +1,108 @@
+"""What an update may change of a pod: Kubernetes keeps its spec but for a few fields, and a little more while gated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tools.apiserver.rules.fields import Document, forbidden, invalid
+from tools.apiserver.schema import TYPES, canonical
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_UPDATABLE = ",".join(
+    (
+        "`spec.containers[*].image`",
+        "`spec.initContainers[*].image`",
+        "`spec.activeDeadlineSeconds`",
+        "`spec.tolerations` (only additions to existing tolerations)",
+        "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
+    )
+)
+_ADDITIONS = "only additions are allowed (no mutations or deletions)"
+
+
+def pod_update(after: Document, before: Document) -> list[str]:
+    """Both are specs of pods, with their defaults."""
+    if after == before:
+        return []
+    new, old = canonical(TYPES["PodSpec"], after), canonical(TYPES["PodSpec"], before)
+    for field in ("containers", "initContainers"):
+        if len(new.get(field, ())) != len(old.get(field, ())):
+            return [forbidden(f"spec.{field}", "pod updates may not add or remove containers")]
+    problems = _deadline(new.pop("activeDeadlineSeconds", None), old.pop("activeDeadlineSeconds", None))
+    problems += _tolerations(new.pop("tolerations", []), old.pop("tolerations", []))
+    gated = bool(old.get("schedulingGates"))
+    problems += _gates(new.pop("schedulingGates", []), old.pop("schedulingGates", []))
+    for spec in (new, old):
+        for one in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+            one.pop("image", None)
+    if old.get("terminationGracePeriodSeconds", 0) < 0 and new.get("terminationGracePeriodSeconds") == 1:
+        del old["terminationGracePeriodSeconds"], new["terminationGracePeriodSeconds"]
+    if gated:
+        problems += _tightened(new, old)
+    if new != old:
+        problems.append(forbidden("spec", f"pod updates may not change fields other than {_UPDATABLE}"))
+    return problems
+
+
+def _deadline(after: int | None, before: int | None) -> list[str]:
+    path = "spec.activeDeadlineSeconds"
+    if before is None or (after is not None and after <= before):
+        return []
+    if after is None:
+        return [invalid(path, None, "must not update from a positive integer to nil value")]
+    return [invalid(path, after, "must be less than or equal to previous value")]
+
+
+def _tolerations(after: list[Document], before: list[Document]) -> list[str]:
+    """Those before are all there still, but for how long they tolerate."""
+    have = [_without_seconds(toleration) for toleration in after]
+    if all(_without_seconds(toleration) in have for toleration in before):
+        return []
+    return [forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")]
+
+
+def _without_seconds(toleration: Document) -> Document:
+    return {field: value for field, value in toleration.items() if field != "tolerationSeconds"}
+
+
+def _gates(after: list[Document], before: list[Document]) -> list[str]:
+    had = {gate.get("name") for gate in before}
+    return [
+        forbidden(
+            "spec.schedulingGates", f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
+        )
+        for gate in after
+        if gate.get("name") not in had
+    ]
+
+
+def _tightened(new: Document, old: Document) -> list[str]:
+    """A gated pod may be restricted to fewer nodes. Takes what it has judged out of both specs."""
+    problems: list[str] = []
+    after, before = new.pop("nodeSelector", {}), old.pop("nodeSelector", {})
+    if any(after.get(key) != value for key, value in before.items()):
+        detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        problems.append(invalid("spec.nodeSelector", after, detail))
+    wanted = _take_node_affinity(new).get(_REQUIRED, {}).get("nodeSelectorTerms", [])
+    terms = _take_node_affinity(old).get(_REQUIRED, {}).get("nodeSelectorTerms", [])
+    path = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
+    if terms and len(wanted) != len(terms):
+        detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        return [*problems, invalid(path, wanted, detail)]
+    for i, (now, was) in enumerate(zip(wanted, terms, strict=False)):
+        # a term of no requirements matches nothing: to add one would widen it
+        if (not was and now) or any(
+            requirement not in now.get(field, ())
+            for field in ("matchExpressions", "matchFields")
+            for requirement in was.get(field, ())
+        ):
+            problems.append(invalid(f"{path}[{i}]", now, _ADDITIONS))
+    return problems
+
+
+def _take_node_affinity(spec: Document) -> dict[str, Any]:
+    affinity = spec.get("affinity", {})
+    taken: dict[str, Any] = affinity.pop("nodeAffinity", {})
+    if not affinity:
+        spec.pop("affinity", None)
+    return taken

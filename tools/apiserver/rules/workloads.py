@@ -1,0 +1,118 @@
+"""What is demanded of workloads: a selector that matches the template, which is a pod; and of disruption budgets."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tools.apiserver.rules.fields import (
+    NEGATIVE,
+    Document,
+    forbidden,
+    invalid,
+    label_selector,
+    non_negative,
+    one_of,
+    required,
+    selects,
+    unchanged,
+    unsupported,
+)
+from tools.apiserver.rules.pods import pod_template
+
+_PERCENT = re.compile("[0-9]+%")
+_PERCENT_RULE = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
+    "regex used for validation is '[0-9]+%')"
+)
+_STATEFUL = ("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "minReadySeconds")
+_STATEFUL_RULE = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
+
+
+def workload(kind: str, spec: Document, before: Document | None) -> list[str]:
+    """Deployment, ReplicaSet, StatefulSet, DaemonSet and ReplicationController."""
+    problems: list[str] = []
+    for field in ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"):
+        problems += non_negative(f"spec.{field}", spec.get(field))
+    template, selector = spec.get("template"), spec.get("selector")
+    found = ((template or {}).get("metadata") or {}).get("labels") or {}
+    if kind == "ReplicationController":
+        # without a selector it takes its template's labels; one it has is a plain map of labels
+        if not selector and not found:
+            problems.append(required("spec.selector"))
+        selector = {"matchLabels": selector or {}}
+    elif selector is None:
+        problems.append(required("spec.selector"))
+    elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        detail = f"empty selector is invalid for {kind.lower()}"
+        problems.append(invalid("spec.selector", selector, detail))
+    else:
+        problems += label_selector("spec.selector", selector)
+    if template is None:
+        problems.append(required("spec.template"))
+    else:
+        if selector is not None and not selects(selector, found):
+            detail = "`selector` does not match template `labels`"
+            problems.append(invalid("spec.template.metadata.labels", found, detail))
+        problems += pod_template("spec.template", template)
+        restart = (template.get("spec") or {}).get("restartPolicy")
+        if restart in ("Never", "OnFailure"):
+            problems.append(unsupported("spec.template.spec.restartPolicy", restart, ("Always",)))
+    if kind == "StatefulSet":
+        problems += one_of("spec.podManagementPolicy", spec.get("podManagementPolicy"), ("OrderedReady", "Parallel"))
+    if before is not None:
+        problems += _workload_update(kind, spec, before)
+    return problems
+
+
+def _workload_update(kind: str, spec: Document, before: Document) -> list[str]:
+    if kind == "ReplicationController":
+        return []
+    if kind != "StatefulSet":
+        return unchanged("spec.selector", spec.get("selector"), before.get("selector"))
+    kept = {*spec, *before} - {*_STATEFUL, "persistentVolumeClaimRetentionPolicy"}
+    changed = any(spec.get(field) != before.get(field) for field in kept)
+    return [forbidden("spec", _STATEFUL_RULE)] if changed else []
+
+
+def job(spec: Document, before: Document | None) -> list[str]:
+    problems: list[str] = []
+    fields = ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
+    for field in fields:
+        problems += non_negative(f"spec.{field}", spec.get(field))
+    problems += one_of("spec.completionMode", spec.get("completionMode"), ("NonIndexed", "Indexed"))
+    if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
+        problems.append(required("spec.completions", "when completion mode is Indexed"))
+    template = spec.get("template") or {}
+    problems += pod_template("spec.template", template)
+    if (template.get("spec") or {}).get("restartPolicy") not in ("OnFailure", "Never"):
+        problems.append(required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
+    if before is not None:
+        problems += unchanged("spec.selector", spec.get("selector"), before.get("selector"))
+        problems += unchanged("spec.completionMode", spec.get("completionMode"), before.get("completionMode"))
+        if not before.get("suspend"):  # where a suspended job's pods may run can still be changed
+            problems += unchanged("spec.template", template, before.get("template"))
+    return problems
+
+
+def disruption_budget(spec: Document) -> list[str]:
+    problems = label_selector("spec.selector", spec.get("selector"))
+    if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+        problems.append(invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
+    for field in ("minAvailable", "maxUnavailable"):
+        problems += _int_or_percent(f"spec.{field}", spec.get(field))
+    policies = ("AlwaysAllow", "IfHealthyBudget")
+    return problems + one_of("spec.unhealthyPodEvictionPolicy", spec.get("unhealthyPodEvictionPolicy"), policies)
+
+
+def _int_or_percent(path: str, value: Any) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, int):
+        return [] if value >= 0 else [invalid(path, value, NEGATIVE)]
+    if _PERCENT.fullmatch(value) is None:
+        return [invalid(path, value, _PERCENT_RULE)]
+    return [] if int(value[:-1]) <= 100 else [invalid(path, value, "must not be greater than 100%")]

@@ -1,0 +1,285 @@
+"""The shape of the kinds that are served: the names and types of their fields, and how their lists are merged.
+
+types.txt is the notation; it is compiled once into shapes, and documents are walked beside them. What a document holds
+that its kind does not know is an unknown field; what it holds in another type is refused, as Kubernetes' decoder does.
+Every message is worded as that decoder words it.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from actors.kube import quantity
+
+SCALARS = frozenset(
+    ("string", "bool", "int32", "int64", "float64", "quantity", "intstr", "time", "microtime", "bytes", "any")
+)
+_EXACT: dict[str, type] = {"string": str, "bool": bool}
+_JSON = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
+_GO = {"time": "string", "microtime": "string", "intstr": "int32", "bytes": "[]uint8"}
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+_LAYOUTS = {"time": "2006-01-02T15:04:05Z07:00", "microtime": "2006-01-02T15:04:05.000000Z07:00"}
+_QUANTITY_RULE = r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
+Path_ = tuple[Any, ...]  # (parent, step) pairs, () at the root; a step is a field, an index or a 1-tuple of a map's key
+
+
+class Shape:
+    """A type: of `fields` if an object, of `item` if a list, of `values` if a map, else a scalar of that name."""
+
+    __slots__ = ("api_version", "exact", "fields", "item", "name", "values")
+
+    def __init__(self, name: str, api_version: str = "") -> None:
+        self.name = name
+        self.api_version = api_version
+        self.exact = _EXACT.get(name)  # the one Python type that needs no further look
+        self.fields: dict[str, Field] | None = None
+        self.item: Shape | None = None
+        self.values: Shape | None = None
+
+    @property
+    def go(self) -> str:
+        """The type as Go names it."""
+        if self.item is not None:
+            return f"[]{self.item.go}"
+        if self.values is not None:
+            return "v1.ResourceList" if self.values.name == "quantity" else f"map[string]{self.values.go}"
+        return _GO.get(self.name, self.name) if self.fields is None else f"v1.{self.name}"
+
+
+class Field(NamedTuple):
+    """A field of an object; the merge key is "*" for a list merged by value, None for one that is replaced."""
+
+    shape: Shape
+    required: bool
+    merge_key: str | None
+
+
+class Findings(NamedTuple):
+    """`unknown`: a message for each unknown field. `mistyped`: what the first value of a wrong type says, or ""."""
+
+    unknown: list[str]
+    mistyped: str
+
+
+def compiled(text: str) -> dict[str, Shape]:
+    """The object types of a notation by name. Raises ValueError for a type that is defined nowhere or twice."""
+    entries: dict[str, list[str]] = {}
+    shapes: dict[str, Shape] = {}
+    words: list[str] = []
+    api_version = ""
+    for line in text.splitlines():
+        if line.startswith("#") or not line.strip():
+            continue
+        if line.startswith("["):
+            api_version = line.strip("[]")
+        elif line.startswith(" "):
+            words.extend(line.split())
+        else:
+            name, *words = line.split()
+            if name in shapes:
+                raise ValueError(f"expected each type once, got {name} again")
+            entries[name] = words
+            shapes[name] = Shape(name.rpartition(".")[2], api_version)
+    seen: dict[str, Shape] = {}
+    for name, words in entries.items():
+        shapes[name].fields = fields = {}
+        for word in words:
+            field, _, notation = word.partition(":")
+            listed, _, key = notation.rstrip("!").partition("|")
+            shape = _shape(listed + "]" if key else listed, shapes, seen)
+            fields[field] = Field(shape, notation.endswith("!"), key.rstrip("]") or None)
+    return shapes
+
+
+def _shape(notation: str, shapes: dict[str, Shape], seen: dict[str, Shape]) -> Shape:
+    if notation in shapes:
+        return shapes[notation]
+    if notation not in seen:
+        seen[notation] = made = Shape(notation)
+        if notation[0] == "[":
+            made.item = _shape(notation[1:-1], shapes, seen)
+        elif notation[0] == "{":
+            made.values = _shape(notation[1:-1], shapes, seen)
+        elif notation not in SCALARS:
+            raise ValueError(f"expected a type that is defined, got {notation!r}")
+    return seen[notation]
+
+
+TYPES = compiled(Path(__file__).with_name("types.txt").read_text(encoding="utf-8"))
+
+
+def list_merge_key(type_name: str, field: str) -> str | None:
+    """The key a strategic merge patch merges that list by; None if the list, or no such list, is replaced."""
+    fields = TYPES[type_name].fields or {}
+    return fields[field].merge_key if field in fields else None
+
+
+def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
+    """What strict decoding of a document of this kind finds. A kind without a type here is taken as it is."""
+    found = Findings([], "")
+    shape = TYPES.get(kind)
+    if shape is None:
+        return found
+    walk = _Walk()
+    walk.visit(shape, document, (), "")
+    return Findings(walk.unknown, walk.mistyped and f"{_cannot(shape)}: {walk.mistyped}")
+
+
+def strict_message(kind: str, unknown: list[str]) -> str:
+    """The refusal of a request with fieldValidation=Strict; what is unknown or duplicate are messages."""
+    return f"{_cannot(TYPES[kind])}: strict decoding error: {', '.join(unknown)}"
+
+
+def _cannot(shape: Shape) -> str:
+    version = shape.api_version.rpartition("/")[2]
+    return f'{shape.name} in version "{version}" cannot be handled as a {shape.name}'
+
+
+class _Walk:
+    """One pass over a document."""
+
+    def __init__(self) -> None:
+        self.unknown: list[str] = []
+        self.mistyped = ""
+
+    def visit(self, shape: Shape, value: Any, path: Path_, owner: str) -> None:
+        """Nulls are never visited: Kubernetes reads them as absent."""
+        kind = type(value)
+        if shape.fields is not None:
+            if kind is not dict:
+                self._mistyped(shape, value, path, owner)
+                return
+            for key, below in value.items():
+                field = shape.fields.get(key)
+                if field is None:
+                    self.unknown.append(f'unknown field "{_with_indices((path, key))}"')
+                elif below is not None and field.shape.exact is not type(below):
+                    self.visit(field.shape, below, (path, key), shape.name)
+        elif shape.item is not None:
+            if kind is not list:
+                self._mistyped(shape, value, path, owner)
+                return
+            for i, below in enumerate(value):
+                if below is not None and shape.item.exact is not type(below):
+                    self.visit(shape.item, below, (path, i), owner)
+        elif shape.values is not None:
+            if kind is not dict:
+                self._mistyped(shape, value, path, owner)
+                return
+            for key, below in value.items():
+                if below is not None and shape.values.exact is not type(below):
+                    self.visit(shape.values, below, (path, (key,)), owner)
+        elif shape.name != "any":
+            self._scalar(shape, value, path, owner)
+
+    def _scalar(self, shape: Shape, value: Any, path: Path_, owner: str) -> None:
+        kind = type(value)
+        match shape.name:
+            case "int32" | "int64" | "intstr":
+                bits = 63 if shape.name == "int64" else 31
+                fits = kind is int and -(1 << bits) <= value < 1 << bits
+                if not fits and not (shape.name == "intstr" and kind is str):
+                    self._mistyped(shape, value, path, owner)
+            case "float64" if kind in (int, float):
+                pass
+            case "quantity":
+                problem = _quantity_problem(value)
+                self.mistyped = self.mistyped or problem
+            case "time" | "microtime" if kind is str:
+                if _TIME.fullmatch(value) is None:
+                    layout = _LAYOUTS[shape.name]
+                    problem = f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"'
+                    self.mistyped = self.mistyped or problem
+            case "bytes" if kind is str:
+                try:
+                    binascii.a2b_base64(value, strict_mode=True)
+                except ValueError:
+                    self.mistyped = self.mistyped or "illegal base64 data at input byte 0"
+            case _:
+                self._mistyped(shape, value, path, owner)
+
+    def _mistyped(self, shape: Shape, value: Any, path: Path_, owner: str) -> None:
+        got = _JSON[type(value)]
+        if got == "number" and shape.name in ("int32", "int64", "intstr"):
+            got = f"number {json.dumps(value)}"
+        place = f"struct field {owner}.{'.'.join(_fields(path))}" if owner else "value"
+        self.mistyped = self.mistyped or f"json: cannot unmarshal {got} into Go {place} of type {shape.go}"
+
+
+def _quantity_problem(value: Any) -> str:
+    if type(value) not in (str, int, float):
+        return _QUANTITY_RULE
+    try:
+        quantity.value(value)
+    except quantity.QuantityError:
+        return _QUANTITY_RULE
+    return ""
+
+
+def _fields(path: Path_) -> list[str]:
+    """The fields on the way, without indices and the keys of maps, as Go's decoder names a place."""
+    names: list[str] = []
+    while path:
+        path, step = path
+        if isinstance(step, str):
+            names.append(step)
+    return names[::-1]
+
+
+def _with_indices(path: Path_) -> str:
+    text = ""
+    while path:
+        path, step = path
+        if isinstance(step, int):
+            text = f"[{step}]{text}"
+        else:
+            name = step[0] if isinstance(step, tuple) else step
+            text = f".{name}{text}"
+    return text.removeprefix(".")
+
+
+def duplicate_fields(body: bytes) -> list[str]:
+    """A message for each field that an object of the JSON text gives twice. Raises ValueError if it is no JSON."""
+    repeated: list[tuple[dict[str, Any], list[str]]] = []
+
+    def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        document = dict(pairs)
+        if len(document) != len(pairs):
+            names = [name for name, _ in pairs]
+            repeated.append((document, [name for name in document if names.count(name) > 1]))
+        return document
+
+    root = json.loads(body, object_pairs_hook=made)
+    found: list[str] = []
+    if repeated:
+        names_of = {id(document): names for document, names in repeated}
+        _duplicates(root, (), names_of, found)
+    return found
+
+
+def _duplicates(value: Any, path: Path_, names_of: dict[int, list[str]], found: list[str]) -> None:
+    if isinstance(value, dict):
+        found.extend(f'duplicate field "{_with_indices((path, name))}"' for name in names_of.get(id(value), ()))
+        for key, below in value.items():
+            _duplicates(below, (path, key), names_of, found)
+    elif isinstance(value, list):
+        for i, below in enumerate(value):
+            _duplicates(below, (path, i), names_of, found)
+
+
+def canonical(shape: Shape, value: Any) -> Any:
+    """Without what is absent or empty, and with quantities as numbers: equal for what Kubernetes takes as equal."""
+    if shape.fields is not None and isinstance(value, dict):
+        fields = shape.fields
+        pairs = ((key, canonical(fields[key].shape, below) if key in fields else below) for key, below in value.items())
+        return {key: below for key, below in pairs if below not in (None, {}, [], "") and below is not False}
+    if shape.item is not None and isinstance(value, list):
+        return [canonical(shape.item, below) for below in value]
+    if shape.values is not None and isinstance(value, dict):
+        return {key: canonical(shape.values, below) for key, below in value.items()}
+    return quantity.nano_value(value) if shape.name == "quantity" and value is not None else value

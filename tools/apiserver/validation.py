@@ -1,0 +1,144 @@
+"""Whether an object is one that Kubernetes would keep: its metadata, and the rules of its kind.
+
+Documents come with their defaults and of the right types (see schema). A problem is a field's path and what is wrong
+with it, in the words of Kubernetes' field errors; the refusal lists them all, once each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tools.apiserver.rules import cluster, pod_updates, pods, storage, workloads
+from tools.apiserver.rules.fields import (
+    Document,
+    dns_label,
+    dns_subdomain,
+    invalid,
+    labels,
+    qualified_name,
+    required,
+)
+from tools.apiserver.schema import TYPES
+
+_LABEL_NAMES = ("Namespace", "Service")
+_ANNOTATION_BYTES = 256 << 10
+_REASONS = {
+    "Required value": "FieldValueRequired",
+    "Invalid value": "FieldValueInvalid",
+    "Unsupported value": "FieldValueNotSupported",
+    "Duplicate value": "FieldValueDuplicate",
+    "Not found": "FieldValueNotFound",
+    "Too long": "FieldValueTooLong",
+    "Forbidden": "FieldValueForbidden",
+}
+
+
+def problems(kind: str, document: Document, before: Document | None = None) -> list[str]:
+    """What is wrong with an object of a kind; `before` is the stored object if this is an update of it."""
+    return _metadata(kind, document.get("metadata") or {}) + _of_kind(kind, document, before)
+
+
+def _of_kind(kind: str, document: Document, before: Document | None) -> list[str]:
+    spec: Document = document.get("spec") or {}
+    was: Document | None = None if before is None else before.get("spec") or {}
+    match kind:
+        case "Pod":
+            found = pods.pod_spec("spec", spec)
+            return found + (pods.new_pod(spec) if was is None else pod_updates.pod_update(spec, was))
+        case "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "ReplicationController":
+            return workloads.workload(kind, spec, was)
+        case "Job":
+            return workloads.job(spec, was)
+        case "PodDisruptionBudget":
+            return workloads.disruption_budget(spec)
+        case "PersistentVolumeClaim":
+            return storage.claim(spec, was)
+        case "PersistentVolume":
+            return storage.volume(spec, was)
+        case "CSINode":
+            return storage.csi_node(spec)
+        case "Service":
+            return cluster.service(spec)
+        case "Lease":
+            return cluster.lease(spec)
+        case _:
+            return _of_flat_kind(kind, document, before)
+
+
+def _of_flat_kind(kind: str, document: Document, before: Document | None) -> list[str]:
+    """Kinds that are judged by more than their spec, or have none."""
+    match kind:
+        case "Node":
+            return cluster.node(document)
+        case "PriorityClass":
+            return cluster.priority_class(document, before)
+        case "StorageClass":
+            return storage.storage_class(document, before)
+        case "RuntimeClass":
+            return cluster.runtime_class(document, before)
+        case "Event":
+            return cluster.event(document)
+        case "ConfigMap":
+            return cluster.config_map(document, before)
+        case _:
+            return []
+
+
+def _metadata(kind: str, metadata: Document) -> list[str]:
+    name, prefix = metadata.get("name") or "", metadata.get("generateName") or ""
+    form = dns_label if kind in _LABEL_NAMES else dns_subdomain
+    found: list[str] = []
+    if prefix:
+        # what is added to a prefix ends it well, so it may itself end in a dash
+        found += [invalid("metadata.generateName", prefix, message) for message in form(prefix.rstrip("-") or "-")]
+    if name:
+        found += [invalid("metadata.name", name, message) for message in form(name)]
+    elif not prefix:
+        found.append(required("metadata.name", "name or generateName is required"))
+    if metadata.get("labels"):
+        found += labels("metadata.labels", metadata["labels"])
+    if metadata.get("annotations"):
+        found += _annotations(metadata["annotations"])
+    for i, finalizer in enumerate(metadata.get("finalizers") or ()):
+        found += [invalid(f"metadata.finalizers[{i}]", finalizer, message) for message in qualified_name(finalizer)]
+    for i, owner in enumerate(metadata.get("ownerReferences") or ()):
+        found += _owner(f"metadata.ownerReferences[{i}]", owner)
+    return found
+
+
+def _annotations(annotations: dict[str, str]) -> list[str]:
+    found: list[str] = []
+    size = 0
+    for key, value in annotations.items():
+        found += [invalid("metadata.annotations", key, message) for message in qualified_name(key.lower())]
+        size += len(key.encode()) + len((value or "").encode())
+    if size > _ANNOTATION_BYTES:
+        found.append(f"metadata.annotations: Too long: may not be more than {_ANNOTATION_BYTES} bytes")
+    return found
+
+
+def _owner(path: str, owner: Document) -> list[str]:
+    words = {"apiVersion": "version", "kind": "kind", "name": "name", "uid": "uid"}
+    return [
+        invalid(f"{path}.{field}", "", f"{word} must not be empty")
+        for field, word in words.items()
+        if not owner.get(field)
+    ]
+
+
+def invalid_message(kind: str, name: str, found: list[str]) -> str:
+    """The refusal of an object with these problems."""
+    group, _, version = TYPES[kind].api_version.partition("/")
+    full = kind if not version or group == "core" else f"{kind}.{group}"
+    told = list(dict.fromkeys(found))
+    return f'{full} "{name}" is invalid: {told[0] if len(told) == 1 else "[" + ", ".join(told) + "]"}'
+
+
+def invalid_details(kind: str, name: str, found: list[str]) -> dict[str, Any]:
+    """The details of the metav1.Status that carries the refusal."""
+    group = TYPES[kind].api_version.partition("/")[0]
+    causes = []
+    for problem in found:
+        field, _, message = problem.partition(": ")
+        causes.append({"reason": _REASONS[message.partition(":")[0]], "message": message, "field": field})
+    return {"name": name, **({} if group == "core" else {"group": group}), "kind": kind, "causes": causes}

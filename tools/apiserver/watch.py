@@ -1,0 +1,121 @@
+"""Watches: what happens to the objects of one kind, line by line, until the client leaves or its time is over."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import msgspec
+from aiohttp import web
+
+from tools.apiserver.resources import Kind
+from tools.apiserver.selectors import matches_of
+from tools.apiserver.store import Document, Event, Refused, Store, Stored
+from tools.apiserver.tables import table
+
+BOOKMARK_SECONDS = 30.0
+LONGEST_SECONDS = 3600.0
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class Watch:
+    """One request. A watcher sees an object that leaves its selection as deleted, one that comes into it as added."""
+
+    def __init__(self, store: Store, kind: Kind, namespace: str, request: web.BaseRequest) -> None:
+        """Raises Refused for a query that cannot be answered: 400, or 410 if its revision is forgotten."""
+        query = request.query
+        self._store = store
+        self._kind = kind
+        self._namespace = namespace
+        self._request = request
+        self._matches = matches_of(query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        self._as_table = "as=Table" in request.headers.get("Accept", "").split(",", maxsplit=1)[0]
+        self._include = query.get("includeObject", "Metadata")
+        self._bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
+        self._mark_initial = query.get("sendInitialEvents") in ("true", "1")
+        try:
+            self._revision = int(query.get("resourceVersion") or 0)
+            self._seconds = float(query.get("timeoutSeconds") or LONGEST_SECONDS)
+        except ValueError as problem:
+            raise Refused(400, "BadRequest", f"resourceVersion, timeoutSeconds: {problem}") from None
+        self._from_start = self._revision == 0 or self._mark_initial
+        if not self._from_start:
+            store.since(kind, self._revision)
+
+    async def run(self) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        response.enable_chunked_encoding()
+        await response.prepare(self._request)
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self._follow(response)
+        except TimeoutError:
+            await response.write_eof()
+        except Refused as refused:
+            failed = {"status": "Failure", "message": str(refused), "reason": refused.reason, "code": refused.code}
+            status = msgspec.json.encode({"apiVersion": "v1", "kind": "Status", "metadata": {}, **failed})
+            await response.write(_line("ERROR", status))
+        except ConnectionResetError:
+            pass
+        return response
+
+    async def _follow(self, response: web.StreamResponse) -> None:
+        if self._from_start:
+            chosen = [s for s in self._store.list(self._kind, self._namespace) if self._selects(s)]
+            self._revision = self._store.revision
+            lines = [self._told("ADDED", stored) for stored in chosen]
+            if self._mark_initial:
+                lines.append(self._bookmark({INITIAL_EVENTS_END: "true"}))
+            if lines:
+                await response.write(b"".join(lines))
+        while True:
+            latest = self._store.revision
+            lines = [line for event in self._store.since(self._kind, self._revision) for line in self._seen(event)]
+            self._revision = latest
+            if lines:
+                await response.write(b"".join(lines))
+            elif not await self._news() and self._bookmarks:
+                self._revision = self._store.revision
+                await response.write(self._bookmark({}))
+
+    async def _news(self) -> bool:
+        """Wait for a write; false if there was none for a while."""
+        try:
+            async with asyncio.timeout(BOOKMARK_SECONDS):
+                await self._store.news(self._kind)
+        except TimeoutError:
+            return bool(self._store.since(self._kind, self._revision))
+        return True
+
+    def _seen(self, event: Event) -> list[bytes]:
+        if self._namespace and event.after.document["metadata"].get("namespace") != self._namespace:
+            return []
+        was = event.before is not None and self._selects(event.before)
+        now = event.type != "DELETED" and self._selects(event.after)
+        if not was and not now:
+            return []
+        kind = "MODIFIED" if was and now else "ADDED" if now else "DELETED"
+        return [self._told(kind, event.after)]
+
+    def _selects(self, stored: Stored) -> bool:
+        return self._matches is None or self._matches(stored.document)
+
+    def _told(self, kind: str, stored: Stored) -> bytes:
+        if not self._as_table:
+            return _line(kind, stored.raw)
+        revision = str(stored.revision)
+        rows = table(self._kind, [stored.document], revision=revision, now=datetime.now(UTC), include=self._include)
+        return _line(kind, msgspec.json.encode(rows))
+
+    def _bookmark(self, annotations: dict[str, str]) -> bytes:
+        metadata: Document = {"resourceVersion": str(self._revision)}
+        if annotations:
+            metadata["annotations"] = annotations
+        mark: Document = {"kind": self._kind.kind, "apiVersion": self._kind.api_version, "metadata": metadata}
+        if self._as_table:
+            mark = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "rows": []}
+        return _line("BOOKMARK", msgspec.json.encode(mark))
+
+
+def _line(kind: str, raw: bytes) -> bytes:
+    return b'{"type":"' + kind.encode() + b'","object":' + raw + b"}\n"

@@ -1,0 +1,1 @@
+"""`berth explain`: why a pod goes where it goes, or nowhere."""

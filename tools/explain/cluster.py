@@ -1,0 +1,43 @@
+"""A cluster from documents: the snapshot that the scheduler would have of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+
+from actors.cache.state import CacheState, Lend
+from actors.informer.routing import OVER
+from actors.kube.core import Node, Pod
+from actors.kube.kinds import decode
+from actors.messages import AssignedPodAdded, NodeAdded, Nominate, ObjectPut, TakeSnapshot
+from actors.model.pod_info import PodInfo
+from actors.model.snapshot import Snapshot
+
+
+class _Ignored:
+    def set(self, value: Snapshot) -> None:
+        """The snapshot is taken from the effect."""
+
+
+def snapshot_of(objects: Iterable[dict[str, object]], schedulers: Set[str]) -> Snapshot:
+    """The cluster that these objects make. `schedulers` are the names whose nominated pods count.
+
+    Raises msgspec.ValidationError for an object of the wrong shape.
+    """
+    cache = CacheState()
+    for document in objects:
+        match decode(document):
+            case Node() as node:
+                cache.handle(NodeAdded(node))
+            case Pod() as pod if pod.status.phase in OVER:
+                pass
+            case Pod() as pod if pod.spec.node_name:
+                cache.handle(AssignedPodAdded(pod))
+            case Pod() as pod if pod.status.nominated_node_name and pod.spec.scheduler_name in schedulers:
+                cache.handle(Nominate(PodInfo(pod), pod.status.nominated_node_name))
+            case Pod() | None:
+                pass
+            case other:
+                cache.handle(ObjectPut(other))
+    (lend,) = cache.handle(TakeSnapshot(_Ignored()))
+    assert isinstance(lend, Lend)
+    return lend.snapshot
