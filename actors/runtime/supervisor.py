@@ -72,6 +72,7 @@ class Supervisor:
                         with anyio.move_on_after(child.stop_deadline) as deadline:
                             await gone.wait()
                         if deadline.cancelled_caught:
+                            scope.shield = False
                             log.warning("abandoned", child=child.name, after_seconds=child.stop_deadline)
                         else:
                             log.debug("stopped", child=child.name)
@@ -86,7 +87,8 @@ class Supervisor:
         running: list[tuple[Child, anyio.CancelScope, anyio.Event]],
     ) -> bool:
         """Begin a child and wait until it is started; false if something ended meanwhile."""
-        scope, gone, ready = anyio.CancelScope(), anyio.Event(), anyio.Event()
+        # Shielded, so that a cancellation from outside reaches the children in our order, through us.
+        scope, gone, ready = anyio.CancelScope(shield=True), anyio.Event(), anyio.Event()
         running.append((child, scope, gone))
         group.start_soon(self._keep, child, scope, gone, ready)
         async with anyio.create_task_group() as first:

@@ -74,7 +74,7 @@ def _entries(kind: Kind) -> list[Document]:
     entries = [{**plain, "shortNames": list(kind.short), **categories}]
 
     def subresource(name: str, verbs: list[str], **other: str) -> None:
-        entries.append({**plain, "name": f"{kind.plural}/{name}", "singularName": "", "verbs": verbs, **other})
+        entries.append({**plain, "singularName": "", "name": f"{kind.plural}/{name}", "verbs": verbs, **other})
 
     if kind.status:
         subresource("status", ["get", "patch", "update"])

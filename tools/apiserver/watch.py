@@ -32,6 +32,7 @@ class Watch:
         self._as_table = "as=Table" in request.headers.get("Accept", "").split(",", maxsplit=1)[0]
         self._include = query.get("includeObject", "Metadata")
         self._bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
+        self._definitions = True
         self._mark_initial = query.get("sendInitialEvents") in ("true", "1")
         try:
             self._revision = int(query.get("resourceVersion") or 0)
@@ -104,7 +105,15 @@ class Watch:
         if not self._as_table:
             return _line(kind, stored.raw)
         revision = str(stored.revision)
-        rows = table(self._kind, [stored.document], revision=revision, now=datetime.now(UTC), include=self._include)
+        rows = table(
+            self._kind,
+            [stored.document],
+            revision=revision,
+            now=datetime.now(UTC),
+            include=self._include,
+            definitions=self._definitions,
+        )
+        self._definitions = False
         return _line(kind, msgspec.json.encode(rows))
 
     def _bookmark(self, annotations: dict[str, str]) -> bytes:

@@ -22,8 +22,8 @@ from config.types import KubeSchedulerConfiguration
 from tools.apiserver.app import serve
 from tools.apiserver.kubeconfig import kubeconfig
 from tools.apiserver.resources import BY_PATH, Kind
-from tools.demo.manifests import ManifestError, read
 from tools.hollow.kubelet import hollow_node, run_kubelets
+from tools.manifests import ManifestError, read
 
 SAMPLE = Path(__file__).parent / "sample.yaml"
 NODES = BY_PATH["", "v1", "nodes"]

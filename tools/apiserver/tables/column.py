@@ -1,0 +1,138 @@
+"""What a column of a table is, and how its cell functions read documents.
+
+Documents of the store are as clients wrote them, unvalidated and without defaults: the readers here take whatever
+is there, and fall back to the default that the API would have set where a field is missing or of another type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tools.apiserver.store import Document
+from tools.apiserver.tables.duration import age
+
+Cell = str | int | bool
+Read = Callable[[Document, datetime], Cell]
+WIDE = 1
+NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A column: its cell is a function of the object and the time. kubectl shows WIDE priority with -o wide alone."""
+
+    name: str
+    cell: Read
+    description: str
+    type: str = "string"
+    priority: int = 0
+    format: str = ""
+
+    def definition(self) -> Document:
+        return {
+            "name": self.name,
+            "type": self.type,
+            "format": self.format,
+            "description": self.description,
+            "priority": self.priority,
+        }
+
+
+def at(document: Document, *path: str) -> Any:
+    """What is at a path of keys; None if nothing is."""
+    found: Any = document
+    for step in path:
+        found = found.get(step) if isinstance(found, dict) else None
+    return found
+
+
+def text(document: Document, *path: str, default: str = "") -> str:
+    """A string that is not empty, or the digits of a number (an int-or-string, a quantity)."""
+    found = at(document, *path)
+    if isinstance(found, bool) or not isinstance(found, str | int | float):
+        return default
+    return str(found) or default
+
+
+def number(document: Document, *path: str, default: int = 0) -> int:
+    found = at(document, *path)
+    return found if isinstance(found, int) and not isinstance(found, bool) else default
+
+
+def flag(document: Document, *path: str, default: bool = False) -> bool:
+    found = at(document, *path)
+    return found if isinstance(found, bool) else default
+
+
+def mapping(document: Document, *path: str) -> Document:
+    found = at(document, *path)
+    return found if isinstance(found, dict) else {}
+
+
+def entries(document: Document, *path: str) -> list[Document]:
+    """The objects of a list."""
+    found = at(document, *path)
+    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+
+
+def strings(document: Document, *path: str) -> list[str]:
+    """The strings of a list."""
+    found = at(document, *path)
+    return [entry for entry in found if isinstance(entry, str)] if isinstance(found, list) else []
+
+
+def condition(document: Document, type_: str) -> str:
+    """The status of the first condition of that type: True, False or Unknown; "" if there is none."""
+    return next((text(c, "status") for c in entries(document, "status", "conditions") if c.get("type") == type_), "")
+
+
+def labels_text(labels: Document) -> str:
+    return ",".join(sorted(f"{key}={value}" for key, value in labels.items())) or NONE
+
+
+def selector_text(selector: Document) -> str:
+    """A metav1.LabelSelector as one requires it with -l; "" if it requires nothing."""
+    requirements = [(key, f"{key}={value}") for key, value in mapping(selector, "matchLabels").items()]
+    for expression in entries(selector, "matchExpressions"):
+        key, values = text(expression, "key"), ",".join(sorted(strings(expression, "values")))
+        forms = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key}
+        requirements.append((key, forms.get(text(expression, "operator"), f"!{key}")))
+    return ",".join(requirement for _, requirement in sorted(requirements))
+
+
+def field(*path: str, default: str = "") -> Read:
+    return lambda document, _: text(document, *path, default=default)
+
+
+def integer(*path: str) -> Read:
+    return lambda document, _: number(document, *path)
+
+
+def boolean(*path: str, default: bool = False) -> Read:
+    return lambda document, _: flag(document, *path, default=default)
+
+
+def size(*paths: tuple[str, ...]) -> Read:
+    """How many entries the lists and objects at the paths have together."""
+
+    def read(document: Document, _: datetime) -> int:
+        found = [at(document, *path) for path in paths]
+        return sum(len(held) for held in found if isinstance(held, dict | list))
+
+    return read
+
+
+def label_selector(*path: str) -> Read:
+    return lambda document, _: selector_text(mapping(document, *path)) or NONE
+
+
+def since(*path: str) -> Read:
+    """How long ago the timestamp at a path was."""
+    return lambda document, now: age(text(document, *path), now)
+
+
+NAME = Column("Name", field("metadata", "name"), "Name of the object, unique in its namespace.", format="name")
+AGE = Column("Age", since("metadata", "creationTimestamp"), "Time since the object was created.")

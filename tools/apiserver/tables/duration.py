@@ -1,0 +1,50 @@
+"""Durations as kubectl prints them: two units at most, the finer one only while it still says something."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
+
+
+def human(duration: timedelta) -> str:
+    """59s, 5m30s, 3h12m, 2d5h, 45d, 2y10d. Clocks that differ by less than two seconds give 0s, by more <invalid>."""
+    seconds = int(duration.total_seconds())
+    if seconds < -1:
+        return "<invalid>"
+    if seconds < 2 * MINUTE:
+        return f"{max(seconds, 0)}s"
+    if seconds < 10 * MINUTE:
+        return _pair(seconds, MINUTE, "m", 1, "s")
+    if seconds < 3 * HOUR:
+        return f"{seconds // MINUTE}m"
+    if seconds < 8 * HOUR:
+        return _pair(seconds, HOUR, "h", MINUTE, "m")
+    if seconds < 2 * DAY:
+        return f"{seconds // HOUR}h"
+    if seconds < 8 * DAY:
+        return _pair(seconds, DAY, "d", HOUR, "h")
+    if seconds < 2 * YEAR:
+        return f"{seconds // DAY}d"
+    if seconds < 8 * YEAR:
+        return _pair(seconds, YEAR, "y", DAY, "d")
+    return f"{seconds // YEAR}y"
+
+
+def _pair(seconds: int, coarse: int, coarse_name: str, fine: int, fine_name: str) -> str:
+    rest = seconds % coarse // fine
+    return f"{seconds // coarse}{coarse_name}" + (f"{rest}{fine_name}" if rest else "")
+
+
+def moment(timestamp: str) -> datetime | None:
+    """An RFC 3339 timestamp, with or without fractions of a second; None if it is none."""
+    try:
+        read = datetime.fromisoformat(timestamp)
+    except ValueError:
+        return None
+    return read if read.tzinfo else None
+
+
+def age(timestamp: str, now: datetime) -> str:
+    then = moment(timestamp)
+    return "<unknown>" if then is None else human(now - then)

@@ -1,0 +1,173 @@
+"""The columns of controllers of pods, of their budgets and of what pods claim."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tools.apiserver.store import Document
+from tools.apiserver.tables.column import (
+    AGE,
+    NAME,
+    WIDE,
+    Column,
+    Read,
+    at,
+    boolean,
+    condition,
+    entries,
+    field,
+    integer,
+    label_selector,
+    labels_text,
+    mapping,
+    number,
+    selector_text,
+    text,
+)
+from tools.apiserver.tables.duration import human, moment
+
+
+def _of_template(key: str) -> Read:
+    """One field of all containers of the pod template."""
+    return lambda document, _: ",".join(
+        text(container, key) for container in entries(document, "spec", "template", "spec", "containers")
+    )
+
+
+def _desired(document: Document, _: datetime) -> int:
+    return number(document, "spec", "replicas", default=1)
+
+
+def _ready_of_desired(document: Document, now: datetime) -> str:
+    return f"{number(document, 'status', 'readyReplicas')}/{_desired(document, now)}"
+
+
+def _equality_selector(document: Document, _: datetime) -> str:
+    """A replication controller's selector, which is its template's labels if it gives none."""
+    template = mapping(document, "spec", "template", "metadata", "labels")
+    return labels_text(mapping(document, "spec", "selector") or template)
+
+
+def _node_selector(document: Document, _: datetime) -> str:
+    return labels_text(mapping(document, "spec", "template", "spec", "nodeSelector"))
+
+
+def _deployment_selector(document: Document, _: datetime) -> str:
+    return selector_text(mapping(document, "spec", "selector"))
+
+
+JOB_CONDITIONS = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
+
+
+def _job_status(job: Document, _: datetime) -> str:
+    """The first condition that is true; a deletion comes behind the final ones alone."""
+    met = [type_ for type_ in JOB_CONDITIONS if condition(job, type_) == "True"]
+    if job["metadata"].get("deletionTimestamp") and not {"Complete", "Failed"}.intersection(met):
+        return "Terminating"
+    return next(iter(met), "Running")
+
+
+def _completions(job: Document, _: datetime) -> str:
+    succeeded, parallelism = number(job, "status", "succeeded"), number(job, "spec", "parallelism", default=1)
+    if at(job, "spec", "completions") is not None:
+        return f"{succeeded}/{number(job, 'spec', 'completions')}"
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+
+
+def _job_duration(job: Document, now: datetime) -> str:
+    start = moment(text(job, "status", "startTime"))
+    return "" if start is None else human((moment(text(job, "status", "completionTime")) or now) - start)
+
+
+def _claim_state(claim: Document, _: datetime) -> str:
+    deleted = ["deleted"] if claim["metadata"].get("deletionTimestamp") else []
+    if at(claim, "status", "allocation") is None:
+        return ",".join(deleted or ["pending"])
+    reserved = ["reserved"] if entries(claim, "status", "reservedFor") else []
+    return ",".join([*deleted, "allocated", *reserved])
+
+
+CONTAINERS = Column("Containers", _of_template("name"), "Names of the template's containers.", priority=WIDE)
+IMAGES = Column("Images", _of_template("image"), "Images of the template's containers.", priority=WIDE)
+SELECTOR = Column("Selector", label_selector("spec", "selector"), "Which pods are its own.", priority=WIDE)
+DESIRED = Column("Desired", _desired, "How many pods there shall be.", "integer")
+CURRENT = Column("Current", integer("status", "replicas"), "How many pods there are.", "integer")
+READY = Column("Ready", integer("status", "readyReplicas"), "How many pods are ready.", "integer")
+READY_OF_DESIRED = Column("Ready", _ready_of_desired, "How many pods are ready, of those that shall be.")
+
+REPLICATION_CONTROLLERS = (
+    NAME,
+    DESIRED,
+    CURRENT,
+    READY,
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    Column("Selector", _equality_selector, "Which pods are its own.", priority=WIDE),
+)
+REPLICA_SETS = (NAME, DESIRED, CURRENT, READY, AGE, CONTAINERS, IMAGES, SELECTOR)
+STATEFUL_SETS = (NAME, READY_OF_DESIRED, AGE, CONTAINERS, IMAGES)
+DEPLOYMENTS = (
+    NAME,
+    READY_OF_DESIRED,
+    Column("Up-to-date", integer("status", "updatedReplicas"), "How many pods are of the latest template."),
+    Column("Available", integer("status", "availableReplicas"), "How many pods have been ready for long enough."),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    Column("Selector", _deployment_selector, "Which pods are its own.", priority=WIDE),
+)
+DAEMON_SETS = (
+    NAME,
+    Column("Desired", integer("status", "desiredNumberScheduled"), "How many nodes shall run a pod.", "integer"),
+    Column("Current", integer("status", "currentNumberScheduled"), "How many of these nodes have one.", "integer"),
+    Column("Ready", integer("status", "numberReady"), "How many pods are ready.", "integer"),
+    Column(
+        "Up-to-date", integer("status", "updatedNumberScheduled"), "How many are of the latest template.", "integer"
+    ),
+    Column("Available", integer("status", "numberAvailable"), "How many have been ready for long enough.", "integer"),
+    Column("Node Selector", _node_selector, "Which nodes shall run a pod."),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+)
+JOBS = (
+    NAME,
+    Column("Status", _job_status, "What the job is at."),
+    Column("Completions", _completions, "How many pods succeeded, of those that shall."),
+    Column("Duration", _job_duration, "How long the job has been running, or ran."),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+)
+POD_DISRUPTION_BUDGETS = (
+    NAME,
+    Column("Min Available", field("spec", "minAvailable", default="N/A"), "How many pods must stay."),
+    Column("Max Unavailable", field("spec", "maxUnavailable", default="N/A"), "How many pods may be missing."),
+    Column(
+        "Allowed Disruptions", integer("status", "disruptionsAllowed"), "How many pods may be evicted now.", "integer"
+    ),
+    AGE,
+)
+PRIORITY_CLASSES = (
+    NAME,
+    Column("Value", integer("value"), "The priority its pods get.", "integer"),
+    Column("Global-Default", boolean("globalDefault"), "Whether pods that name no class get it.", "boolean"),
+    AGE,
+    Column(
+        "PreemptionPolicy",
+        field("preemptionPolicy", default="PreemptLowerPriority"),
+        "Whether its pods may preempt others.",
+    ),
+)
+RUNTIME_CLASSES = (NAME, Column("Handler", field("handler"), "The container runtime's name for it."), AGE)
+RESOURCE_CLAIMS = (NAME, Column("State", _claim_state, "Whether it is allocated and reserved for pods."), AGE)
+RESOURCE_SLICES = (
+    NAME,
+    Column("Node", field("spec", "nodeName"), "The node whose devices these are."),
+    Column("Driver", field("spec", "driver"), "The driver that offers them."),
+    Column("Pool", field("spec", "pool", "name"), "The pool they belong to."),
+    AGE,
+)

@@ -1,0 +1,146 @@
+"""`berth explain`: the decision for one pod, in full."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+
+import anyio
+import click
+import msgspec
+from rich.console import Console
+
+from actors.client.kubeconfig import KubeconfigError, load_kubeconfig
+from actors.client.rest import Connection, ConnectionFailedError
+from actors.framework.registry import RegistryError
+from actors.framework.runner import Profile
+from actors.framework.status import Status, error
+from actors.kube.core import Pod
+from actors.model.pod_info import PodInfo
+from actors.system import profiles_of
+from config.load import ConfigError, from_mapping, load_file
+from config.profiles import ProfileError
+from tools.explain.cluster import snapshot_of
+from tools.explain.decision import Decision, Failure, decide
+from tools.explain.report import show
+from tools.explain.source import Question, SourceError, from_cluster, from_manifests, from_scenario
+
+CHUNK = 8
+
+
+class _ReadOnly:
+    """What plugins are given where nothing may be written."""
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
+        return error("explain binds nothing")
+
+
+class _Handle:
+    api = _ReadOnly()
+
+
+@click.command()
+@click.option("-f", "--filename", "paths", multiple=True, type=click.Path(exists=True, path_type=Path),
+              help="The cluster: manifests, or folders of them; repeatable.")  # fmt: skip
+@click.option("--kubeconfig", default="", metavar="FILE", help="The cluster: a live one, by its kubeconfig.")
+@click.option("--master", default="", metavar="URL", help="The cluster: a live one, by its API server's URL.")
+@click.option("--pod", metavar="NAMESPACE/NAME", help="The pod; the namespace default may be left out.")
+@click.option("--config", "file", type=click.Path(), metavar="FILE", help="A KubeSchedulerConfiguration file.")
+@click.option("--scenario", "scenarios", metavar="FILE",
+              help="Lines of {name, config, objects, pod}, also .gz; - reads one from standard input.")  # fmt: skip
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def explain(
+    paths: tuple[Path, ...], kubeconfig: str, master: str, pod: str | None, file: str | None, scenarios: str | None,
+    output: str,
+) -> None:  # fmt: skip
+    """Say where a pod would go and why: every node's verdict, every plugin's score, and what a user would read.
+
+    Nothing is written anywhere. The pod is judged as if it were pending now.
+
+    \b
+    berth explain -f cluster.yaml --pod shop/web-1
+    berth explain --kubeconfig ~/.kube/config --pod web-1 -o json
+    berth explain --scenario decisions.jsonl.gz
+    """
+    try:
+        if scenarios is not None and scenarios != "-":
+            for line in answers(Path(scenarios)):
+                click.echo(line)
+            return
+        question = _question(paths, kubeconfig, master, pod, file, scenarios)
+        decision = answer(question)
+    except (SourceError, ConfigError, RegistryError, ProfileError, KubeconfigError, ConnectionFailedError) as problem:
+        raise click.ClickException(str(problem)) from None
+    except OSError as problem:
+        raise click.ClickException(f"{scenarios}: cannot be read: {problem.strerror}") from None
+    if output == "json":
+        click.echo(msgspec.json.encode(decision))
+    else:
+        show(decision, question.pod["metadata"], Console())
+
+
+def _question(
+    paths: tuple[Path, ...], kubeconfig: str, master: str, pod: str | None, file: str | None, scenarios: str | None
+) -> Question:
+    if scenarios == "-":
+        return from_scenario(sys.stdin.readline())[1]
+    if pod is None:
+        raise SourceError("--pod: expected NAMESPACE/NAME, or --scenario")
+    namespace, name = pod.split("/", 1) if "/" in pod else ("default", pod)
+    configuration = load_file(file) if file else from_mapping(None)
+    if paths:
+        return from_manifests(paths, namespace, name, configuration)
+    if not kubeconfig and not master:
+        raise SourceError("the cluster: expected -f, --kubeconfig or --master")
+    connection = load_kubeconfig(kubeconfig, master=master) if kubeconfig else Connection(master)
+    return anyio.run(from_cluster, connection, namespace, name, configuration)
+
+
+def answer(question: Question) -> Decision | Failure:
+    """Raises SourceError, RegistryError or ProfileError."""
+    return _decided(question, profiles_of(question.configuration, _Handle()))
+
+
+def _decided(question: Question, profiles: dict[str, Profile]) -> Decision | Failure:
+    try:
+        pod = msgspec.convert(question.pod, Pod, strict=False)
+        snapshot = snapshot_of(question.objects, profiles.keys())
+    except msgspec.ValidationError as invalid:
+        raise SourceError(str(invalid)) from None
+    profile = profiles.get(pod.spec.scheduler_name)
+    if profile is None:
+        ours = ", ".join(profiles)
+        raise SourceError(f"spec.schedulerName: expected one of {ours}, got {pod.spec.scheduler_name!r}")
+    return decide(profile, PodInfo(pod), snapshot)
+
+
+def answers(path: Path) -> Iterator[str]:
+    """A line for every scenario of a file, in its order, decided on all cores."""
+    with path.open("rb") as file, ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        lines: Iterable[bytes] = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+        yield from pool.map(_answer_line, _lines(lines), chunksize=CHUNK)
+
+
+def _lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+    return (line for line in lines if line.strip())
+
+
+def _answer_line(line: bytes) -> str:
+    decision: Decision | Failure
+    name = ""
+    try:
+        name, question = from_scenario(line)
+        decision = _decided(question, _profiles(msgspec.json.encode(question.configuration, enc_hook=str)))
+    except (SourceError, RegistryError, ProfileError) as problem:
+        decision = Failure(str(problem))
+    return msgspec.json.encode({"name": name, "expect": decision}).decode()
+
+
+@lru_cache(maxsize=64)
+def _profiles(configuration: bytes) -> dict[str, Profile]:
+    return profiles_of(from_mapping(msgspec.json.decode(configuration)), _Handle())

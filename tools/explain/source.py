@@ -1,0 +1,108 @@
+"""Where the cluster that is explained comes from: manifests, a live API server, or a recorded scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from actors.client.rest import ApiError, Client, Connection
+from actors.kube.kinds import BY_KIND as WATCHED
+from config.load import ConfigError, from_mapping
+from config.types import KubeSchedulerConfiguration
+from tools.apiserver.defaults import defaulted
+from tools.apiserver.resources import Kind
+from tools.apiserver.schema import unknown_and_mistyped
+from tools.apiserver.validation import invalid_message, problems
+from tools.manifests import ManifestError, read
+
+Document = dict[str, Any]
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A pod, the cluster around it, and the configuration to decide by."""
+
+    pod: Document
+    objects: list[Document]
+    configuration: KubeSchedulerConfiguration
+
+
+class SourceError(ValueError):
+    """The question cannot be put; the message says why in one line."""
+
+
+def from_manifests(
+    paths: Iterable[Path], namespace: str, name: str, configuration: KubeSchedulerConfiguration
+) -> Question:
+    """Objects as a user writes them, with the API's defaults filled in. Raises SourceError."""
+    try:
+        found = read(paths)
+    except ManifestError as problem:
+        raise SourceError(str(problem)) from None
+    priorities = {d["metadata"].get("name"): d.get("value", 0) for kind, d in found if kind.kind == "PriorityClass"}
+    return _question([_completed(kind, d, priorities) for kind, d in found], namespace, name, configuration)
+
+
+async def from_cluster(
+    connection: Connection, namespace: str, name: str, configuration: KubeSchedulerConfiguration
+) -> Question:
+    """The objects of a live cluster. Raises SourceError, ApiError or ConnectionFailedError."""
+    documents: list[Document] = []
+    async with Client(connection) as client:
+        for kind in WATCHED.values():
+            try:
+                listed = await client.call("GET", kind.path, dict)
+            except ApiError as refused:
+                raise SourceError(f"{kind.kind}: {refused}") from None
+            documents += [
+                {**item, "apiVersion": kind.api_version, "kind": kind.kind} for item in listed.get("items") or ()
+            ]
+    return _question(documents, namespace, name, configuration)
+
+
+def from_scenario(line: bytes | str) -> tuple[str, Question]:
+    """The name and the question of a line of the recordings' form. Raises SourceError."""
+    try:
+        scenario = msgspec.json.decode(line)
+        configuration = from_mapping(scenario["config"])
+        return scenario["name"], Question(scenario["pod"], scenario["objects"], configuration)
+    except ConfigError as invalid:
+        raise SourceError(f"config: {invalid}") from None
+    except (msgspec.DecodeError, KeyError, TypeError) as problem:
+        raise SourceError(f"expected a scenario with name, config, objects and pod: {problem!r}") from None
+
+
+def _question(
+    documents: list[Document], namespace: str, name: str, configuration: KubeSchedulerConfiguration
+) -> Question:
+    def asked(document: Document) -> bool:
+        metadata = document["metadata"]
+        return document["kind"] == "Pod" and (metadata.get("namespace"), metadata.get("name")) == (namespace, name)
+
+    pod = next((document for document in documents if asked(document)), None)
+    if pod is None:
+        raise SourceError(f"pod {namespace}/{name} is not in the cluster")
+    return Question(pod, [document for document in documents if not asked(document)], configuration)
+
+
+def _completed(kind: Kind, document: Document, priorities: dict[str, int]) -> Document:
+    """The object as an API server would have it. Raises SourceError with everything that is wrong with it."""
+    metadata = dict(document["metadata"])
+    name = str(metadata.get("name") or metadata.get("generateName", ""))
+    mistyped = unknown_and_mistyped(kind.kind, document).mistyped
+    if mistyped:
+        raise SourceError(f"{kind.kind} {name}: {mistyped}")
+    if kind.namespaced:
+        metadata.setdefault("namespace", "default")
+    metadata.setdefault("uid", f"{kind.kind}/{metadata.get('namespace', '')}/{name}")
+    filled = defaulted(kind, {**document, "metadata": metadata})
+    if kind.kind == "Pod":
+        spec = dict(filled["spec"])
+        spec.setdefault("priority", priorities.get(spec.get("priorityClassName", ""), 0))
+        filled = {**filled, "spec": spec}
+    found = problems(kind.kind, filled)
+    if found:
+        raise SourceError(invalid_message(kind.kind, name, found))
+    return filled
