@@ -11,8 +11,8 @@ import anyio
 import click
 import msgspec
 
-from actors.client.kubeconfig import KubeconfigError, in_cluster, load_kubeconfig
-from actors.client.rest import Connection
+from actors.client.credentials import KubeconfigError
+from actors.client.kubeconfig import load
 from actors.framework.registry import RegistryError
 from actors.leader.actor import LeaseLostError
 from actors.runtime.clock import SystemClock
@@ -97,22 +97,13 @@ def run(
         if write_config_to is not None:
             write_config_to.write_text(dump(configuration), encoding="utf-8")
             return
-        connection = connection_to(kubeconfig or configuration.client_connection.kubeconfig, master)
+        connection = load(kubeconfig or configuration.client_connection.kubeconfig or None, master=master)
         daemon = partial(run_scheduler, configuration, connection, SystemClock(), Random(), max_unschedulable)
         anyio.run(until_signalled, daemon, backend_options={"use_uvloop": True})
     except (ConfigError, RegistryError, ProfileError, FeatureGateError, KubeconfigError, LeaseLostError) as problem:
         raise click.ClickException(str(problem)) from None
     except OSError as problem:
         raise click.ClickException(f"cannot start: {problem}") from None
-
-
-def connection_to(kubeconfig: str, master: str) -> Connection:
-    """Where the flags lead. Raises KubeconfigError."""
-    if kubeconfig:
-        return load_kubeconfig(kubeconfig, master=master)
-    if master:
-        return Connection(master)
-    return in_cluster()
 
 
 def _with(configuration: KubeSchedulerConfiguration, part: str, given: dict[str, Any]) -> KubeSchedulerConfiguration:

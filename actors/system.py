@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import AsyncExitStack
 from random import Random
 from uuid import UUID
 
@@ -75,7 +76,12 @@ async def run_scheduler(
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Schedule until cancelled; started once the caches are synced. Raises what ended it, or a configuration error."""
-    async with Client(connection) as client:
+    limits = configuration.client_connection
+    async with AsyncExitStack() as stack:
+        # Neither a flood of events nor a full queue of bindings may hold up the renewal of the lease.
+        client = await stack.enter_async_context(Client(connection, clock=clock, qps=limits.qps, burst=limits.burst))
+        events = await stack.enter_async_context(Client(connection, clock=clock, qps=limits.qps, burst=limits.burst))
+        leases = await stack.enter_async_context(Client(connection, clock=clock))
         profiles = profiles_of(configuration, ClientHandle(client))
         queue: Mailbox[QueueMessage] = Mailbox("queue", None)
         cache: Mailbox[CacheMessage] = Mailbox("cache", None)
@@ -102,7 +108,7 @@ async def run_scheduler(
         )
         scheduler = Scheduler(rng, configuration.percentage_of_nodes_to_score)
         children: tuple[Child, ...] = (
-            Child("recorder", RecorderActor(recorder, client, clock).run),
+            Child("recorder", RecorderActor(recorder, events, clock).run),
             Child("cache", CacheActor(cache, CacheState()).run),
             Child("queue", QueueActor(queue, QueueState(rules), clock).run),
             *looked_up,
@@ -127,7 +133,7 @@ async def run_scheduler(
                 election.renew_deadline,
                 election.retry_period,
             )
-            leader = LeaderActor(terms, client, clock, rng, Supervisor(gated, clock, rng).run)
+            leader = LeaderActor(terms, leases, clock, rng, Supervisor(gated, clock, rng).run)
             # Stopping it ends the gated part, undoes what it must and gives the lease back.
             children += (Child("leader election", leader.run, stop_deadline=20.0),)
         else:

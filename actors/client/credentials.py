@@ -1,175 +1,115 @@
-"""Who we are to the API server: the Authorization header of a request, from wherever it comes.
+"""Who we are to the API server: what is shown with each request, and what to show once it was refused.
 
-A token that stands in a file is read again once a minute, because whoever wrote it renews it. What an exec plugin gives
-is used until it expires or the server refuses it.
+A credential is asked for its proof before every request, so that one which expires is replaced in time; it never
+shows itself in a repr. Kubernetes calls this the authentication info of a client.
 """
 
 from __future__ import annotations
 
-import base64
-import os
-from collections.abc import Mapping
-from datetime import datetime
+import ssl
 from pathlib import Path
 from typing import Protocol
 
 import anyio
 import msgspec
+import structlog
 
 from actors.runtime.clock import Clock
 
+log = structlog.get_logger(__name__)
 REREAD_SECONDS = 60.0
-EXEC_SECONDS = 60.0
-EXPIRY_MARGIN_SECONDS = 10.0
-EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 
 
-class CredentialsError(Exception):
-    """No credentials can be had; the message says where they were looked for."""
+class KubeconfigError(ValueError):
+    """A kubeconfig, or what it points to, cannot be used: one line naming the file, the field and what is expected."""
+
+
+class Proof(msgspec.Struct, frozen=True, eq=False):
+    """The Authorization header ("" for none), and a TLS context of its own (None: the connection's)."""
+
+    authorization: str = ""
+    tls: ssl.SSLContext | None = None
+
+    def __repr__(self) -> str:
+        return "Proof(...)"
 
 
 class Credentials(Protocol):
-    async def authorization(self, clock: Clock) -> str:
-        """The value of the Authorization header, "" for none. Raises CredentialsError."""
+    async def proof(self) -> Proof:
+        """What to show with the next request. Raises KubeconfigError if there is nothing to show."""
         ...
 
-    def refused(self) -> bool:
-        """The server has answered 401; true if asking again may give something else."""
+    async def renewed(self, refused: Proof) -> Proof | None:
+        """What to try once more after a 401 upon `refused`; None if there is nothing else. Raises KubeconfigError."""
         ...
 
 
-class Fixed(msgspec.Struct, frozen=True):
-    """The same header for ever."""
+class Fixed:
+    """The same proof for ever: a token, a user name with its password, or nothing at all."""
 
-    header: str = ""
+    def __init__(self, proof: Proof) -> None:
+        self._proof = proof
 
-    async def authorization(self, clock: Clock) -> str:
-        return self.header
+    async def proof(self) -> Proof:
+        return self._proof
 
-    def refused(self) -> bool:
-        return False
-
-
-def bearer(token: str) -> Fixed:
-    return Fixed(f"Bearer {token}" if token else "")
+    async def renewed(self, refused: Proof) -> Proof | None:
+        return None
 
 
-def basic(username: str, password: str) -> Fixed:
-    return Fixed("Basic " + base64.b64encode(f"{username}:{password}".encode()).decode())
+ANONYMOUS = Fixed(Proof())
 
 
 class TokenFile:
-    """The token that stands in a file at the moment, or nearly so."""
+    """A token in a file that somebody else rotates. Read at most once a minute, and when the server refuses it.
 
-    def __init__(self, path: Path) -> None:
+    While the file cannot be read the last token (or `fallback`) goes on being shown; `where` names the file's field.
+    """
+
+    def __init__(self, path: Path, clock: Clock, where: str, fallback: str = "") -> None:
         self._path = path
-        self._header = ""
+        self._clock = clock
+        self._where = where
+        self._proof = bearer(fallback, where) if fallback else None
         self._read_at = float("-inf")
 
-    async def authorization(self, clock: Clock) -> str:
-        if clock.now() - self._read_at >= REREAD_SECONDS:
-            try:
-                token = (await anyio.Path(self._path).read_text()).strip()
-            except (OSError, UnicodeDecodeError) as problem:
-                raise CredentialsError(f"token file {self._path}: cannot be read: {problem}") from None
-            self._header, self._read_at = f"Bearer {token}", clock.now()
-        return self._header
+    async def proof(self) -> Proof:
+        if self._proof is None or self._clock.now() - self._read_at >= REREAD_SECONDS:
+            return await self._read()
+        return self._proof
 
-    def refused(self) -> bool:
-        self._read_at = float("-inf")
-        return True
+    async def renewed(self, refused: Proof) -> Proof | None:
+        proof = await self._read()
+        return None if proof.authorization == refused.authorization else proof
 
-
-class ExecEntry(msgspec.Struct, frozen=True):
-    name: str
-    value: str = ""
-
-
-class ExecConfig(msgspec.Struct, frozen=True, rename="camel"):
-    """The `exec` of a kubeconfig's user."""
-
-    command: str
-    api_version: str
-    args: tuple[str, ...] | None = ()
-    env: tuple[ExecEntry, ...] | None = ()
-    install_hint: str = ""
-    provide_cluster_info: bool = False
-    interactive_mode: str = ""
-
-
-class ExecStatus(msgspec.Struct, frozen=True, rename="camel"):
-    token: str = ""
-    expiration_timestamp: datetime | None = None
-    client_certificate_data: str = ""
-
-
-class ExecAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    api_version: str
-    kind: str
-    status: ExecStatus | None = None
-
-
-class ExecPlugin:
-    """A program that is run for a token. One that gives a client certificate instead is refused."""
-
-    def __init__(self, config: ExecConfig, cluster: Mapping[str, object], folder: Path) -> None:
-        self._config = config
-        self._cluster = cluster
-        self._folder = folder
-        self._header = ""
-        self._expires: datetime | None = None
-        self._running = anyio.Lock()
-
-    async def authorization(self, clock: Clock) -> str:
-        async with self._running:
-            left = None if self._expires is None else (self._expires - clock.wall()).total_seconds()
-            if not self._header or (left is not None and left < EXPIRY_MARGIN_SECONDS):
-                status = await self._run()
-                self._header, self._expires = f"Bearer {status.token}", status.expiration_timestamp
-            return self._header
-
-    def refused(self) -> bool:
-        self._header = ""
-        return True
-
-    async def _run(self) -> ExecStatus:
-        """Run the plugin. Raises CredentialsError with what went wrong and the hint that comes with the plugin."""
-        config = self._config
-        spec: dict[str, object] = {"interactive": False}
-        if config.provide_cluster_info:
-            spec["cluster"] = self._cluster
-        info = {"apiVersion": config.api_version, "kind": "ExecCredential", "spec": spec}
-        environment = {
-            **os.environ,
-            **{entry.name: entry.value for entry in config.env or ()},
-            "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode(),
-        }
-        command = config.command
-        if "/" in command and not Path(command).is_absolute():
-            command = str(self._folder / command)
+    async def _read(self) -> Proof:
         try:
-            with anyio.fail_after(EXEC_SECONDS):
-                done = await anyio.run_process([command, *(config.args or ())], env=environment, check=False)
-        except OSError as problem:
-            raise self._failed(f"cannot be run: {problem.strerror or problem}") from None
-        except TimeoutError:
-            raise self._failed(f"did not end within {EXEC_SECONDS:.0f} s") from None
-        if done.returncode != 0:
-            said = " ".join(done.stderr.decode(errors="replace").split())[:200]
-            raise self._failed(f"exited with {done.returncode}: {said}")
-        try:
-            answer = msgspec.json.decode(done.stdout, type=ExecAnswer)
-        except msgspec.DecodeError as problem:
-            raise self._failed(f"printed no ExecCredential: {problem}") from None
-        if answer.kind != "ExecCredential" or answer.api_version != config.api_version:
-            raise self._failed(
-                f"printed {answer.api_version} {answer.kind}, expected {config.api_version} ExecCredential"
-            )
-        if answer.status is None or not answer.status.token:
-            given = answer.status is not None and answer.status.client_certificate_data
-            raise self._failed("gave a client certificate; only tokens are taken" if given else "gave no token")
-        return answer.status
+            text = await anyio.Path(self._path).read_text(encoding="utf-8")
+            proof = bearer(text.strip(), f"{self._where}: {self._path}")
+        except (OSError, ValueError) as problem:
+            if self._proof is None:
+                if isinstance(problem, KubeconfigError):
+                    raise
+                raise KubeconfigError(f"{self._where}: {self._path} cannot be read: {reason(problem)}") from None
+            log.warning("token not read again", path=str(self._path), error=reason(problem))
+            proof = self._proof
+        self._read_at = self._clock.now()
+        if self._proof is None or proof.authorization != self._proof.authorization:
+            self._proof = proof
+        return self._proof
 
-    def _failed(self, why: str) -> CredentialsError:
-        hint = f" ({' '.join(self._config.install_hint.split())})" if self._config.install_hint else ""
-        return CredentialsError(f"exec plugin {self._config.command}: {why}{hint}")
+
+def bearer(token: str, where: str) -> Proof:
+    """The proof of a bearer token. Raises KubeconfigError for what cannot stand in a header; never quotes it."""
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise KubeconfigError(
+            f"{where}: expected a token of printable ASCII without spaces, got {len(token)} characters"
+        )
+    return Proof(f"Bearer {token}")
+
+
+def reason(problem: Exception) -> str:
+    """Why, in one line; the path is named by whoever tells it."""
+    if isinstance(problem, OSError) and problem.strerror:
+        return problem.strerror
+    return " ".join(str(problem).split())

@@ -1,258 +1,218 @@
-"""Kubeconfigs: where the API server is, how to trust it, and who we are.
+"""From a kubeconfig to a connection: which files count, and what their cluster and user mean.
 
-Mirrors client-go's clientcmd: several files in $KUBECONFIG are merged (the first to name a thing wins), paths are
-relative to the file that names them. Whatever is wrong is one line that names the file and the field.
+Of several files the first that sets a name wins, as kubectl has it. Whatever cannot be used raises KubeconfigError.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import os
+import shutil
 import ssl
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-import yaml
 
-from actors.client.credentials import (
-    EXEC_VERSIONS,
-    Credentials,
-    ExecConfig,
-    ExecPlugin,
-    Fixed,
-    TokenFile,
-    basic,
-    bearer,
-)
-from actors.client.rest import Connection
+from actors.client.credentials import ANONYMOUS, Credentials, Fixed, KubeconfigError, Proof, TokenFile, bearer, reason
+from actors.client.exec_plugin import API_VERSIONS, ExecPlugin
+from actors.client.in_cluster import SERVICE_ACCOUNT, in_cluster
+from actors.client.kubeconfig_file import Cluster, Exec, Found, Merged, User, merged
+from actors.client.rest import SYSTEM_CLOCK, Connection
+from actors.client.tls import server_context, show_certificate
+from actors.runtime.clock import Clock
 
-SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 
-class KubeconfigError(ValueError):
-    """A kubeconfig cannot be used; the message names the file, the field and what was expected."""
+def load(
+    path: str | None,
+    context: str = "",
+    master: str = "",
+    *,
+    home: bool = False,
+    clock: Clock = SYSTEM_CLOCK,
+    environ: Mapping[str, str] = os.environ,
+    folder: Path = SERVICE_ACCOUNT,
+) -> Connection:
+    """The connection that a user means: a named file; else, unless `master` says it all, the files of $KUBECONFIG; with
+    `home` also ~/.kube/config; else the pod's own cluster, whose service account is in `folder`.
 
-
-class Cluster(msgspec.Struct, frozen=True, rename="kebab"):
-    server: str = ""
-    certificate_authority: str = ""
-    certificate_authority_data: str = ""
-    insecure_skip_tls_verify: bool = False
-    tls_server_name: str = ""
-    proxy_url: str = ""
-
-
-class User(msgspec.Struct, frozen=True, rename="kebab"):
-    client_certificate: str = ""
-    client_certificate_data: str = ""
-    client_key: str = ""
-    client_key_data: str = ""
-    token: str = ""
-    token_file: str = msgspec.field(default="", name="tokenFile")
-    username: str = ""
-    password: str = ""
-    exec: ExecConfig | None = None
-    auth_provider: dict[str, Any] | None = None
-
-
-class Context(msgspec.Struct, frozen=True):
-    cluster: str = ""
-    user: str = ""
-
-
-class Named(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-
-
-class NamedCluster(Named, frozen=True, kw_only=True):
-    cluster: Cluster = Cluster()
-
-
-class NamedUser(Named, frozen=True, kw_only=True):
-    user: User = User()
-
-
-class NamedContext(Named, frozen=True, kw_only=True):
-    context: Context = Context()
-
-
-class _File(msgspec.Struct, frozen=True, rename="kebab"):
-    clusters: tuple[NamedCluster, ...] | None = ()
-    users: tuple[NamedUser, ...] | None = ()
-    contexts: tuple[NamedContext, ...] | None = ()
-    current_context: str = ""
-
-
-def load_kubeconfig(path: str = "", *, master: str = "", context: str = "") -> Connection:
-    """The connection of a kubeconfig's current context, or of another one; `master` overrides its server.
-
-    Without a path, the files of $KUBECONFIG, or ~/.kube/config. Raises KubeconfigError.
+    `context` is used in place of current-context, `master` (a URL) in place of the cluster's server.
+    Reads files, so it is called before the event loop runs. Raises KubeconfigError.
     """
-    named = [path] if path else [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
-    paths = [Path(part).expanduser() for part in named] or [Path.home() / ".kube" / "config"]
-    there = paths if path else [part for part in paths if part.exists()]
-    if not there:
-        raise KubeconfigError(f"kubeconfig {paths[0]}: there is no such file")
-    files = [(part, _read(part)) for part in there]
-    chosen = context or next((file.current_context for _, file in files if file.current_context), "")
-    if not chosen:
-        raise KubeconfigError(f"kubeconfig {paths[0]}: current-context: expected the name of a context")
-    where, found = _find(files, "contexts", chosen, "current-context")
-    cluster_file, cluster = _find(files, "clusters", found.context.cluster, f"contexts[{chosen}].context.cluster")
-    user_file, user = where, NamedUser(name="")
-    if found.context.user:
-        user_file, user = _find(files, "users", found.context.user, f"contexts[{chosen}].context.user")
-    return _connection(cluster_file, cluster, user_file, user, master)
+    if master:
+        _url(master, "--master", ("http", "https"))
+    paths = [Path(path)] if path else []
+    if not paths and (home or not master):
+        paths = [Path(part) for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+        default = Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"
+        if not paths and home and default.exists():
+            paths = [default]
+    if paths:
+        return _connection(merged(paths, may_be_missing=not path and len(paths) > 1), context, master, clock, environ)
+    if context:
+        raise KubeconfigError(f"no kubeconfig: expected one that has the context {context!r}")
+    return Connection(master) if master else in_cluster(environ, clock, folder)
 
 
-def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Connection:
-    """The connection of a pod of the cluster: its service account's token and certificate authority.
+def _connection(files: Merged, name: str, master: str, clock: Clock, environ: Mapping[str, str]) -> Connection:
+    context = files.context(name)
+    unnamed = Found(context.file, context.field, "", Cluster())
+    cluster = unnamed if master and not context.value.cluster else files.cluster(context)
+    user = files.user(context) if context.value.user else None
+    server = master or cluster.value.server or ""
+    if not master:
+        _url(server, cluster.at("server"), ("http", "https"))
+    proxy = cluster.value.proxy_url or None
+    if proxy:
+        _url(proxy, cluster.at("proxy-url"), ("http", "https"))
+    secure = urlsplit(server).scheme == "https"
+    trust = _trust(cluster) if secure else None
+    tls = trust() if trust else None
+    if user is not None and tls is not None:
+        _show_own_certificate(user, tls)
+    credentials = ANONYMOUS if user is None else _credentials(user, cluster, server, trust, clock, environ)
+    # The name is that of the cluster's server; another server bears another.
+    server_name = None if master else cluster.value.tls_server_name or None
+    return Connection(server, tls, credentials, server_name if secure else None, proxy)
 
-    Raises KubeconfigError where no pod runs.
-    """
-    host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
-    token = folder / "token"
-    if not host or not port or not token.exists():
-        raise KubeconfigError("no API server given: expected --kubeconfig, --master, or to run in a pod of the cluster")
-    address = f"[{host}]" if ":" in host else host
+
+def _trust(cluster: Found[Cluster]) -> Callable[[], ssl.SSLContext]:
+    """What makes contexts that verify this cluster's server."""
+    fields = cluster.value
+    field, pem = _pem(cluster, "certificate-authority", fields.certificate_authority_data, fields.certificate_authority)
+    insecure = bool(fields.insecure_skip_tls_verify)
+    if pem and insecure:
+        raise KubeconfigError(f"{field}: expected none where insecure-skip-tls-verify is true")
+    trust = partial(server_context, pem or None, insecure=insecure)
     try:
-        tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    except OSError as problem:
-        raise KubeconfigError(f"{folder / 'ca.crt'}: expected certificates in PEM: {problem}") from None
-    return Connection(f"https://{address}:{port}", tls, TokenFile(token))
+        trust()
+    except ValueError as problem:
+        raise KubeconfigError(f"{field}: {problem}") from None
+    return trust
 
 
-def _read(path: Path) -> _File:
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise KubeconfigError(f"kubeconfig {path}: cannot be read: {problem.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as problem:
-        raise KubeconfigError(f"kubeconfig {path}: no valid YAML: {' '.join(str(problem).split())}") from None
-    if not isinstance(document, Mapping) or document.get("kind", "Config") != "Config":
-        raise KubeconfigError(f"kubeconfig {path}: expected an object of kind Config")
-    try:
-        return msgspec.convert(document, _File)
-    except msgspec.ValidationError as invalid:
-        text, separator, field = str(invalid).partition(" - at `$.")
-        place = f"{field.rstrip('`')}: " if separator else ""
-        raise KubeconfigError(f"kubeconfig {path}: {place}{text}") from None
-
-
-def _find(files: list[tuple[Path, _File]], part: str, name: str, asked_by: str) -> tuple[Path, Any]:
-    """The first file that has this cluster, user or context, and what it says of it."""
-    for path, file in files:
-        for entry in getattr(file, part) or ():
-            if entry.name == name:
-                return path, entry
-    raise KubeconfigError(f"kubeconfig {files[0][0]}: {asked_by}: {name!r} is not among the {part}")
-
-
-def _connection(cluster_file: Path, cluster: NamedCluster, user_file: Path, user: NamedUser, master: str) -> Connection:
-    server = master or cluster.cluster.server
-    where = f"kubeconfig {cluster_file}: clusters[{cluster.name}].cluster"
-    parts = urlsplit(server)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise KubeconfigError(f"{where}.server: expected a URL such as https://host:6443, got {server!r}")
-    if cluster.cluster.proxy_url and urlsplit(cluster.cluster.proxy_url).scheme not in ("http", "https"):
-        raise KubeconfigError(f"{where}.proxy-url: expected an http or https URL, got {cluster.cluster.proxy_url!r}")
-    tls = None
-    if parts.scheme == "https":
-        tls = _trust(cluster_file, cluster, where)
-        _identify(tls, user_file, user)
-    credentials = _credentials(user_file, user, cluster)
-    return Connection(server, tls, credentials, cluster.cluster.tls_server_name, cluster.cluster.proxy_url)
-
-
-def _trust(path: Path, cluster: NamedCluster, where: str) -> ssl.SSLContext:
-    """TLS that trusts the cluster's certificate authority, or nobody's word if it says so."""
-    spec = cluster.cluster
-    if spec.insecure_skip_tls_verify:
-        tls = ssl.create_default_context()
-        tls.check_hostname = False
-        tls.verify_mode = ssl.CERT_NONE
-        return tls
-    if spec.certificate_authority_data:
-        pem = _decoded(spec.certificate_authority_data, f"{where}.certificate-authority-data")
-        field = "certificate-authority-data"
-    elif spec.certificate_authority:
-        field = "certificate-authority"
-        pem = _contents(path.parent / Path(spec.certificate_authority).expanduser(), f"{where}.{field}")
-    else:
-        return ssl.create_default_context()
-    try:
-        return ssl.create_default_context(cadata=pem.decode("ascii"))
-    except (ssl.SSLError, UnicodeDecodeError, ValueError):
-        raise KubeconfigError(f"{where}.{field}: expected certificates in PEM") from None
-
-
-def _identify(tls: ssl.SSLContext, path: Path, user: NamedUser) -> None:
-    """Load the user's certificate and key, if it has them."""
-    spec, where = user.user, f"kubeconfig {path}: users[{user.name}].user"
-    parts = []
-    for field, data, file in (
-        ("client-certificate", spec.client_certificate_data, spec.client_certificate),
-        ("client-key", spec.client_key_data, spec.client_key),
-    ):
-        if data:
-            parts.append(_decoded(data, f"{where}.{field}-data"))
-        elif file:
-            parts.append(_contents(path.parent / Path(file).expanduser(), f"{where}.{field}"))
-    if not parts:
-        return
-    if len(parts) == 1:
-        raise KubeconfigError(f"{where}: expected a client certificate and a client key, or neither")
-    with tempfile.NamedTemporaryFile(suffix=".pem") as pair:  # readable by us alone; ssl reads nothing but files
-        pair.write(b"\n".join(parts))
-        pair.flush()
+def _show_own_certificate(user: Found[User], tls: ssl.SSLContext) -> None:
+    fields = user.value
+    field, certificate = _pem(user, "client-certificate", fields.client_certificate_data, fields.client_certificate)
+    key_field, key = _pem(user, "client-key", fields.client_key_data, fields.client_key)
+    if bool(certificate) != bool(key):
+        raise KubeconfigError(f"{key_field if certificate else field}: expected it too, got only the other half")
+    if certificate:
         try:
-            tls.load_cert_chain(pair.name)
-        except (ssl.SSLError, ValueError):
-            raise KubeconfigError(
-                f"{where}.client-certificate, client-key: expected a certificate and its key, in PEM"
-            ) from None
+            show_certificate(tls, certificate, key)
+        except ValueError as problem:
+            raise KubeconfigError(f"{field} and client-key: {problem}") from None
 
 
-def _credentials(path: Path, user: NamedUser, cluster: NamedCluster) -> Credentials:
-    spec, where = user.user, f"kubeconfig {path}: users[{user.name}].user"
-    if spec.auth_provider is not None:
-        raise KubeconfigError(f"{where}.auth-provider: no longer supported by Kubernetes; expected exec or a token")
-    if spec.exec is not None:
-        if spec.exec.api_version not in EXEC_VERSIONS:
-            expected = " or ".join(EXEC_VERSIONS)
-            raise KubeconfigError(f"{where}.exec.apiVersion: expected {expected}, got {spec.exec.api_version!r}")
-        if spec.exec.interactive_mode == "Always":
-            raise KubeconfigError(f"{where}.exec.interactiveMode: Always cannot be had from a daemon")
-        info = {
-            "server": cluster.cluster.server,
-            "certificate-authority-data": cluster.cluster.certificate_authority_data,
-            "insecure-skip-tls-verify": cluster.cluster.insecure_skip_tls_verify,
-            "tls-server-name": cluster.cluster.tls_server_name,
-        }
-        return ExecPlugin(spec.exec, {key: value for key, value in info.items() if value}, path.parent)
-    if spec.token_file:
-        return TokenFile(path.parent / Path(spec.token_file).expanduser())
-    if spec.token:
-        return bearer(spec.token)
-    if spec.username:
-        return basic(spec.username, spec.password)
-    return Fixed()
+def _pem(entry: Found[Cluster] | Found[User], name: str, data: str | None, path: str | None) -> tuple[str, bytes]:
+    """The field that counts, data before file, and the bytes it stands for (none if neither is set)."""
+    if data:
+        field = entry.at(f"{name}-data")
+        try:
+            decoded = base64.b64decode("".join(data.split()), validate=True)
+        except ValueError:
+            raise KubeconfigError(f"{field}: expected PEM in base64, got what is no base64") from None
+    elif path:
+        field = f"{entry.at(name)}: {entry.beside(path)}"
+        try:
+            decoded = entry.beside(path).read_bytes()
+        except (OSError, ValueError) as problem:
+            raise KubeconfigError(f"{field} cannot be read: {reason(problem)}") from None
+    else:
+        return entry.at(name), b""
+    if not decoded.strip():
+        raise KubeconfigError(f"{field}: expected PEM, got nothing")
+    return field, decoded
 
 
-def _decoded(text: str, where: str) -> bytes:
+def _credentials(
+    user: Found[User],
+    cluster: Found[Cluster],
+    server: str,
+    trust: Callable[[], ssl.SSLContext] | None,
+    clock: Clock,
+    environ: Mapping[str, str],
+) -> Credentials:
+    """A token goes before a password, and either before a command, as in Kubernetes' own client."""
+    fields = user.value
+    if fields.auth_provider is not None:
+        raise KubeconfigError(f"{user.at('auth-provider')}: no longer part of Kubernetes; expected exec in its place")
+    if fields.as_ or fields.as_uid or fields.as_groups or fields.as_user_extra:
+        raise KubeconfigError(f"{user.at('as')}: expected none, impersonation is not supported")
+    if fields.token_file:
+        path = user.beside(fields.token_file)
+        if not path.is_file() and not fields.token:
+            raise KubeconfigError(f"{user.at('tokenFile')}: {path}: expected a file with a token, got none")
+        return TokenFile(path, clock, user.at("tokenFile"), fields.token or "")
+    if fields.token:
+        if fields.username:
+            raise KubeconfigError(f"{user.at('token')}: expected either a token or username and password, got both")
+        return Fixed(bearer(fields.token, user.at("token")))
+    if fields.username:
+        pair = f"{fields.username}:{fields.password or ''}".encode()
+        return Fixed(Proof(f"Basic {base64.b64encode(pair).decode()}"))
+    if fields.exec is not None:
+        return _plugin(user, fields.exec, cluster, server, trust, clock, environ)
+    return ANONYMOUS
+
+
+def _plugin(
+    user: Found[User],
+    fields: Exec,
+    cluster: Found[Cluster],
+    server: str,
+    trust: Callable[[], ssl.SSLContext] | None,
+    clock: Clock,
+    environ: Mapping[str, str],
+) -> ExecPlugin:
+    where = user.at("exec")
+    if fields.api_version not in API_VERSIONS:
+        raise KubeconfigError(f"{where}.apiVersion: expected {' or '.join(API_VERSIONS)}, got {fields.api_version!r}")
+    modes = ("Never", "IfAvailable") if fields.api_version == API_VERSIONS[0] else ("Never", "IfAvailable", "", None)
+    if fields.interactive_mode not in modes:
+        got = fields.interactive_mode
+        raise KubeconfigError(f"{where}.interactiveMode: expected Never or IfAvailable, as nobody answers, got {got!r}")
+    command = fields.command or ""
+    # A command with a slash lies beside the kubeconfig, any other on the PATH.
+    named = str(user.beside(command)) if os.sep in command else command
+    found = shutil.which(named, path=environ.get("PATH")) if command else None
+    if found is None:
+        hint = f" ({' '.join(fields.install_hint.split())})" if fields.install_hint else ""
+        raise KubeconfigError(f"{where}.command: expected a command that can be run, got {command!r}{hint}")
+    spec: dict[str, object] = {"interactive": False}
+    if fields.provide_cluster_info:
+        spec["cluster"] = _told(cluster, server)
+    info = {"kind": "ExecCredential", "apiVersion": fields.api_version, "spec": spec}
+    variables = {variable.name: variable.value for variable in fields.env or ()}
+    environment = {**environ, **variables, "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
+    return ExecPlugin(where, fields.api_version, (found, *(fields.args or ())), environment, trust, clock)
+
+
+def _told(cluster: Found[Cluster], server: str) -> dict[str, object]:
+    """The cluster as a plugin is told of it: the authority as data, wherever it came from."""
+    fields = cluster.value
+    _, pem = _pem(cluster, "certificate-authority", fields.certificate_authority_data, fields.certificate_authority)
+    extensions = {extension.name: extension.extension for extension in fields.extensions or ()}
+    told = {
+        "server": server,
+        "tls-server-name": fields.tls_server_name,
+        "insecure-skip-tls-verify": fields.insecure_skip_tls_verify,
+        "certificate-authority-data": base64.b64encode(pem).decode(),
+        "proxy-url": fields.proxy_url,
+        "config": extensions.get(EXEC_EXTENSION),
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _url(text: str, where: str, schemes: tuple[str, ...]) -> None:
     try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise KubeconfigError(f"{where}: expected base64") from None
-
-
-def _contents(path: Path, where: str) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as problem:
-        raise KubeconfigError(f"{where}: {path}: cannot be read: {problem.strerror}") from None
+        parts = urlsplit(text)
+        fits = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0 and not parts.query + parts.fragment
+    except ValueError:  # a port that is no number, a bracket that does not close
+        fits = False
+    if not fits or not text.isprintable() or " " in text:
+        raise KubeconfigError(f"{where}: expected a URL such as {schemes[-1]}://host:6443, got {text!r}")

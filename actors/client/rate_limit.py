@@ -1,26 +1,44 @@
-"""The client's own rate limit: a bucket of `burst` requests that fills up again at `qps` a second.
+"""The client-side rate limit: a token bucket, as Kubernetes' clients have it (`qps` and `burst`).
 
-Mirrors client-go's flow control. Pure: `now` is given, and what is returned is how long to wait.
+In any span of time no more than `burst` + `qps` x seconds requests go out, in the order in which they asked.
 """
 
 from __future__ import annotations
 
+from actors.runtime.clock import Clock
+
 
 class TokenBucket:
-    """Without limit if qps is 0 or less. Requests are let go in the order in which they ask."""
+    """Holds at most `burst` tokens (at least one) and gains `qps` of them a second. Pure."""
 
     def __init__(self, qps: float, burst: int) -> None:
+        assert qps > 0
         self._qps = qps
-        self._burst = float(burst)
-        self._tokens = self._burst
-        self._filled_at: float | None = None
+        self._burst = max(burst, 1)
+        self._tokens = float(self._burst)
+        self._at: float | None = None
 
     def take(self, now: float) -> float:
-        """Take the next token; the seconds until it is there."""
-        if self._qps <= 0:
-            return 0.0
-        if self._filled_at is not None:
-            self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._qps)
-        self._filled_at = now
-        self._tokens -= 1
-        return max(0.0, -self._tokens / self._qps)
+        """Take a token, in advance if there is none left; the seconds until it is there."""
+        if self._at is not None:
+            self._tokens = min(self._tokens + max(now - self._at, 0.0) * self._qps, self._burst)
+        self._at = now if self._at is None else max(now, self._at)
+        self._tokens -= 1.0
+        return max(-self._tokens / self._qps, 0.0)
+
+    def validate(self) -> None:
+        assert self._tokens <= self._burst
+
+
+class RateLimit:
+    """Waits for its turn. A `qps` of 0 or less is no limit."""
+
+    def __init__(self, qps: float, burst: int, clock: Clock) -> None:
+        self._bucket = TokenBucket(qps, burst) if qps > 0 else None
+        self._clock = clock
+
+    async def wait_turn(self) -> None:
+        """A waiter that is cancelled has used up its token all the same."""
+        delay = 0.0 if self._bucket is None else self._bucket.take(self._clock.now())
+        if delay > 0:
+            await self._clock.sleep(delay)

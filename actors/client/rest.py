@@ -1,22 +1,17 @@
-"""The REST half of the client: one connection pool, typed answers, errors as exceptions that say what happened.
-
-Every request waits for the client's own rate limit. An answer that says when to come back (Retry-After) is retried, and
-so is a GET that never reached the server; everything else is the caller's to judge. Mirrors client-go's rest client.
-"""
+"""The REST half of the client: one connection pool, typed answers, errors as exceptions that say what happened."""
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from types import TracebackType
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from types import MappingProxyType, TracebackType
+from typing import TypeVar
 
 import aiohttp
 import msgspec
 
-from actors.client.credentials import Credentials, CredentialsError, Fixed
-from actors.client.rate_limit import TokenBucket
+from actors.client.credentials import ANONYMOUS, Credentials, KubeconfigError, Proof
+from actors.client.rate_limit import RateLimit
 from actors.kube.meta import Status as ApiStatus
 from actors.runtime.clock import Clock, SystemClock
 
@@ -24,12 +19,14 @@ T = TypeVar("T")
 
 _ENCODER = msgspec.json.Encoder()
 _STATUS = msgspec.json.Decoder(ApiStatus)
-CONTENT_TYPES = {"merge": "application/merge-patch+json", "strategic": "application/strategic-merge-patch+json"}
-POOL = 100
+SYSTEM_CLOCK = SystemClock()
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+# What decoding raises: msgspec's own errors, text that is no UTF-8, and nesting without end.
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 MOST_RETRIES = 10
-MOST_CONNECTION_RETRIES = 3
-CONNECTION_RETRY_SECONDS = 0.1
-UNAUTHORIZED = 401
+MOST_RETRY_AFTER = 60.0  # seconds; who asks for more is taken to mean this
+RECONNECT_DELAYS = (0.1, 0.2, 0.4)
+CONTENT_TYPES = {"merge": "application/merge-patch+json", "strategic": "application/strategic-merge-patch+json"}
 
 
 class ApiError(Exception):
@@ -43,52 +40,49 @@ class ApiError(Exception):
 
 
 class ConnectionFailedError(Exception):
-    """The API server could not be reached, did not answer in time, or answered something that is no answer."""
+    """The API server could not be reached, did not answer in time, or what it answered cannot be read."""
 
 
 class Connection(msgspec.Struct, frozen=True):
-    """Where the API server is and how to prove who we are. `tls` is None for plain HTTP.
+    """Where the API server is and how to prove who we are.
 
-    `server_name` is the name that the server's certificate is for, if it is not the URL's.
+    `tls` None is plain HTTP, or the machine's own trust for an https URL; `server_name` is the name that the server's
+    certificate must bear if it is not the URL's host; `proxy` is the URL of an HTTP proxy.
     """
 
     server: str
     tls: ssl.SSLContext | None = None
-    credentials: Credentials = Fixed()
-    server_name: str = ""
-    proxy: str = ""
+    credentials: Credentials = ANONYMOUS
+    server_name: str | None = None
+    proxy: str | None = None
 
 
 class Client:
     """An async context manager; paths begin with `/`, bodies are structs or mappings, answers typed by a struct.
 
-    `qps` and `burst` are the client's own rate limit; no limit for a qps of 0.
+    Requests are held to `qps` a second after a burst of `burst` (no limit for 0 or less); a watch counts once.
     """
 
     def __init__(
         self,
         connection: Connection,
         timeout_seconds: float = 30.0,
-        clock: Clock | None = None,
+        clock: Clock = SYSTEM_CLOCK,
         qps: float = 0.0,
-        burst: int = 0,
+        burst: int = 100,
     ) -> None:
         self._connection = connection
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
-        self._clock = clock or SystemClock()
-        self._limit = TokenBucket(qps, burst)
+        self._clock = clock
+        self._limit = RateLimit(qps, burst, clock)
         self._session: aiohttp.ClientSession | None = None
         self._decoders: dict[type, msgspec.json.Decoder[object]] = {}
-        self._options: dict[str, Any] = {}
-        if connection.server_name:
-            self._options["server_hostname"] = connection.server_name
-        if connection.proxy:
-            self._options["proxy"] = connection.proxy
 
     async def __aenter__(self) -> Client:
-        tls = self._connection.tls
-        connector = aiohttp.TCPConnector(limit=POOL, ssl=True if tls is None else tls)
+        """Raises KubeconfigError if there are no credentials to be had: better now than with the first request."""
+        await self._connection.credentials.proof()
         headers = {"User-Agent": "berth", "Accept": "application/json"}
+        connector = aiohttp.TCPConnector(limit=100)
         self._session = aiohttp.ClientSession(connector=connector, headers=headers, timeout=self._timeout)
         return self
 
@@ -98,6 +92,56 @@ class Client:
         assert self._session is not None
         await self._session.close()
 
+    async def open(
+        self,
+        method: str,
+        path: str,
+        data: bytes | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
+        timeout: aiohttp.ClientTimeout | None = None,
+    ) -> aiohttp.ClientResponse:
+        """One request, whatever the answer; the caller reads and closes it. A 401 is asked again with new credentials.
+
+        Raises what aiohttp raises, and ConnectionFailedError where there are no credentials.
+        """
+        await self._limit.wait_turn()
+        credentials = self._connection.credentials
+        try:
+            proof = await credentials.proof()
+            response = await self._send(method, path, data, headers, timeout or self._timeout, proof)
+            if response.status == 401:
+                await response.read()  # which gives its connection back
+                another = await credentials.renewed(proof)
+                if another is not None:
+                    response = await self._send(method, path, data, headers, timeout or self._timeout, another)
+        except KubeconfigError as problem:
+            raise ConnectionFailedError(str(problem)) from None
+        return response
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        data: bytes | None,
+        headers: Mapping[str, str],
+        timeout: aiohttp.ClientTimeout,
+        proof: Proof,
+    ) -> aiohttp.ClientResponse:
+        assert self._session is not None, "the client is used outside its context"
+        connection = self._connection
+        if proof.authorization:
+            headers = {**headers, "Authorization": proof.authorization}
+        return await self._session.request(
+            method,
+            connection.server.rstrip("/") + path,
+            data=data,
+            headers=headers,
+            timeout=timeout,
+            ssl=proof.tls or connection.tls or True,
+            server_hostname=connection.server_name,
+            proxy=connection.proxy,
+        )
+
     async def call(
         self,
         method: str,
@@ -106,77 +150,48 @@ class Client:
         body: object | None = None,
         content_type: str = "application/json",
     ) -> T:
-        """One request. Raises ApiError if the server refuses, ConnectionFailedError if it cannot be reached."""
+        """One request, asked again where the server says when, and a GET also where the connection failed.
+
+        Raises ApiError if the server refuses, ConnectionFailedError if it cannot be reached or answers nonsense.
+        """
         data = None if body is None else _ENCODER.encode(body)
-        headers = {} if body is None else {"Content-Type": content_type}
-        retries = unreached = 0
+        headers = NO_HEADERS if body is None else {"Content-Type": content_type}
+        put_off = severed = 0
         while True:
             try:
-                raw = await self._once(method, path, data, headers)
-                break
-            except ApiError as refused:
-                retries += 1
-                if refused.retry_after is None or retries > MOST_RETRIES:
-                    raise
-                await self._clock.sleep(refused.retry_after)
-            except aiohttp.ClientConnectorError as failure:
-                unreached += 1
-                if method != "GET" or unreached > MOST_CONNECTION_RETRIES:
-                    raise self._unreachable(failure) from failure
-                await self._clock.sleep(CONNECTION_RETRY_SECONDS * unreached)
+                async with await self.open(method, path, data, headers) as response:
+                    raw = await response.read()
             except (aiohttp.ClientError, TimeoutError, OSError) as failure:
-                raise self._unreachable(failure) from failure
+                if method != "GET" or severed == len(RECONNECT_DELAYS) or not _is_severed(failure):
+                    raise self._failed(failure) from failure
+                await self._clock.sleep(RECONNECT_DELAYS[severed])
+                severed += 1
+                continue
+            if response.status < 400:
+                return self._read(path, raw, answer)
+            refused = refusal(response.status, raw, response.headers.get("Retry-After"))
+            wait = refused.retry_after
+            if wait is None or put_off == MOST_RETRIES or not (refused.code == 429 or refused.code >= 500):
+                raise refused
+            put_off += 1
+            await self._clock.sleep(wait)
+
+    def _read(self, path: str, raw: bytes, answer: type[T]) -> T:
         decoder = self._decoders.get(answer)
         if decoder is None:
-            decoder = self._decoders[answer] = msgspec.json.Decoder(answer, strict=False)
+            decoder = self._decoders[answer] = msgspec.json.Decoder(answer)
         try:
             decoded = decoder.decode(raw)
-        except msgspec.DecodeError as problem:
-            raise ConnectionFailedError(f"{self._connection.server}{path}: unexpected answer: {problem}") from None
+        except UNREADABLE as problem:
+            got = f"{raw[:80].decode(errors='replace')!r}: {problem}"
+            raise ConnectionFailedError(
+                f"{self._connection.server}{path}: expected JSON as asked for, got {got}"
+            ) from None
         assert isinstance(decoded, answer)
         return decoded
 
-    async def _once(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> bytes:
-        async with self.request(method, path, data, headers) as response:
-            return await response.read()
-
-    @asynccontextmanager
-    async def request(
-        self,
-        method: str,
-        path: str,
-        data: bytes | None = None,
-        headers: Mapping[str, str] = {},
-        timeout: aiohttp.ClientTimeout | None = None,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The response to one request, within the rate limit. Raises ApiError for a refusal, and aiohttp's errors."""
-        wait = self._limit.take(self._clock.now())
-        if wait:
-            await self._clock.sleep(wait)
-        session, url = self._session, self._connection.server.rstrip("/") + path
-        assert session is not None, "the client is used outside its context"
-        credentials = self._connection.credentials
-        for attempt in (1, 2):
-            try:
-                authorization = await credentials.authorization(self._clock)
-            except CredentialsError as problem:
-                raise ConnectionFailedError(str(problem)) from None
-            sent = {**headers, "Authorization": authorization} if authorization else headers
-            within = timeout or self._timeout
-            async with session.request(
-                method, url, data=data, headers=sent, timeout=within, **self._options
-            ) as response:
-                if response.status == UNAUTHORIZED and attempt == 1 and credentials.refused():
-                    continue
-                if response.status >= 400:
-                    retry_after = response.headers.get("Retry-After")
-                    raise refusal(response.status, await response.read(), retry_after)
-                yield response
-            return
-
-    def _unreachable(self, failure: BaseException) -> ConnectionFailedError:
-        what = str(failure) or type(failure).__name__
-        return ConnectionFailedError(f"{self._connection.server}: {what}")
+    def _failed(self, failure: Exception) -> ConnectionFailedError:
+        return ConnectionFailedError(f"{self._connection.server}: {str(failure) or type(failure).__name__}")
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         """Bind a pod to a node. Raises as `call` does; 409 if the pod is bound, deleting or gated."""
@@ -195,9 +210,17 @@ class Client:
 
 def refusal(code: int, raw: bytes, retry_after: str | None) -> ApiError:
     """The error that an answer stands for; an answer that is no Status is quoted."""
-    seconds = float(retry_after) if retry_after and retry_after.isdigit() else None
+    told = retry_after is not None and retry_after.isascii() and retry_after.isdecimal()
+    seconds = min(float(retry_after), MOST_RETRY_AFTER) if retry_after is not None and told else None
     try:
         status = _STATUS.decode(raw)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return ApiError(code, "", f"HTTP {code}: {raw[:200].decode(errors='replace')}", seconds)
     return ApiError(code, status.reason, status.message or f"HTTP {code}", seconds)
+
+
+def _is_severed(failure: Exception) -> bool:
+    """Whether the connection was refused or lost: not a time-out, nor a certificate that stays what it is."""
+    return isinstance(failure, aiohttp.ClientConnectionError) and not isinstance(
+        failure, TimeoutError | aiohttp.ClientSSLError
+    )

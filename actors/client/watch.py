@@ -6,15 +6,17 @@ what was missed. Failures are handled here and logged; the stream does not end.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Generic, TypeVar
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from types import GenericAlias
+from typing import Any, Generic, TypeVar
 
 import aiohttp
 import msgspec
 import structlog
 
 from actors.client.reflector_state import Ended, Next, ReflectorState
-from actors.client.rest import ApiError, Client, ConnectionFailedError
+from actors.client.rest import UNREADABLE, ApiError, Client, ConnectionFailedError, refusal
 from actors.kube.meta import HasMetadata, ListMeta, ObjectMeta
 from actors.kube.meta import Status as ApiStatus
 from actors.runtime.backoff import Rng
@@ -22,8 +24,9 @@ from actors.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
 
-T = TypeVar("T", bound=HasMetadata)
+T = TypeVar("T", bound=HasMetadata | dict[str, Any])
 PAGE = 5000
+SHORT_SECONDS = 1.0
 
 
 class Listed(msgspec.Struct, Generic[T], frozen=True):
@@ -49,7 +52,16 @@ class _List(msgspec.Struct, frozen=True):
     items: tuple[msgspec.Raw, ...] | None = ()
 
 
-class _Event(msgspec.Struct, frozen=True):
+class _Event(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """A line of the watch whose object could be read, which is nearly every one: decoded in one go."""
+
+    type: str
+    object: T
+
+
+class _Envelope(msgspec.Struct, frozen=True):
+    """A line of the watch whatever its object is."""
+
     type: str
     object: msgspec.Raw
 
@@ -76,17 +88,19 @@ class Reflector(Generic[T]):
         self._rng = rng
         self._state = ReflectorState(rng)
         self._decode = msgspec.json.Decoder(kind, strict=False)
-        self._envelope = msgspec.json.Decoder(_Event)
+        alias = GenericAlias(_Event, (kind,))  # what _Event[kind] is, for a kind known at run time only
+        self._event: msgspec.json.Decoder[_Event[T]] = msgspec.json.Decoder(alias, strict=False)
 
-    async def changes(self) -> AsyncIterator[Listed[T] | Changed[T] | Deleted[T]]:
+    async def changes(self) -> AsyncGenerator[Listed[T] | Changed[T] | Deleted[T]]:
         """Listed first, then changes, without end."""
         relist = True
         while True:
             try:
                 if relist:
                     yield await self._list()
-                async for change in self._watch():
-                    yield change
+                async with aclosing(self._watch()) as watch:
+                    async for change in watch:
+                        yield change
                 step = self._state.ended(Ended.QUIETLY, self._clock.now())
             except _Interrupted as interruption:
                 step = self._after(interruption)
@@ -115,48 +129,81 @@ class Reflector(Generic[T]):
                 self._state.resource_version = answer.metadata.resource_version
                 return Listed(tuple(items))
 
-    async def _watch(self) -> AsyncIterator[Changed[T] | Deleted[T]]:
+    async def _watch(self) -> AsyncGenerator[Changed[T] | Deleted[T]]:
         seconds = int(300 * (1 + self._rng.random()))
         query = f"watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}{self._query}"
         path = f"{self._path}?{query}&resourceVersion={self._state.resource_version}"
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=seconds + 30)
+        opened, told = self._clock.now(), False
         try:
-            async with self._client.request("GET", path, timeout=timeout) as response:
+            async with await self._client.open("GET", path, timeout=timeout) as response:
+                if response.status >= 400:
+                    failure = refusal(response.status, await response.read(), response.headers.get("Retry-After"))
+                    raise _interruption(failure)
                 pending = b""
                 async for chunk in response.content.iter_any():
                     *lines, pending = (pending + chunk).split(b"\n")
                     for line in lines:
+                        told = True
                         change = self._change(line) if line else None
                         if change is not None:
                             yield change
-        except (ApiError, ConnectionFailedError) as failure:
-            raise _interruption(failure) from None
-        except (aiohttp.ClientError, TimeoutError, OSError) as failure:
+        except (aiohttp.ClientError, TimeoutError, OSError, ConnectionFailedError) as failure:
             raise _Interrupted(Ended.BUSY, str(failure) or type(failure).__name__) from None
+        if not told and self._clock.now() - opened < SHORT_SECONDS:
+            # A server or proxy that cannot watch would otherwise be asked without a pause.
+            raise _Interrupted(Ended.BUSY, "the watch was closed at once")
 
     def _change(self, line: bytes) -> Changed[T] | Deleted[T] | None:
-        """A line of the watch; None for a bookmark and for what cannot be read."""
+        """A line of the watch; None for a bookmark and for an object that cannot be read. Raises _Interrupted."""
         try:
-            event = self._envelope.decode(line)
+            event = self._event.decode(line)
+        except UNREADABLE:
+            self._without_object(line)
+            return None
+        version = _version(event.object)
+        match event.type:
+            case "ADDED" | "MODIFIED" if version:
+                self._state.resource_version = version
+                return Changed(event.object)
+            case "DELETED" if version:
+                self._state.resource_version = version
+                return Deleted(event.object)
+            case _:
+                self._without_object(line)
+                return None
+
+    def _without_object(self, line: bytes) -> None:
+        """A bookmark, or an object that is left out: both move the resourceVersion. Anything else ends the watch."""
+        try:
+            event = msgspec.json.decode(line, type=_Envelope)
             if event.type == "ERROR":
                 status = msgspec.json.decode(event.object, type=ApiStatus)
                 raise _Interrupted(Ended.GONE if status.code == 410 else Ended.REFUSED, status.message)
-            decoded = None if event.type == "BOOKMARK" else self._decoded(event.object)
-            if decoded is None:
-                seen = msgspec.json.decode(event.object, type=_Versioned).metadata
-                self._state.resource_version = seen.resource_version
-                return None
-        except msgspec.DecodeError as problem:
-            raise _Interrupted(Ended.REFUSED, f"a line of the watch cannot be read: {problem}") from None
-        self._state.resource_version = decoded.metadata.resource_version
-        return Deleted(decoded) if event.type == "DELETED" else Changed(decoded)
+            version = msgspec.json.decode(event.object, type=_Versioned).metadata.resource_version
+        except UNREADABLE as problem:
+            raise _Interrupted(Ended.REFUSED, f"expected a watch event, got {line[:80]!r}: {problem}") from None
+        if not version or event.type not in {"BOOKMARK", "ADDED", "MODIFIED", "DELETED"}:
+            raise _Interrupted(Ended.REFUSED, f"expected a watch event, got {line[:80]!r}")
+        self._state.resource_version = version
+        if event.type != "BOOKMARK":
+            self._decoded(event.object)  # which says what is wrong with it
 
     def _decoded(self, raw: msgspec.Raw) -> T | None:
         try:
-            return self._decode.decode(raw)
-        except msgspec.DecodeError as problem:
+            decoded: T = self._decode.decode(raw)
+        except UNREADABLE as problem:
             log.warning("object left out", path=self._path, error=str(problem))
             return None
+        return decoded
+
+
+def _version(item: object) -> str:
+    """The resourceVersion of an object, or of a plain document."""
+    if isinstance(item, dict):
+        return str(item["metadata"].get("resourceVersion", ""))
+    metadata: ObjectMeta = getattr(item, "metadata")  # noqa: B009 - whatever a reflector follows has it
+    return metadata.resource_version
 
 
 def _interruption(failure: ApiError | ConnectionFailedError) -> _Interrupted:

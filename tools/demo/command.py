@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from contextlib import AsyncExitStack
+from collections import Counter
+from contextlib import AsyncExitStack, nullcontext
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,23 +14,41 @@ from typing import Any
 import anyio
 import click
 import msgspec
-import structlog
-from rich.console import Console
+from anyio.abc import TaskGroup
+from rich.console import Console, Group
+from rich.live import Live
 from rich.table import Table
 
 from actors.client.rest import ApiError, Client, Connection
 from actors.runtime.clock import SystemClock
+from actors.runtime.logs import configure_logs
 from actors.system import run_scheduler
 from config.types import KubeSchedulerConfiguration
 from tools.apiserver.app import serve
 from tools.apiserver.kubeconfig import kubeconfig
-from tools.apiserver.resources import BY_PATH, Kind
+from tools.apiserver.resources import BY_KIND, Kind
+from tools.hollow.controllers import run_controllers
 from tools.hollow.kubelet import hollow_node, run_kubelets
 from tools.manifests import ManifestError, read
 
 SAMPLE = Path(__file__).parent / "sample.yaml"
-NODES = BY_PATH["", "v1", "nodes"]
+NODES, PODS, NAMESPACES = BY_KIND["v1", "Node"], BY_KIND["v1", "Pod"], BY_KIND["v1", "Namespace"]
+WORKLOADS = tuple(
+    BY_KIND[kind]
+    for kind in (
+        ("apps/v1", "Deployment"),
+        ("apps/v1", "StatefulSet"),
+        ("apps/v1", "ReplicaSet"),
+        ("v1", "ReplicationController"),
+        ("batch/v1", "Job"),
+        ("apps/v1", "DaemonSet"),
+    )
+)
+# What others refer to comes first.
+FIRST = ("Namespace", "PriorityClass", "RuntimeClass", "StorageClass", "Node")
 SETTLED_SECONDS = 0.5
+REFRESH_SECONDS = 0.1
+MOST_ROWS = 30
 Document = dict[str, Any]
 
 
@@ -45,6 +66,17 @@ class Summary(msgspec.Struct, frozen=True):
     pending: int
 
 
+class Settings(msgspec.Struct, frozen=True):
+    """What the user asked for."""
+
+    manifests: list[tuple[Kind, Document]]
+    nodes: int
+    keep: bool
+    port: int
+    kubeconfig_out: Path | None
+    live: bool
+
+
 @click.command()
 @click.option("-f", "--filename", "paths", multiple=True, type=click.Path(exists=True, path_type=Path),
               help="A manifest, or a folder of them; repeatable. Without it, a built-in sample.")  # fmt: skip
@@ -54,17 +86,20 @@ class Summary(msgspec.Struct, frozen=True):
 @click.option("--kubeconfig-out", type=click.Path(path_type=Path), help="Write a kubeconfig for kubectl to this file.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def demo(paths: tuple[Path, ...], nodes: int, keep: bool, port: int, kubeconfig_out: Path | None, output: str) -> None:
-    """Start an API server, hollow nodes and the scheduler in this process, and place pods.
+    """Start an API server, hollow nodes, controllers and the scheduler in this process, and place a workload.
 
     Ends once every pod is placed or known not to fit, with the table of pods; exit code 0.
+
+    \b
+    berth demo
+    berth demo -f manifests/ --nodes 20
+    berth demo --keep --kubeconfig-out demo.kubeconfig
     """
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger("warning"),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
+    configure_logs(0, "text", quiet=True)
     try:
-        manifests = read(paths or (SAMPLE,))
-        summary = anyio.run(_run, manifests, nodes, keep, port, kubeconfig_out, backend_options={"use_uvloop": True})
+        live = output == "table" and sys.stderr.isatty()
+        settings = Settings(read(paths or (SAMPLE,)), nodes, keep, port, kubeconfig_out, live)
+        summary = anyio.run(_run, settings, backend_options={"use_uvloop": True})
     except KeyboardInterrupt:
         return
     except (ManifestError, ApiError) as problem:
@@ -74,56 +109,111 @@ def demo(paths: tuple[Path, ...], nodes: int, keep: bool, port: int, kubeconfig_
     if output == "json":
         click.echo(msgspec.json.encode(summary).decode())
     else:
-        _show(summary)
+        Console().print(pods_table(summary.pods), f"{summary.placed} placed, {summary.pending} pending")
 
 
-async def _run(
-    manifests: list[tuple[Kind, Document]], nodes: int, keep: bool, port: int, kubeconfig_out: Path | None
-) -> Summary:
-    """Bring the cluster up, apply the manifests, and wait until nothing is left to decide."""
+async def _run(settings: Settings) -> Summary:
+    """Bring the cluster up, apply the manifests, and wait until nothing is left to decide, or for a signal."""
     clock, rng = SystemClock(), Random()
     async with AsyncExitStack() as stack:
-        url = await stack.enter_async_context(serve(port))
+        url = await stack.enter_async_context(serve(settings.port))
         client = await stack.enter_async_context(Client(Connection(url)))
-        if kubeconfig_out is not None:
-            await anyio.Path(kubeconfig_out).write_text(kubeconfig(url))
-        click.echo(f"API server at {url}; try: kubectl --server {url} get pods -o wide", err=True)
-        for number in range(1, nodes + 1):
+        await _tell_how_to_look(url, settings.kubeconfig_out)
+        wanted = sorted(settings.manifests, key=lambda found: (found[0].kind not in FIRST, found[0].kind == "Pod"))
+        for number in range(1, settings.nodes + 1):
             await _apply(client, NODES, hollow_node(number))
-        for kind, document in sorted(manifests, key=lambda found: found[0].kind == "Pod"):
+        for kind, document in wanted:
             await _apply(client, kind, document)
         group = await stack.enter_async_context(anyio.create_task_group())
         await group.start(run_kubelets, client, clock, rng)
-        await group.start(run_scheduler, KubeSchedulerConfiguration(), Connection(url), clock, rng)
-        summary = await _settled(client)
-        if keep:
-            _show(summary)
-            await anyio.sleep_forever()
+        await group.start(run_controllers, client, clock, rng)
+        unlimited = msgspec.structs.replace(KubeSchedulerConfiguration().client_connection, qps=0)
+        configuration = msgspec.structs.replace(KubeSchedulerConfiguration(), client_connection=unlimited)
+        await group.start(partial(run_scheduler, configuration, Connection(url), clock, rng))
+        watching = _Watching(client, settings.live)
+        if settings.keep:
+            group.start_soon(_stop_on_signal, group)
+            await watching.run(ends=False)
+        summary = await watching.run(ends=True)
         group.cancel_scope.cancel()
-    return summary
+    return summary if not settings.keep else watching.summary
+
+
+async def _stop_on_signal(group: TaskGroup) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        async for _ in received:
+            group.cancel_scope.cancel()
+            return
+
+
+async def _tell_how_to_look(url: str, kubeconfig_out: Path | None) -> None:
+    if kubeconfig_out is None:
+        click.echo(f"API server at {url}; try: kubectl --server {url} get pods -o wide", err=True)
+        return
+    await anyio.Path(kubeconfig_out).write_text(kubeconfig(url))
+    click.echo(f"API server at {url}; try: kubectl --kubeconfig {kubeconfig_out} get pods -o wide", err=True)
 
 
 async def _apply(client: Client, kind: Kind, document: Document) -> None:
-    base = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+    """Create an object, and its namespace if need be."""
     namespace = document["metadata"].get("namespace", "default")
-    path = f"{base}/namespaces/{namespace}/{kind.plural}" if kind.namespaced else f"{base}/{kind.plural}"
     try:
-        await client.call("POST", path, dict, document)
+        if kind.namespaced and namespace != "default":
+            await _ensure_namespace(client, namespace)
+        await client.call("POST", kind.path(namespace), dict, document)
     except ApiError as refused:
         raise ManifestError(f"{kind.kind} {document['metadata'].get('name', '')}: {refused}") from None
 
 
-async def _settled(client: Client) -> Summary:
-    """Wait until every pod runs or is known not to fit, and nothing has changed for a moment."""
-    last, since = None, anyio.current_time()
-    while True:
-        summary = summarise((await client.call("GET", "/api/v1/pods", dict))["items"])
-        decided = all(row.phase == "Running" or (row.message and not row.node) for row in summary.pods)
-        if summary != last or not decided:
-            last, since = summary, anyio.current_time()
-        elif anyio.current_time() - since > SETTLED_SECONDS:
-            return summary
-        await anyio.sleep(0.05)
+async def _ensure_namespace(client: Client, name: str) -> None:
+    try:
+        await client.call("POST", NAMESPACES.path(), dict, {"metadata": {"name": name}})
+    except ApiError as refused:
+        if refused.code != 409:
+            raise
+
+
+class _Watching:
+    """Looks at the cluster again and again; on a terminal, shows it."""
+
+    def __init__(self, client: Client, live: bool) -> None:
+        self._client = client
+        self._live = live
+        self.summary = Summary([], 0, 0)
+
+    async def run(self, *, ends: bool) -> Summary:
+        """Until every pod runs or is known not to fit and nothing has changed for a moment; for ever if not `ends`."""
+        last, since = None, anyio.current_time()
+        console = Console(stderr=True)
+        with Live(console=console, transient=ends, auto_refresh=False) if self._live else nullcontext() as live:
+            while True:
+                nodes, pods = await self._items(NODES), await self._items(PODS)
+                self.summary = summarise(pods)
+                if live is not None:
+                    live.update(Group(nodes_table(nodes, pods), pods_table(self.summary.pods)), refresh=True)
+                decided = all(row.phase != "Pending" or (row.message and not row.node) for row in self.summary.pods)
+                if self.summary != last or not decided or not await self._expanded():
+                    last, since = self.summary, anyio.current_time()
+                elif ends and anyio.current_time() - since > SETTLED_SECONDS:
+                    return self.summary
+                await anyio.sleep(REFRESH_SECONDS)
+
+    async def _items(self, kind: Kind) -> list[Document]:
+        items: list[Document] = (await self._client.call("GET", kind.path(), dict))["items"]
+        return items
+
+    async def _expanded(self) -> bool:
+        """True once every controller has looked at its workload as it is now, and jobs have ended."""
+        for kind in WORKLOADS:
+            for document in await self._items(kind):
+                status = document.get("status") or {}
+                if kind.kind == "Job":
+                    done = any(c["status"] == "True" for c in status.get("conditions") or ())
+                    if not done and status.get("active", 0) == 0:
+                        return False
+                elif status.get("observedGeneration", 0) < document["metadata"].get("generation", 1):
+                    return False
+        return True
 
 
 def summarise(pods: list[Document]) -> Summary:
@@ -132,18 +222,37 @@ def summarise(pods: list[Document]) -> Summary:
     for pod in pods:
         conditions = pod["status"].get("conditions", ())
         why = next((c.get("message", "") for c in conditions if c["type"] == "PodScheduled"), "")
+        if pod["spec"].get("schedulingGates"):
+            why = why or "waits for its scheduling gates"
         metadata, node = pod["metadata"], pod["spec"].get("nodeName", "")
         rows.append(Row(metadata["namespace"], metadata["name"], node, pod["status"]["phase"], "" if node else why))
     placed = sum(bool(row.node) for row in rows)
     return Summary(rows, placed, len(rows) - placed)
 
 
-def _show(summary: Summary) -> None:
-    table = Table(title="pods")
+def pods_table(rows: list[Row]) -> Table:
+    """What is pending first, with why."""
+    table = Table(title="pods", title_justify="left")
     for column in ("namespace", "name", "node", "phase", "why it is pending"):
         table.add_column(column, overflow="fold")
-    for row in summary.pods:
+    shown = sorted(rows, key=lambda row: bool(row.node))
+    for row in shown[:MOST_ROWS]:
         table.add_row(*msgspec.structs.astuple(row), style=None if row.node else "yellow")
-    console = Console()
-    console.print(table)
-    console.print(f"{summary.placed} placed, {summary.pending} pending")
+    if len(shown) > MOST_ROWS:
+        table.add_row("", f"and {len(shown) - MOST_ROWS} more", "", "", "", style="dim")
+    return table
+
+
+def nodes_table(nodes: list[Document], pods: list[Document]) -> Table:
+    """How many pods each node has, and what of its cores is left to ask for."""
+    table = Table(title="nodes", title_justify="left")
+    for column in ("name", "zone", "ready", "pods"):
+        table.add_column(column)
+    on = Counter(pod["spec"].get("nodeName") for pod in pods)
+    for node in nodes[:MOST_ROWS]:
+        metadata, status = node["metadata"], node.get("status") or {}
+        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", ()))
+        cordoned = ", cordoned" if (node.get("spec") or {}).get("unschedulable") else ""
+        zone = (metadata.get("labels") or {}).get("topology.kubernetes.io/zone", "")
+        table.add_row(metadata["name"], zone, f"{'yes' if ready else 'no'}{cordoned}", str(on[metadata["name"]]))
+    return table

@@ -15,8 +15,9 @@ import click
 import msgspec
 from rich.console import Console
 
-from actors.client.kubeconfig import KubeconfigError, load_kubeconfig
-from actors.client.rest import Connection, ConnectionFailedError
+from actors.client.credentials import KubeconfigError
+from actors.client.kubeconfig import load
+from actors.client.rest import ConnectionFailedError
 from actors.framework.registry import RegistryError
 from actors.framework.runner import Profile
 from actors.framework.status import Status, error
@@ -97,7 +98,7 @@ def _question(
         return from_manifests(paths, namespace, name, configuration)
     if not kubeconfig and not master:
         raise SourceError("the cluster: expected -f, --kubeconfig or --master")
-    connection = load_kubeconfig(kubeconfig, master=master) if kubeconfig else Connection(master)
+    connection = load(kubeconfig or None, master=master)
     return anyio.run(from_cluster, connection, namespace, name, configuration)
 
 

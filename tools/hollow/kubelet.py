@@ -1,27 +1,42 @@
-"""Hollow nodes: they register, report Ready, and say that whatever is bound to them runs."""
+"""Hollow nodes: they complete what a node says of itself, and say that whatever is bound to them runs.
+
+Containers are hollow: they start at once, stop at once, and run for ever, but for the pods of Jobs and those whose
+annotation says for how many seconds they run.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from ipaddress import IPv4Address
+from itertools import count
 from random import Random
 from typing import Any
 
 import anyio
 import structlog
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
 from actors.client.rest import ApiError, Client, ConnectionFailedError
-from actors.client.watch import Changed, Listed, Reflector
-from actors.kube.core import Pod
+from actors.client.watch import Changed, Deleted, Listed, Reflector
+from actors.kube.core import Container, Pod
+from actors.kube.meta import key
 from actors.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
 ZONES = ("zone-a", "zone-b", "zone-c")
+RUN_SECONDS = "berth.dev/run-seconds"
+JOB_SECONDS = 1.0
+PODS_AT_ONCE = 64
+RETRY_SECONDS = 0.5
+AMOUNTS = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+_NODE_ADDRESSES = IPv4Address("172.16.0.1")
+_POD_ADDRESSES = IPv4Address("10.244.0.1")
+Document = dict[str, Any]
 
 
-def hollow_node(number: int) -> dict[str, Any]:
+def hollow_node(number: int) -> Document:
     """The manifest of the node of this number: 8 cores, 32Gi, one of three zones in turn."""
     name = f"node-{number}"
-    amounts = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
     labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
@@ -33,40 +48,229 @@ def hollow_node(number: int) -> dict[str, Any]:
         "kind": "Node",
         "metadata": {"name": name, "labels": labels},
         "status": {
-            "capacity": amounts,
-            "allocatable": amounts,
+            "capacity": AMOUNTS,
+            "allocatable": AMOUNTS,
             "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
         },
     }
 
 
+def node_status(node: Document, address: str, time: str) -> Document:
+    """What is missing in a node's status, as a kubelet that is well would tell it; what is there stays."""
+    status = node.get("status") or {}
+    missing: Document = {}
+    capacity = status.get("capacity") or status.get("allocatable") or AMOUNTS
+    for field in ("capacity", "allocatable"):
+        if not status.get(field):
+            missing[field] = capacity
+    if not any(condition["type"] == "Ready" for condition in status.get("conditions") or ()):
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "message": "kubelet is posting ready status",
+        }
+        missing["conditions"] = [{**ready, "lastHeartbeatTime": time, "lastTransitionTime": time}]
+    if not status.get("addresses"):
+        named = {"type": "Hostname", "address": node["metadata"]["name"]}
+        missing["addresses"] = [{"type": "InternalIP", "address": address}, named]
+    if not (status.get("nodeInfo") or {}).get("kubeletVersion"):
+        system = {"operatingSystem": "linux", "architecture": "amd64", "osImage": "hollow", "kernelVersion": "hollow"}
+        missing["nodeInfo"] = {**system, "containerRuntimeVersion": "hollow://1", "kubeletVersion": "v1.36.2"}
+    return missing
+
+
+def running_status(pod: Pod, host: str, address: str, time: str) -> Document:
+    """The status of a pod all of whose containers have started."""
+    conditions = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+    running = {"running": {"startedAt": time}}
+    ended = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": time, "finishedAt": time}}
+    status: Document = {
+        "phase": "Running",
+        "hostIP": host,
+        "hostIPs": [{"ip": host}],
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "startTime": time,
+        "conditions": [{"type": kind, "status": "True", "lastTransitionTime": time} for kind in conditions],
+        "containerStatuses": [_container(container, running) for container in pod.spec.containers],
+    }
+    if pod.spec.init_containers:
+        status["initContainerStatuses"] = [
+            _container(container, running if container.restart_policy == "Always" else ended)
+            for container in pod.spec.init_containers
+        ]
+    return status
+
+
+def succeeded_status(pod: Pod, time: str) -> Document:
+    """The status of a pod all of whose containers have ended well."""
+    ended = {"exitCode": 0, "reason": "Completed", "startedAt": pod.status.start_time, "finishedAt": time}
+    conditions = [
+        {"type": kind, "status": "False", "reason": "PodCompleted", "lastTransitionTime": time}
+        for kind in ("Ready", "ContainersReady")
+    ]
+    statuses = [
+        {**_container(container, {"running": None, "terminated": ended}), "ready": False, "started": False}
+        for container in pod.spec.containers
+    ]
+    return {"phase": "Succeeded", "conditions": conditions, "containerStatuses": statuses}
+
+
+def _container(container: Container, state: Document) -> Document:
+    return {
+        "name": container.name,
+        "image": container.image,
+        "imageID": f"hollow://{container.image}",
+        "containerID": f"hollow://{container.name}",
+        "ready": True,
+        "started": True,
+        "restartCount": 0,
+        "state": state,
+        "lastState": {},
+    }
+
+
+def run_seconds(pod: Pod) -> float | None:
+    """For how long the containers run; None is for ever. Only pods that are not restarted ever end."""
+    if pod.spec.restart_policy not in ("Never", "OnFailure"):
+        return None
+    given = pod.metadata.annotations.get(RUN_SECONDS)
+    if given is not None:
+        try:
+            return max(float(given), 0.0)
+        except ValueError:
+            log.warning("annotation is no number", pod=key(pod), annotation=RUN_SECONDS, value=given)
+    of_job = any(owner.controller and owner.kind == "Job" for owner in pod.metadata.owner_references)
+    return JOB_SECONDS if of_job else None
+
+
 async def run_kubelets(
     client: Client, clock: Clock, rng: Random, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
-    """Run every pod that is bound to any node: Running at once, gone as soon as it is deleted."""
-    task_status.started()
-    bound = Reflector(client, "/api/v1/pods", Pod, clock, rng, "fieldSelector=spec.nodeName!=")
-    async for told in bound.changes():
-        match told:
-            case Listed(items):
-                for pod in items:
-                    await _look_after(client, clock, pod)
-            case Changed(pod):
-                await _look_after(client, clock, pod)
-            case _:
-                pass
+    """Be the kubelet of every node until cancelled."""
+    async with anyio.create_task_group() as group:
+        kubelets = _Kubelets(client, clock, group)
+        group.start_soon(kubelets.follow_nodes, Reflector(client, "/api/v1/nodes", dict, clock, rng))
+        bound = Reflector(client, "/api/v1/pods", Pod, clock, rng, "fieldSelector=spec.nodeName!=")
+        group.start_soon(kubelets.follow_pods, bound)
+        task_status.started()
 
 
-async def _look_after(client: Client, clock: Clock, pod: Pod) -> None:
-    path = f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}"
-    try:
+class _Kubelets:
+    """It owns which nodes there are and their addresses, which pods wait for their node, end, or are being removed."""
+
+    def __init__(self, client: Client, clock: Clock, group: TaskGroup) -> None:
+        self._client = client
+        self._clock = clock
+        self._group = group
+        self._limiter = anyio.CapacityLimiter(PODS_AT_ONCE)
+        self._addresses: dict[str, str] = {}
+        self._waiting: dict[str, dict[str, Pod]] = defaultdict(dict)
+        self._ending: set[str] = set()
+        self._removing: set[str] = set()
+        self._node_numbers, self._pod_numbers = count(), count()
+
+    async def follow_nodes(self, nodes: Reflector[dict[str, Any]]) -> None:
+        async for told in nodes.changes():
+            match told:
+                case Listed(items):
+                    for name in self._addresses.keys() - {item["metadata"]["name"] for item in items}:
+                        del self._addresses[name]
+                    for item in items:
+                        self._node(item)
+                case Changed(node):
+                    self._node(node)
+                case Deleted(node):
+                    self._addresses.pop(node["metadata"]["name"], None)
+
+    def _node(self, node: Document) -> None:
+        name = node["metadata"]["name"]
+        told = (node.get("status") or {}).get("addresses") or ()
+        internal = next((address["address"] for address in told if address["type"] == "InternalIP"), "")
+        address = internal or self._addresses.get(name) or str(_NODE_ADDRESSES + next(self._node_numbers))
+        self._addresses[name] = address
+        missing = node_status(node, address, self._time())
+        if missing:
+            body = {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "status": missing}
+            self._group.start_soon(self._patch, f"/api/v1/nodes/{name}/status", body)
+        for pod in self._waiting.pop(name, {}).values():
+            self._group.start_soon(self._start, pod)
+
+    async def follow_pods(self, bound: Reflector[Pod]) -> None:
+        async for told in bound.changes():
+            match told:
+                case Listed(items):
+                    for pod in items:
+                        self._pod(pod)
+                case Changed(pod):
+                    self._pod(pod)
+                case Deleted(pod):
+                    self._ending.discard(pod.metadata.uid)
+                    self._removing.discard(pod.metadata.uid)
+                    if pod.spec.node_name in self._waiting:
+                        self._waiting[pod.spec.node_name].pop(pod.metadata.uid, None)
+
+    def _pod(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
         if pod.metadata.deletion_timestamp is not None:
-            await client.call("DELETE", path, dict, {"gracePeriodSeconds": 0})
-        elif pod.status.phase == "Pending":
-            started = clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
-            ready = [{"type": kind, "status": "True"} for kind in ("Initialized", "ContainersReady", "Ready")]
-            await client.patch(
-                f"{path}/status", {"status": {"phase": "Running", "startTime": started, "conditions": ready}}, dict
-            )
-    except (ApiError, ConnectionFailedError) as failure:
-        log.debug("pod not looked after", pod=f"{pod.metadata.namespace}/{pod.metadata.name}", error=str(failure))
+            if uid not in self._removing:
+                self._removing.add(uid)
+                self._group.start_soon(self._remove, pod)
+        elif pod.status.phase in ("Pending", ""):
+            if pod.spec.node_name in self._addresses:
+                self._group.start_soon(self._start, pod)
+            else:
+                self._waiting[pod.spec.node_name][uid] = pod
+        elif pod.status.phase == "Running" and uid not in self._ending:
+            seconds = run_seconds(pod)
+            if seconds is not None:
+                self._ending.add(uid)
+                self._group.start_soon(self._end, pod, seconds)
+
+    async def _start(self, pod: Pod) -> None:
+        """The version guards it: should the pod have changed, the watch tells of it again."""
+        host = self._addresses.get(pod.spec.node_name, "")
+        address = host if pod.spec.host_network else str(_POD_ADDRESSES + next(self._pod_numbers) % 65_000)
+        status = running_status(pod, host, address, self._time())
+        await self._patch(_path(pod, "/status"), {"metadata": _version(pod), "status": status})
+
+    async def _end(self, pod: Pod, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        if pod.metadata.uid not in self._ending or pod.metadata.uid in self._removing:
+            return
+        await self._patch(_path(pod, "/status"), {"status": succeeded_status(pod, self._time())})
+
+    async def _remove(self, pod: Pod) -> None:
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.metadata.uid}}
+        await self._insist("DELETE", _path(pod), options, "application/json")
+
+    async def _patch(self, path: str, body: Document) -> None:
+        await self._insist("PATCH", path, body, "application/strategic-merge-patch+json")
+
+    async def _insist(self, method: str, path: str, body: Document, content_type: str) -> None:
+        """Try until the server has answered; what it refuses is decided by what the watch tells next."""
+        while True:
+            async with self._limiter:
+                try:
+                    await self._client.call(method, path, dict, body, content_type)
+                except ConnectionFailedError as failure:
+                    log.debug("server not reached", path=path, error=str(failure))
+                except ApiError as refused:
+                    tell = log.debug if refused.code in (404, 409) else log.warning
+                    tell("write refused", path=path, error=str(refused))
+                    return
+                else:
+                    return
+            await self._clock.sleep(RETRY_SECONDS)
+
+    def _time(self) -> str:
+        return self._clock.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _path(pod: Pod, subresource: str = "") -> str:
+    return f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}{subresource}"
+
+
+def _version(pod: Pod) -> Document:
+    return {"resourceVersion": pod.metadata.resource_version}

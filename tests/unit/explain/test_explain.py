@@ -76,7 +76,7 @@ def test_the_decision_as_a_person_reads_it(cluster: Path) -> None:
         (["--pod", "web"], "the cluster: expected -f, --kubeconfig or --master"),
         (["-f", "{cluster}"], "--pod: expected NAMESPACE/NAME"),
         (["-f", "{cluster}", "--pod", "shop/none"], "pod shop/none is not in the cluster"),
-        (["--kubeconfig", "/nowhere", "--pod", "web"], "kubeconfig /nowhere: cannot be read"),
+        (["--kubeconfig", "/nowhere", "--pod", "web"], "/nowhere: cannot be read"),
         (["--scenario", "/nowhere"], "/nowhere: cannot be read"),
     ],
 )
@@ -93,7 +93,8 @@ def test_a_question_that_cannot_be_put_is_one_clear_line(cluster: Path, argument
         ("containers: [{name: c, image: i, resources: {requests: {cpu: '-1'}}}]", "must be greater than or equal to 0"),
         (
             (
-                "{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{labelSelector: {}}]}}, "
+                "{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
+                "[{labelSelector: {}}]}}, "
                 "containers: [{name: c, image: i}]}"
             ),
             "topologyKey: Required value",

@@ -1,0 +1,123 @@
+"""Credentials printed by a command: the client side of client.authentication.k8s.io/v1 and v1beta1.
+
+The command runs when there is no credential yet, when the last one expired and when the server refused it; never twice
+at a time. What it prints is never quoted, as it may hold a secret.
+"""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Annotated
+
+import anyio
+import msgspec
+
+from actors.client.credentials import KubeconfigError, Proof, bearer, reason
+from actors.client.tls import show_certificate
+from actors.runtime.clock import Clock
+
+API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+TIMEOUT_SECONDS = 60.0
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    expiration_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    token: str | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+
+
+class _ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str
+    kind: str
+    status: _Status
+
+
+class ExecPlugin:
+    """`argv` is what to run, in `environment`; `where` names its field in the kubeconfig.
+
+    `context` makes a TLS context that trusts the server, or is None if the connection is plain HTTP.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        api_version: str,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        context: Callable[[], ssl.SSLContext] | None,
+        clock: Clock,
+    ) -> None:
+        self._where = where
+        self._api_version = api_version
+        self._argv = tuple(argv)
+        self._environment = dict(environment)
+        self._context = context
+        self._clock = clock
+        self._lock = anyio.Lock()
+        self._proof: Proof | None = None
+        self._expires: datetime | None = None
+        self._certificate: tuple[str, str] | None = None
+        self._tls: ssl.SSLContext | None = None
+
+    async def proof(self) -> Proof:
+        async with self._lock:
+            expired = self._expires is not None and self._clock.wall() >= self._expires
+            if self._proof is None or expired:
+                self._proof = await self._ask()
+            return self._proof
+
+    async def renewed(self, refused: Proof) -> Proof | None:
+        async with self._lock:
+            # Many requests may be refused at once; the first of them renews for all.
+            if self._proof is None or self._proof is refused:
+                self._proof = await self._ask()
+            return self._proof
+
+    async def _ask(self) -> Proof:
+        status = self._read(await self._run())
+        token, certificate, key = status.token, status.client_certificate_data, status.client_key_data
+        if bool(certificate) != bool(key):
+            raise self._unusable("expected clientCertificateData and clientKeyData together, got one of them")
+        if not token and not certificate:
+            raise self._unusable("expected status.token or status.clientCertificateData, got neither")
+        if certificate and key and self._context is not None and self._certificate != (certificate, key):
+            context = self._context()
+            try:
+                show_certificate(context, certificate.encode(), key.encode())
+            except ValueError as problem:
+                raise self._unusable(f"clientCertificateData: {problem}") from None
+            # Kept as long as the certificate is the same one, so that open connections go on being used.
+            self._certificate, self._tls = (certificate, key), context
+        authorization = bearer(token, f"{self._where}: {self._argv[0]}: status.token").authorization if token else ""
+        self._expires = status.expiration_timestamp
+        return Proof(authorization, self._tls if certificate else None)
+
+    async def _run(self) -> bytes:
+        try:
+            with anyio.fail_after(TIMEOUT_SECONDS):
+                done = await anyio.run_process(self._argv, stdin=subprocess.DEVNULL, check=False, env=self._environment)
+        except TimeoutError:
+            raise self._unusable(f"expected an answer within {TIMEOUT_SECONDS:.0f} s") from None
+        except (OSError, ValueError) as problem:
+            raise self._unusable(f"cannot be run: {reason(problem)}") from None
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip().splitlines()
+            why = f": {said[-1].strip()[:200]}" if said else ""
+            raise self._unusable(f"ended with status {done.returncode}{why}")
+        return done.stdout
+
+    def _read(self, printed: bytes) -> _Status:
+        try:
+            answer = msgspec.json.decode(printed, type=_ExecCredential)
+        except (ValueError, RecursionError) as problem:
+            raise self._unusable(f"expected an ExecCredential in JSON on standard output: {reason(problem)}") from None
+        if (answer.kind, answer.api_version) != ("ExecCredential", self._api_version):
+            raise self._unusable(f"expected an ExecCredential of {self._api_version}, got another kind or version")
+        return answer.status
+
+    def _unusable(self, why: str) -> KubeconfigError:
+        return KubeconfigError(f"{self._where}: {self._argv[0]}: {why}")

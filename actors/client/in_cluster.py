@@ -1,0 +1,34 @@
+"""The connection that a pod has to its own cluster: the service in the environment, the service account in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from actors.client.credentials import KubeconfigError, TokenFile, reason
+from actors.client.rest import Connection
+from actors.client.tls import server_context
+from actors.runtime.clock import Clock
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def in_cluster(environ: Mapping[str, str], clock: Clock, folder: Path = SERVICE_ACCOUNT) -> Connection:
+    """Raises KubeconfigError outside a cluster, and where the service account is not mounted."""
+    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
+    if not host or not port:
+        raise KubeconfigError(
+            "no kubeconfig: expected one to be named, $KUBECONFIG, the URL of an API server,"
+            " or KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT as inside a cluster"
+        )
+    if not (port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
+        raise KubeconfigError(f"$KUBERNETES_SERVICE_PORT: expected a port number, got {port!r}")
+    authority, token = folder / "ca.crt", folder / "token"
+    try:
+        context = server_context(authority.read_bytes())
+    except (OSError, ValueError) as problem:
+        raise KubeconfigError(f"in-cluster authority: {authority}: {reason(problem)}") from None
+    if not token.is_file():
+        raise KubeconfigError(f"in-cluster token: {token}: expected a file with a token, got none")
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    return Connection(server, context, TokenFile(token, clock, "in-cluster token"))

@@ -1,0 +1,17 @@
+"""What tests of several rooms share and is dear to make."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kit.certificates import Authority
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Certificates: `server` for 127.0.0.1, `named` for berth.example alone, `client` for a client."""
+    made = Authority(tmp_path_factory.mktemp("certificates"))
+    made.issue("server", "IP:127.0.0.1")
+    made.issue("named", "DNS:berth.example")
+    made.issue("client")
+    return made

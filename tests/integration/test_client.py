@@ -1,0 +1,417 @@
+"""The client against real servers: TLS and credentials, retries, the rate limit, and watches of servers gone wrong."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import anyio
+import pytest
+import yaml
+from aiohttp import web
+
+from actors.client.credentials import KubeconfigError
+from actors.client.kubeconfig import load
+from actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
+from actors.client.watch import Changed, Deleted, Listed, Reflector
+from actors.kube.core import Pod
+from tests.kit.certificates import Authority
+from tests.kit.clock import VirtualClock
+
+V1 = "client.authentication.k8s.io/v1"
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class HastyClock(VirtualClock):
+    """Virtual time that passes as soon as somebody waits for it; `slept` says how long each wait was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(round(seconds, 3))
+        await self.advance(seconds)
+        await anyio.lowlevel.checkpoint()
+
+
+@asynccontextmanager
+async def served(handler: Handler, context: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    """A server that gives every request to `handler`; its URL."""
+    runner = web.ServerRunner(web.Server(handler), shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    await site.start()
+    try:
+        port = runner.addresses[0][1]
+        yield f"{'https' if context else 'http'}://127.0.0.1:{port}"
+    finally:
+        await runner.cleanup()
+
+
+async def who(request: web.BaseRequest) -> web.StreamResponse:
+    """Says who asks: the Authorization header, and the name in the client certificate."""
+    certificate = request.get_extra_info("peercert") or {}
+    names = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
+    return web.json_response({"header": request.headers.get("Authorization", ""), "names": names})
+
+
+def refusing(*tokens: str) -> Handler:
+    """As `who`, but a 401 for any token other than these."""
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        if request.headers.get("Authorization") not in [f"Bearer {token}" for token in tokens]:
+            return web.json_response({"kind": "Status", "reason": "Unauthorized", "code": 401}, status=401)
+        return await who(request)
+
+    return handler
+
+
+def connection(
+    folder: Path, url: str, user: dict[str, Any], cluster: dict[str, Any] | None = None, **options: Any
+) -> Connection:
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": url, **(cluster or {})}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    (folder / "config").write_text(yaml.safe_dump(config))
+    return load(str(folder / "config"), **options)
+
+
+async def test_a_server_is_believed_by_its_authority_and_name(tmp_path: Path, authority: Authority) -> None:
+    ours = {"certificate-authority-data": authority.data("ca.crt")}
+    user = {"token": "t"}
+    async with served(who, authority.server("server")) as url:
+        async with Client(connection(tmp_path, url, user, ours)) as client:
+            assert (await client.call("GET", "/", dict))["header"] == "Bearer t"
+        async with Client(connection(tmp_path, url, user, {"insecure-skip-tls-verify": True})) as client:
+            assert (await client.call("GET", "/", dict))["header"] == "Bearer t"
+        async with Client(connection(tmp_path, url, user)) as client:
+            with pytest.raises(ConnectionFailedError, match=r"certificate verify failed"):
+                await client.call("GET", "/", dict)
+    async with served(who, authority.server("named")) as url:
+        async with Client(connection(tmp_path, url, user, ours)) as client:
+            with pytest.raises(ConnectionFailedError, match=r"IP address mismatch"):
+                await client.call("GET", "/", dict)
+        async with Client(connection(tmp_path, url, user, {**ours, "tls-server-name": "berth.example"})) as client:
+            assert (await client.call("GET", "/", dict))["header"] == "Bearer t"
+
+
+@pytest.mark.parametrize("form", ["data", "files"])
+async def test_a_client_certificate_is_shown(
+    tmp_path: Path, authority: Authority, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    cluster: dict[str, Any] = {"certificate-authority": authority.path("ca.crt")}
+    files = {"client-certificate": authority.path("client.crt"), "client-key": authority.path("client.key")}
+    data = {f"{field}-data": authority.data(Path(path).name) for field, path in files.items()}
+    async with served(who, authority.server("server", asks_clients=True)) as url:
+        async with Client(connection(tmp_path, url, data if form == "data" else files, cluster)) as client:
+            assert (await client.call("GET", "/", dict))["names"] == ["client"]
+        async with Client(connection(tmp_path, url, {}, cluster), clock=HastyClock()) as client:
+            with pytest.raises(ConnectionFailedError):
+                await client.call("GET", "/", dict)
+    with pytest.raises(KubeconfigError, match="expected the key of the certificate, got another one"):
+        connection(tmp_path, url, {**files, "client-key": authority.path("server.key")}, cluster)
+    assert list(temporary.iterdir()) == []  # no key is left behind
+
+
+SCRIPT = """
+import json, os, sys
+from pathlib import Path
+runs = Path(sys.argv[1])
+number = int(runs.read_text()) + 1 if runs.exists() else 1
+runs.write_text(str(number))
+info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+status = json.loads(os.environ["STATUS"])
+if "token" in status:
+    status["token"] += str(number)
+Path(sys.argv[1] + ".info").write_text(json.dumps(info))
+print(json.dumps({"apiVersion": info["apiVersion"], "kind": "ExecCredential", "status": status}))
+"""
+
+
+def plugin(folder: Path, status: dict[str, Any], version: str = V1, **fields: Any) -> dict[str, Any]:
+    """A user whose credentials come from a command; its tokens are numbered by its runs."""
+    (folder / "plugin.py").write_text(SCRIPT)
+    env = [{"name": "STATUS", "value": json.dumps(status)}]
+    args = [str(folder / "plugin.py"), str(folder / "runs")]
+    run = {"apiVersion": version, "command": sys.executable, "args": args, "env": env, "interactiveMode": "Never"}
+    return {"exec": {**run, **fields}}
+
+
+@pytest.mark.parametrize("version", [V1, "client.authentication.k8s.io/v1beta1"])
+async def test_a_plugin_runs_again_once_refused(tmp_path: Path, version: str) -> None:
+    async with served(refusing("t2", "t3")) as url:
+        user = plugin(tmp_path, {"token": "t"}, version)
+        async with Client(connection(tmp_path, url, user)) as client:
+            answers: list[str] = []
+
+            async def ask() -> None:
+                answers.append((await client.call("POST", "/", dict, {}))["header"])
+
+            async with anyio.create_task_group() as group:
+                for _ in range(5):
+                    group.start_soon(ask)
+            assert answers == ["Bearer t2"] * 5
+            assert (tmp_path / "runs").read_text() == "2"
+    async with served(refusing("none")) as url, Client(connection(tmp_path, url, user)) as client:
+        with pytest.raises(ApiError) as refused:
+            await client.call("GET", "/", dict)
+        assert refused.value.code == 401
+        assert (tmp_path / "runs").read_text() == "4"  # once to begin with, once upon the 401
+
+
+async def test_a_plugin_runs_again_when_its_credential_expired(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    user = plugin(tmp_path, {"token": "t", "expirationTimestamp": "2026-01-01T00:10:00Z"})
+    async with served(who) as url, Client(connection(tmp_path, url, user, clock=clock), clock=clock) as client:
+        await clock.advance(599.0)
+        assert (await client.call("GET", "/", dict))["header"] == "Bearer t1"
+        await clock.advance(1.0)
+        assert (await client.call("GET", "/", dict))["header"] == "Bearer t2"
+
+
+async def test_a_plugin_may_give_a_certificate_and_is_told_of_the_cluster(tmp_path: Path, authority: Authority) -> None:
+    status = {"clientCertificateData": authority.text("client.crt"), "clientKeyData": authority.text("client.key")}
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "us"}}
+    cluster = {"certificate-authority": authority.path("ca.crt"), "extensions": [extension]}
+    user = plugin(tmp_path, status, provideClusterInfo=True)
+    async with served(who, authority.server("server", asks_clients=True)) as url:
+        async with Client(connection(tmp_path, url, user, cluster)) as client:
+            for _ in range(2):
+                assert await client.call("GET", "/", dict) == {"header": "", "names": ["client"]}
+        info = json.loads((tmp_path / "runs.info").read_text())
+        assert info["spec"] == {
+            "interactive": False,
+            "cluster": {
+                "server": url,
+                "certificate-authority-data": authority.data("ca.crt"),
+                "config": {"audience": "us"},
+            },
+        }
+        user = plugin(tmp_path, {**status, "clientKeyData": authority.text("server.key")})
+        with pytest.raises(KubeconfigError, match="clientCertificateData: expected the key of the certificate"):
+            async with Client(connection(tmp_path, url, user, cluster)):
+                pass
+
+
+async def test_a_plugin_that_fails_later_is_a_failed_connection(tmp_path: Path) -> None:
+    user = plugin(tmp_path, {"token": "t"})
+    async with served(refusing()) as url, Client(connection(tmp_path, url, user)) as client:
+        (tmp_path / "plugin.py").write_text("raise SystemExit('out of tokens')")
+        with pytest.raises(ConnectionFailedError, match=r"users\[u\].exec: .*ended with status 1: out of tokens"):
+            await client.call("GET", "/", dict)
+
+
+async def test_inside_a_cluster_the_token_is_rotated(tmp_path: Path, authority: Authority) -> None:
+    (tmp_path / "token").write_text("one")
+    (tmp_path / "ca.crt").write_text(authority.text("ca.crt"))
+    clock = VirtualClock()
+    async with served(who, authority.server("server")) as url:
+        host, _, port = url.removeprefix("https://").partition(":")
+        environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+        async with Client(load(None, environ=environ, folder=tmp_path, clock=clock), clock=clock) as client:
+            headers = []
+            for token in ("two", "three"):
+                headers.append((await client.call("GET", "/", dict))["header"])
+                (tmp_path / "token").write_text(token)
+                await clock.advance(60.0)
+            assert headers == ["Bearer one", "Bearer two"]
+
+
+def answering(*answers: tuple[int, dict[str, str], bytes]) -> tuple[Handler, list[str]]:
+    """Gives these answers in turn, the last one for ever; and what was asked."""
+    asked: list[str] = []
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        status, headers, body = answers[min(len(asked), len(answers) - 1)]
+        asked.append(request.method)
+        return web.Response(status=status, headers=headers, body=body)
+
+    return handler, asked
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
+async def test_who_is_told_when_to_come_again_does(status: int, method: str) -> None:
+    clock = HastyClock()
+    handler, asked = answering(
+        (status, {"Retry-After": "7"}, b""), (status, {"Retry-After": "1"}, b""), (200, {}, b"{}")
+    )
+    async with served(handler) as url, Client(Connection(url), clock=clock) as client:
+        assert await client.call(method, "/", dict) == {}
+    assert asked == [method] * 3
+    assert clock.slept == [7.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "times"),
+    [
+        ((429, {"Retry-After": "3"}, b""), 11),
+        ((503, {"Retry-After": "9" * 400}, b""), 11),
+        ((429, {}, b""), 1),
+        ((503, {"Retry-After": "soon"}, b""), 1),
+        ((503, {"Retry-After": "-1"}, b""), 1),
+        ((409, {"Retry-After": "1"}, b""), 1),
+    ],
+)
+async def test_patience_has_an_end(answer: tuple[int, dict[str, str], bytes], times: int) -> None:
+    clock = HastyClock()
+    handler, asked = answering(answer)
+    async with served(handler) as url, Client(Connection(url), clock=clock) as client:
+        with pytest.raises(ApiError) as refused:
+            await client.call("POST", "/", dict, {})
+    assert refused.value.code == answer[0]
+    assert len(asked) == times
+    assert all(seconds <= 60 for seconds in clock.slept)
+
+
+async def test_a_lost_connection_is_tried_again_for_a_get_alone() -> None:
+    clock, severed = HastyClock(), 0
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        nonlocal severed
+        if len(clock.slept) < 3:
+            severed += 1
+            assert request.transport is not None
+            request.transport.abort()
+        return web.json_response({})
+
+    async with served(handler) as url, Client(Connection(url), clock=clock) as client:
+        assert await client.call("GET", "/", dict) == {}
+        assert clock.slept == [0.1, 0.2, 0.4]
+        clock.slept.clear()
+        severed = 0
+        with pytest.raises(ConnectionFailedError):
+            await client.call("POST", "/", dict, {})
+        assert severed == 1
+    async with Client(Connection(url), clock=clock) as client:
+        with pytest.raises(ConnectionFailedError, match=f"^{url}: Cannot connect"):
+            await client.call("GET", "/", dict)
+    assert clock.slept == [0.1, 0.2, 0.4]
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b'{"metadata": {"name": "\xff"}}', b"[" * 100_000, b"[1]"])
+async def test_an_answer_that_cannot_be_read_is_a_failed_connection(body: bytes) -> None:
+    for status, error in ((200, ConnectionFailedError), (404, ApiError)):
+        handler, _ = answering((status, {}, body))
+        async with served(handler) as url, Client(Connection(url)) as client:
+            with pytest.raises(error, match="expected JSON as asked for, got" if status == 200 else "HTTP 404"):
+                await client.call("GET", "/api/v1/pods/p", Pod)
+
+
+async def test_requests_keep_to_the_rate_and_a_watch_counts_once() -> None:
+    clock = HastyClock()
+    server = WatchServer([pod_line("ADDED", "a", 2), pod_line("MODIFIED", "a", 3)])
+    async with served(server.handle) as url, Client(Connection(url), clock=clock, qps=10, burst=2) as client:
+        for _ in range(4):
+            await client.call("GET", "/", dict)
+        assert clock.slept == [0.1, 0.1]
+        told = await told_of(client, 3)  # a list, and a watch with two lines
+        assert [type(change) for change in told] == [Listed, Changed, Changed]
+        assert clock.slept == [0.1] * 4
+
+
+def pod_line(kind: str, name: str, version: int, **spec: Any) -> bytes:
+    metadata = {"name": name, "namespace": "d", "resourceVersion": str(version)}
+    return json.dumps({"type": kind, "object": {"metadata": metadata, "spec": spec}}).encode()
+
+
+class WatchServer:
+    """Lists no pods at version 1; each watch gets the next of `watches`, one line each, the last watch stays open."""
+
+    def __init__(self, *watches: list[bytes], token: str = "") -> None:
+        self._watches = list(watches)
+        self._token = token
+        self.asked: list[str] = []
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self._token and request.headers.get("Authorization") != f"Bearer {self._token}":
+            return web.Response(status=401)
+        if "watch" not in request.query:
+            self.asked.append("list")
+            return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
+        self.asked.append(request.query["resourceVersion"])
+        response = web.StreamResponse()
+        await response.prepare(request)
+        lines = self._watches.pop(0) if self._watches else []
+        for line in lines:
+            await response.write(line + b"\n")
+        if not self._watches:
+            await anyio.sleep(5)
+        return response
+
+
+async def told_of(client: Client, number: int) -> list[Listed[Pod] | Changed[Pod] | Deleted[Pod]]:
+    """The first so many changes that a reflector tells of."""
+    told: list[Listed[Pod] | Changed[Pod] | Deleted[Pod]] = []
+    with anyio.fail_after(10):
+        reflector = Reflector(client, "/api/v1/pods", Pod, HastyClock(), Random(1))
+        async with aclosing(reflector.changes()) as changes:
+            async for change in changes:
+                told.append(change)
+                if len(told) == number:
+                    break
+    return told
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"<html>",
+        b"{}",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"type": "ADDED"}',
+        b'{"type": "ADDED", "object": null}',
+        b'{"type": "ADDED", "object": {}}',
+        b'{"type": "ADDED", "object": {"metadata": {"name": "\xff"}}}',
+        b'{"type": "BOOKMARK", "object": {"metadata": {}}}',
+        b'{"type": "ERROR", "object": 7}',
+        b'{"type": "ERROR", "object": {"code": 500, "message": "no"}}',
+        b'{"type": "ERROR", "object": {"code": 410, "message": "too old"}}',
+        b'{"type": "NEWS", "object": {"metadata": {"resourceVersion": "9"}}}',
+    ],
+)
+async def test_garbage_in_a_watch_means_to_list_again(garbage: bytes) -> None:
+    server = WatchServer([pod_line("ADDED", "a", 2), garbage], [pod_line("ADDED", "b", 3)])
+    async with served(server.handle) as url, Client(Connection(url)) as client:
+        told = await told_of(client, 4)
+    assert [type(change) for change in told] == [Listed, Changed, Listed, Changed]
+    assert server.asked == ["list", "1", "list", "1"]
+
+
+async def test_bookmarks_and_what_is_left_out_move_the_version() -> None:
+    server = WatchServer(
+        [pod_line("BOOKMARK", "", 5)],
+        [pod_line("ADDED", "a", 6, priority="high"), pod_line("MODIFIED", "a", 7, containers=3)],
+        [],
+        [pod_line("DELETED", "b", 8)],
+    )
+    async with served(server.handle) as url, Client(Connection(url)) as client:
+        told = await told_of(client, 2)
+    assert [type(change) for change in told] == [Listed, Deleted]
+    assert server.asked == ["list", "1", "5", "7", "7"]
+
+
+async def test_a_watch_shows_credentials_and_renews_them(tmp_path: Path) -> None:
+    server = WatchServer([pod_line("ADDED", "a", 2)], token="t2")
+    async with (
+        served(server.handle) as url,
+        Client(connection(tmp_path, url, plugin(tmp_path, {"token": "t"}))) as client,
+    ):
+        told = await told_of(client, 2)
+    assert [type(change) for change in told] == [Listed, Changed]

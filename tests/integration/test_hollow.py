@@ -1,0 +1,293 @@
+"""A toy cluster over HTTP: API server, scheduler, hollow kubelets and the controllers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import anyio
+import pytest
+
+from actors.client.rest import ApiError, Client, Connection
+from actors.runtime.clock import SystemClock
+from actors.system import run_scheduler
+from config.types import KubeSchedulerConfiguration
+from tools.apiserver.app import serve
+from tools.hollow.controllers import collection, run_controllers
+from tools.hollow.kubelet import hollow_node, run_kubelets
+
+Document = dict[str, Any]
+NS = "default"
+
+
+def template(app: str, image: str = "nginx:1", **spec: Any) -> Document:
+    container = {"name": "c", "image": image, "resources": {"requests": {"cpu": "100m"}}}
+    return {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container], **spec}}
+
+
+def workload(kind: str, name: str, template_: Document | None = None, **spec: Any) -> Document:
+    selector = {"selector": {"matchLabels": {"app": name}}} if kind != "Job" else {}
+    return {"metadata": {"name": name}, "spec": {**selector, "template": template_ or template(name), **spec}}
+
+
+class Cluster:
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def create(self, kind: str, document: Document) -> Document:
+        namespace = "" if kind == "Node" else NS
+        return await self.client.call("POST", collection(kind, namespace), dict, document)
+
+    async def patch(self, kind: str, name: str, body: Document, subresource: str = "") -> Document:
+        path = collection(kind, "" if kind == "Node" else NS)
+        return await self.client.patch(f"{path}/{name}{subresource}", body, dict, "merge")
+
+    async def delete(self, kind: str, name: str) -> None:
+        path = collection(kind, "" if kind == "Node" else NS)
+        await self.client.call("DELETE", f"{path}/{name}", dict)
+
+    async def get(self, kind: str, name: str) -> Document:
+        return await self.client.call("GET", f"{collection(kind, '' if kind == 'Node' else NS)}/{name}", dict)
+
+    async def all(self, kind: str) -> list[Document]:
+        items: list[Document] = (await self.client.call("GET", collection(kind, ""), dict))["items"]
+        return items
+
+    async def status(self, kind: str, name: str, holds: Callable[[Document], bool], seconds: float = 20) -> Document:
+        """Wait until an object's status is so."""
+        with anyio.fail_after(seconds):
+            while not holds((found := await self.get(kind, name)).get("status") or {}):
+                await anyio.sleep(0.02)
+        return found
+
+    async def until(self, kind: str, holds: Callable[[list[Document]], bool], seconds: float = 20) -> list[Document]:
+        """Wait until all objects of a kind together are so."""
+        with anyio.fail_after(seconds):
+            while not holds(found := await self.all(kind)):
+                await anyio.sleep(0.02)
+        return found
+
+
+@asynccontextmanager
+async def cluster(nodes: int = 6) -> AsyncIterator[Cluster]:
+    clock, rng = SystemClock(), Random(1)
+    async with serve() as url, Client(Connection(url)) as client, anyio.create_task_group() as group:
+        await group.start(run_controllers, client, clock, rng)
+        await group.start(run_kubelets, client, clock, rng)
+        running = Cluster(client)
+        for number in range(1, nodes + 1):
+            await running.create("Node", hollow_node(number))
+        await group.start(run_scheduler, KubeSchedulerConfiguration(), Connection(url), clock, rng)
+        yield running
+        group.cancel_scope.cancel()
+
+
+def rolled_out(replicas: int) -> Callable[[Document], bool]:
+    """As `kubectl rollout status` judges it."""
+
+    def holds(status: Document) -> bool:
+        counts = {status.get(field) for field in ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")}
+        return counts == {replicas}
+
+    return holds
+
+
+def images(pods: list[Document]) -> Counter[str]:
+    return Counter(pod["spec"]["containers"][0]["image"] for pod in pods)
+
+
+async def test_a_deployment_becomes_ready_spreads_scales_and_leaves_nothing() -> None:
+    async with cluster() as running:
+        await running.create("Deployment", workload("Deployment", "web", replicas=100))
+        found = await running.status("Deployment", "web", rolled_out(100))
+        assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
+        conditions = {c["type"]: (c["status"], c["reason"]) for c in found["status"]["conditions"]}
+        assert conditions == {
+            "Available": ("True", "MinimumReplicasAvailable"),
+            "Progressing": ("True", "NewReplicaSetAvailable"),
+        }
+        pods = await running.all("Pod")
+        assert len(pods) == 100
+        spread = Counter(pod["spec"]["nodeName"] for pod in pods)
+        assert set(spread.values()) == {16, 17}
+        assert len({pod["status"]["podIP"] for pod in pods}) == 100
+        (replica_set,) = await running.all("ReplicaSet")
+        label = replica_set["metadata"]["labels"]["pod-template-hash"]
+        assert replica_set["metadata"]["name"] == f"web-{label}"
+        assert {pod["metadata"]["labels"]["pod-template-hash"] for pod in pods} == {label}
+
+        await running.patch("Deployment", "web", {"spec": {"replicas": 3}})
+        await running.status("Deployment", "web", rolled_out(3))
+        await running.until("Pod", lambda pods: len(pods) == 3)
+
+        await running.delete("Deployment", "web")
+        await running.until("Pod", lambda pods: not pods)
+        assert not await running.all("ReplicaSet")
+
+
+async def test_a_rolling_update_keeps_enough_pods_and_rolls_back() -> None:
+    async with cluster() as running:
+        strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}}
+        await running.create("Deployment", workload("Deployment", "web", replicas=10, strategy=strategy))
+        await running.status("Deployment", "web", rolled_out(10))
+        await running.patch("Deployment", "web", {"spec": {"template": template("web", "nginx:2")}})
+        least, most = 10, 10
+        with anyio.fail_after(20):
+            while images(pods := await running.all("Pod")) != {"nginx:2": 10}:
+                # a pod that has ended its term is not counted any more
+                alive = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+                ready = [pod for pod in alive if pod["status"]["phase"] == "Running"]
+                least, most = min(least, len(ready)), max(most, len(alive))
+        assert least == 10
+        assert most <= 12
+        found = await running.status("Deployment", "web", rolled_out(10))
+        assert found["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "2"
+        assert len(await running.all("ReplicaSet")) == 2
+
+        await running.patch("Deployment", "web", {"spec": {"template": template("web", "nginx:1")}})
+        await running.until("Pod", lambda pods: images(pods) == {"nginx:1": 10})
+        found = await running.status("Deployment", "web", rolled_out(10))
+        assert found["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3"
+        assert len(await running.all("ReplicaSet")) == 2
+
+
+async def test_recreate_ends_the_old_pods_first() -> None:
+    async with cluster(2) as running:
+        await running.create("Deployment", workload("Deployment", "web", replicas=4, strategy={"type": "Recreate"}))
+        await running.status("Deployment", "web", rolled_out(4))
+        await running.patch("Deployment", "web", {"spec": {"template": template("web", "nginx:2")}})
+        with anyio.fail_after(20):
+            while images(pods := await running.all("Pod")) != {"nginx:2": 4}:
+                alive = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+                assert len(images(alive)) <= 1
+        await running.status("Deployment", "web", rolled_out(4))
+
+
+async def test_a_job_completes() -> None:
+    async with cluster(2) as running:
+        quick = template("j", restartPolicy="Never")
+        quick["metadata"]["annotations"] = {"berth.dev/run-seconds": "0.1"}
+        await running.create("Job", workload("Job", "j", quick, parallelism=2, completions=5))
+        found = await running.status("Job", "j", lambda status: status.get("succeeded") == 5)
+        assert {c["type"]: c["status"] for c in found["status"]["conditions"]}["Complete"] == "True"
+        assert found["status"]["active"] == 0
+        pods = await running.all("Pod")
+        assert [pod["status"]["phase"] for pod in pods] == ["Succeeded"] * 5
+        assert {pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] for pod in pods} == {"j"}
+        await running.delete("Job", "j")
+        await running.until("Pod", lambda pods: not pods)
+
+
+async def test_a_stateful_set_is_ordered() -> None:
+    async with cluster(2) as running:
+        await running.create("StatefulSet", workload("StatefulSet", "db", replicas=3, serviceName="db"))
+        pods = await running.until("Pod", lambda pods: len(pods) >= 1)
+        assert [pod["metadata"]["name"] for pod in pods] == ["db-0"]
+        await running.status("StatefulSet", "db", lambda status: status.get("readyReplicas") == 3)
+        pods = sorted(await running.all("Pod"), key=lambda pod: int(pod["metadata"]["resourceVersion"]))
+        assert [pod["metadata"]["name"] for pod in pods] == ["db-0", "db-1", "db-2"]
+        assert [pod["spec"]["hostname"] for pod in pods] == ["db-0", "db-1", "db-2"]
+
+        await running.patch("StatefulSet", "db", {"spec": {"replicas": 1}})
+        pods = await running.until("Pod", lambda pods: len(pods) == 1)
+        assert pods[0]["metadata"]["name"] == "db-0"
+
+
+async def test_a_stateful_set_makes_the_claims_of_its_pods() -> None:
+    async with cluster(0) as running:
+        storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        claims = [{"metadata": {"name": "data"}, "spec": storage}]
+        document = workload("StatefulSet", "db", replicas=2, volumeClaimTemplates=claims)
+        document["spec"]["podManagementPolicy"] = "Parallel"
+        await running.create("StatefulSet", document)
+        pods = await running.until("Pod", lambda pods: len(pods) == 2)
+        volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}
+        assert [pod["spec"]["volumes"] for pod in pods if pod["metadata"]["name"] == "db-0"] == [[volume]]
+        assert {claim["metadata"]["name"] for claim in await running.all("PersistentVolumeClaim")} == {
+            "data-db-0",
+            "data-db-1",
+        }
+
+
+async def test_a_daemon_set_is_on_every_node_and_follows_them() -> None:
+    async with cluster(3) as running:
+        await running.create("DaemonSet", workload("DaemonSet", "agent"))
+        await running.status("DaemonSet", "agent", lambda status: status.get("numberAvailable") == 3)
+        await running.create("Node", hollow_node(4))
+        await running.status("DaemonSet", "agent", lambda status: status.get("numberAvailable") == 4)
+        pods = await running.all("Pod")
+        assert sorted(pod["spec"]["nodeName"] for pod in pods) == ["node-1", "node-2", "node-3", "node-4"]
+        await running.delete("Node", "node-2")
+        pods = await running.until("Pod", lambda pods: len(pods) == 3)
+        assert sorted(pod["spec"]["nodeName"] for pod in pods) == ["node-1", "node-3", "node-4"]
+
+
+async def test_cordon_taints_and_uncordon_does_not() -> None:
+    async with cluster(1) as running:
+
+        def taints(nodes: list[Document]) -> list[tuple[str, str]]:
+            return [(taint["key"], taint["effect"]) for taint in nodes[0]["spec"].get("taints", ())]
+
+        await running.patch("Node", "node-1", {"spec": {"unschedulable": True}})
+        await running.until("Node", lambda n: taints(n) == [("node.kubernetes.io/unschedulable", "NoSchedule")])
+        await running.patch("Node", "node-1", {"spec": {"unschedulable": None}})
+        await running.until("Node", lambda n: taints(n) == [])
+
+
+async def test_a_node_that_fails_loses_what_does_not_tolerate_it() -> None:
+    async with cluster(2) as running:
+        short = {
+            "key": "node.kubernetes.io/not-ready",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": 1,
+        }
+        patient = {"key": "node.kubernetes.io/not-ready", "operator": "Exists"}
+        at_node_1 = {"kubernetes.io/hostname": "node-1"}
+        for name, toleration in (("short", short), ("patient", patient)):
+            document = template(name, nodeSelector=at_node_1, tolerations=[toleration])
+            await running.create("Pod", {**document, "metadata": {"name": name}})
+        await running.until("Pod", lambda pods: all(pod["status"]["phase"] == "Running" for pod in pods))
+        failed = [{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}]
+        await running.patch("Node", "node-1", {"status": {"conditions": failed}}, "/status")
+        pods = await running.until("Pod", lambda pods: len(pods) == 1)
+        assert pods[0]["metadata"]["name"] == "patient"
+        node = await running.get("Node", "node-1")
+        assert {(t["key"], t["effect"]) for t in node["spec"]["taints"]} == {
+            ("node.kubernetes.io/not-ready", "NoSchedule"),
+            ("node.kubernetes.io/not-ready", "NoExecute"),
+        }
+
+
+async def test_a_budget_counts_the_healthy_pods_of_its_workload() -> None:
+    async with cluster(2) as running:
+        budget = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": "30%"}
+        await running.create("PodDisruptionBudget", {"metadata": {"name": "b"}, "spec": budget})
+        await running.create("Deployment", workload("Deployment", "web", replicas=5))
+        found = await running.status("PodDisruptionBudget", "b", lambda status: status.get("currentHealthy") == 5)
+        status = found["status"]
+        assert (status["expectedPods"], status["desiredHealthy"], status["disruptionsAllowed"]) == (5, 3, 2)
+
+
+async def test_a_node_made_by_hand_is_completed_and_runs_a_pod_within_a_second() -> None:
+    async with cluster(0) as running:
+        await running.create("Node", {"metadata": {"name": "mine"}})
+        found = await running.status("Node", "mine", lambda status: bool(status.get("conditions")))
+        assert found["status"]["allocatable"]["cpu"] == "8"
+        await running.create("Pod", {**template("p"), "metadata": {"name": "p"}})
+        pod = await running.status("Pod", "p", lambda status: status.get("phase") == "Running", seconds=1)
+        status = pod["status"]
+        assert status["podIP"]
+        assert status["hostIP"] == found["status"]["addresses"][0]["address"]
+        (container,) = status["containerStatuses"]
+        assert (container["ready"], container["restartCount"], list(container["state"])) == (True, 0, ["running"])
+        assert {c["type"]: c["status"] for c in status["conditions"]}["PodScheduled"] == "True"
+        await running.delete("Pod", "p")
+        with anyio.fail_after(1):
+            while await running.all("Pod"):
+                await anyio.sleep(0.02)
+        with pytest.raises(ApiError):
+            await running.get("Pod", "p")

@@ -1,0 +1,135 @@
+"""What the controllers know of the cluster: the latest of every object they follow, by kind, owner and node.
+
+It reads its own writes: what the server answers to a write is put in at once, and news that is older than what is
+known is left out. So a watch that is late never makes a controller do a thing twice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from tools.hollow.documents import (
+    Document,
+    controller_of,
+    name_of,
+    namespace_of,
+    node_of,
+    owners_of,
+    uid_of,
+)
+
+REMEMBERED = 100_000
+Key = tuple[str, str, str]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """An object before and after; None where there is none."""
+
+    kind: str
+    before: Document | None
+    after: Document | None
+
+
+class Cluster:
+    """Keys are kind, namespace and name."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, dict[str, dict[str, Document]]] = defaultdict(lambda: defaultdict(dict))
+        self._dependents: dict[str, dict[Key, Document]] = defaultdict(dict)
+        self._free: dict[tuple[str, str], dict[str, Document]] = defaultdict(dict)
+        self._pods_on: dict[str, dict[Key, Document]] = defaultdict(dict)
+        self._gone: dict[str, None] = {}
+
+    def find(self, kind: str, namespace: str, name: str) -> Document | None:
+        return self._objects[kind][namespace].get(name)
+
+    def all(self, kind: str) -> Iterator[Document]:
+        return (document for named in self._objects[kind].values() for document in named.values())
+
+    def within(self, kind: str, namespace: str) -> list[Document]:
+        return list(self._objects[kind][namespace].values())
+
+    def candidates(self, kind: str, owner: Document) -> list[Document]:
+        """The objects of a kind that an owner has or could adopt."""
+        mine = [document for key, document in self._dependents.get(uid_of(owner), {}).items() if key[0] == kind]
+        return [*mine, *self._free[kind, namespace_of(owner)].values()]
+
+    def dependents(self, uid: str) -> list[Document]:
+        return list(self._dependents.get(uid, {}).values())
+
+    def pods_on(self, node: str) -> list[Document]:
+        return list(self._pods_on.get(node, {}).values())
+
+    def is_gone(self, uid: str) -> bool:
+        """Whether the object of this uid has been seen to go."""
+        return uid in self._gone
+
+    def put(self, document: Document) -> Change | None:
+        """An object as it is, unless that is old news."""
+        kind, uid = document["kind"], uid_of(document)
+        have = self.find(kind, namespace_of(document), name_of(document))
+        if uid in self._gone or (have is not None and _version(document) <= _version(have)):
+            return None
+        if have is not None:
+            self._forget(have, replaced=uid_of(have) == uid)
+        key = _key(document)
+        self._objects[kind][key[1]][key[2]] = document
+        for owner in owners_of(document):
+            self._dependents[owner["uid"]][key] = document
+        if controller_of(document) is None:
+            self._free[kind, key[1]][key[2]] = document
+        if kind == "Pod" and node_of(document):
+            self._pods_on[node_of(document)][key] = document
+        return Change(kind, have, document)
+
+    def remove(self, document: Document) -> Change | None:
+        """An object is gone; None if that was known."""
+        have = self.find(document["kind"], namespace_of(document), name_of(document))
+        if have is None or uid_of(have) != uid_of(document):
+            self._remember(uid_of(document))
+            return None
+        self._forget(have, replaced=False)
+        return Change(have["kind"], have, None)
+
+    def replace(self, kind: str, documents: Iterable[Document]) -> list[Change]:
+        """All that there is of a kind."""
+        listed = {uid_of(document): document for document in documents}
+        gone = [document for document in self.all(kind) if uid_of(document) not in listed]
+        changes = [self.remove(document) for document in gone] + [self.put(document) for document in listed.values()]
+        return [change for change in changes if change is not None]
+
+    def _forget(self, document: Document, *, replaced: bool) -> None:
+        key = _key(document)
+        del self._objects[key[0]][key[1]][key[2]]
+        for owner in owners_of(document):
+            _drop(self._dependents, owner["uid"], key)
+        self._free[key[0], key[1]].pop(key[2], None)
+        if key[0] == "Pod" and node_of(document):
+            _drop(self._pods_on, node_of(document), key)
+        if not replaced:
+            self._remember(uid_of(document))
+
+    def _remember(self, uid: str) -> None:
+        self._gone[uid] = None
+        if len(self._gone) > REMEMBERED:
+            del self._gone[next(iter(self._gone))]
+
+
+def _key(document: Document) -> Key:
+    return document["kind"], namespace_of(document), name_of(document)
+
+
+def _version(document: Document) -> int:
+    """Versions are numbers that grow, as Kubernetes has come to promise."""
+    return int(document["metadata"].get("resourceVersion") or 0)
+
+
+def _drop(index: dict[str, dict[Key, Document]], field: str, key: Key) -> None:
+    found = index.get(field)
+    if found is not None:
+        found.pop(key, None)
+        if not found:
+            del index[field]

@@ -1,0 +1,192 @@
+"""The controllers of a toy cluster, as kube-controller-manager runs them: follow, decide, write.
+
+One item is looked at by one task at a time; what touches it meanwhile makes it be looked at once more. A write that
+fails is decided anew after a backoff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup, TaskStatus
+
+from actors.client.rest import ApiError, Client, ConnectionFailedError
+from actors.client.watch import Changed, Deleted, Listed, Reflector
+from actors.runtime.backoff import Backoff, Rng
+from actors.runtime.clock import Clock
+from tools.apiserver.resources import KINDS
+from tools.hollow.cluster import Change, Cluster
+from tools.hollow.documents import Document
+from tools.hollow.routing import FOLLOWED, Controllers, Item, touched
+from tools.hollow.writes import Again, Create, Delete, Patch, Write
+
+log = structlog.get_logger(__name__)
+
+WRITES_AT_ONCE = 32
+RETRY = Backoff(initial=0.05, most=10.0, jitter=0.2)
+# what comes in while an item rests is looked at in one go
+REST_SECONDS = 0.02
+_KINDS = {kind.kind: kind for kind in KINDS}
+
+
+async def run_controllers(
+    client: Client, clock: Clock, rng: Rng, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    """Run all controllers until cancelled; started once everything they follow has been listed."""
+    async with anyio.create_task_group() as group:
+        running = _Runner(client, clock, rng, group)
+        async with anyio.create_task_group() as listing:
+            for kind in FOLLOWED:
+                listing.start_soon(group.start, running.follow, kind)
+        running.begin()
+        task_status.started()
+
+
+def collection(kind: str, namespace: str) -> str:
+    """The path of the objects of a kind, in all namespaces for ""."""
+    served = _KINDS[kind]
+    base = f"/apis/{served.group}/{served.version}" if served.group else f"/api/{served.version}"
+    return f"{base}/namespaces/{namespace}/{served.plural}" if namespace else f"{base}/{served.plural}"
+
+
+class _Runner:
+    def __init__(self, client: Client, clock: Clock, rng: Rng, group: TaskGroup) -> None:
+        self._client = client
+        self._clock = clock
+        self._rng = rng
+        self._group = group
+        self._limiter = anyio.CapacityLimiter(WRITES_AT_ONCE)
+        self._cluster = Cluster()
+        self._controllers = Controllers()
+        self._begun = False
+        self._busy: set[Item] = set()
+        self._dirty: set[Item] = set()
+        self._due: dict[Item, float] = {}
+
+    async def follow(self, kind: str, *, task_status: TaskStatus[None]) -> None:
+        """Keep the cluster up to date with one kind."""
+        listed = False
+        stream = Reflector(self._client, collection(kind, ""), dict, self._clock, self._rng)
+        served = {"apiVersion": _KINDS[kind].api_version, "kind": kind}
+        async for told in stream.changes():
+            match told:
+                case Listed(items):
+                    # the items of a real list do not say their kind
+                    self._changed(self._cluster.replace(kind, [{**item, **served} for item in items]))
+                    if not listed:
+                        task_status.started()
+                        listed = True
+                case Changed(document):
+                    self._changed([self._cluster.put(document)])
+                case Deleted(document):
+                    self._changed([self._cluster.remove(document)])
+
+    def begin(self) -> None:
+        """From here on changes are acted upon; all there is counts as one."""
+        self._begun = True
+        for kind in FOLLOWED:
+            self._changed([Change(kind, None, document) for document in self._cluster.all(kind)])
+
+    def _changed(self, changes: Iterable[Change | None]) -> None:
+        if not self._begun:
+            return
+        for change in changes:
+            if change is not None:
+                for item in touched(self._cluster, change):
+                    self._touch(item)
+
+    def _touch(self, item: Item) -> None:
+        self._dirty.add(item)
+        if item not in self._busy:
+            self._busy.add(item)
+            self._group.start_soon(self._work, item)
+
+    async def _work(self, item: Item) -> None:
+        """Look at an item until nothing new is known of it."""
+        failures = 0
+        while item in self._dirty:
+            self._dirty.discard(item)
+            writes = self._decide(item)
+            if await self._carry_out(item, [write for write in writes if not isinstance(write, Again)]):
+                failures = 0
+                await self._clock.sleep(REST_SECONDS)
+            else:
+                failures += 1
+                self._dirty.add(item)
+                await self._clock.sleep(RETRY.delay(failures, self._rng))
+            for write in writes:
+                if isinstance(write, Again):
+                    self._remind(item, write.seconds)
+        self._busy.discard(item)
+
+    def _decide(self, item: Item) -> list[Write]:
+        """Decide on an item; what cannot be read is left until it changes."""
+        try:
+            return self._controllers.reconcile(self._cluster, item, self._clock.wall())
+        except (LookupError, TypeError, ValueError, AttributeError) as problem:
+            log.warning(
+                "object cannot be read", kind=item.kind, object=f"{item.namespace}/{item.name}", why=str(problem)
+            )
+            return []
+
+    def _remind(self, item: Item, seconds: float) -> None:
+        due = self._clock.now() + max(seconds, 0.0)
+        if due < self._due.get(item, float("inf")):
+            self._due[item] = due
+            self._group.start_soon(self._later, item, due)
+
+    async def _later(self, item: Item, due: float) -> None:
+        await self._clock.sleep(max(due - self._clock.now(), 0.0))
+        if self._due.get(item) == due:
+            del self._due[item]
+            self._touch(item)
+
+    async def _carry_out(self, item: Item, writes: list[Write]) -> bool:
+        """Do the writes, those of one sort at once, one sort after the other; False if one failed."""
+        done: list[bool] = []
+
+        async def do(write: Write) -> None:
+            async with self._limiter:
+                try:
+                    await self._write(write)
+                except (ApiError, ConnectionFailedError) as failure:
+                    code = failure.code if isinstance(failure, ApiError) else 0
+                    # not there: the watch tells of it; a conflict: what is known is not the latest
+                    tell = log.debug if code in (404, 409) else log.warning
+                    tell("write failed", controller=item.controller, object=item.name, error=str(failure))
+                    done.append(code == 404 and not isinstance(write, Create))
+
+        for _, same in groupby(writes, key=type):
+            async with anyio.create_task_group() as group:
+                for write in same:
+                    group.start_soon(do, write)
+        return all(done)
+
+    async def _write(self, write: Write) -> None:
+        """One write; what the server answers is known at once."""
+        match write:
+            case Create(kind, document):
+                path = collection(kind, document["metadata"].get("namespace", ""))
+                self._changed([self._cluster.put(await self._client.call("POST", path, dict, document))])
+            case Patch(kind, namespace, name, body, subresource):
+                path = f"{collection(kind, namespace)}/{name}" + (f"/{subresource}" if subresource else "")
+                self._changed([self._cluster.put(await self._client.patch(path, body, dict, "merge"))])
+            case Delete():
+                await self._delete(write)
+            case Again():
+                pass
+
+    async def _delete(self, write: Delete) -> None:
+        options: Document = {"preconditions": {"uid": write.uid}, "propagationPolicy": "Background"}
+        if write.grace is not None:
+            options["gracePeriodSeconds"] = write.grace
+        path = f"{collection(write.kind, write.namespace)}/{write.name}"
+        answer = await self._client.call("DELETE", path, dict, options)
+        if write.grace != 0 and answer.get("kind") == write.kind and answer["metadata"].get("deletionTimestamp"):
+            self._changed([self._cluster.put(answer)])
+            return
+        metadata = {"namespace": write.namespace, "name": write.name, "uid": write.uid}
+        self._changed([self._cluster.remove({"kind": write.kind, "metadata": metadata})])

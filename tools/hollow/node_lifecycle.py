@@ -1,0 +1,50 @@
+"""The node lifecycle controller: what a node's state says, as taints."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tools.hollow.documents import Document, condition_of, stamp
+from tools.hollow.writes import Write, patch
+
+NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+_PRESSURES = {
+    "MemoryPressure": "node.kubernetes.io/memory-pressure",
+    "DiskPressure": "node.kubernetes.io/disk-pressure",
+    "PIDPressure": "node.kubernetes.io/pid-pressure",
+    "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
+}
+_OWNED = {
+    *((key, effect) for key in (NOT_READY, UNREACHABLE) for effect in ("NoSchedule", "NoExecute")),
+    *((key, "NoSchedule") for key in (UNSCHEDULABLE, *_PRESSURES.values())),
+}
+
+
+def reconcile(node: Document, now: datetime) -> list[Write]:
+    """Put on the taints that the node's state asks for, and take off those that it no longer does."""
+    have = (node.get("spec") or {}).get("taints") or []
+    wanted = wanted_taints(node)
+    kept = [t for t in have if (t["key"], t["effect"]) not in _OWNED or (t["key"], t["effect"]) in wanted]
+    present = {(taint["key"], taint["effect"]) for taint in have}
+    added = [
+        {"key": key, "effect": effect, "timeAdded": stamp(now)}
+        for key, effect in wanted
+        if (key, effect) not in present
+    ]
+    if not added and len(kept) == len(have):
+        return []
+    return [patch(node, {"spec": {"taints": [*kept, *added]}}, guarded=True)]
+
+
+def wanted_taints(node: Document) -> list[tuple[str, str]]:
+    """Key and effect of each taint that the node's state asks for; a node that says nothing is taken to be well."""
+    wanted = [(UNSCHEDULABLE, "NoSchedule")] if (node.get("spec") or {}).get("unschedulable") else []
+    ready = (condition_of(node, "Ready") or {}).get("status", "True")
+    if ready != "True":
+        key = NOT_READY if ready == "False" else UNREACHABLE
+        wanted += [(key, "NoSchedule"), (key, "NoExecute")]
+    for kind, key in _PRESSURES.items():
+        if (condition_of(node, kind) or {}).get("status") == "True":
+            wanted.append((key, "NoSchedule"))
+    return wanted

@@ -1,0 +1,131 @@
+"""Which controllers look at what when something changes, and what each of them is given to decide on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from tools.hollow import daemon_set, deployment, disruption, garbage, job, node_lifecycle, replica_set, stateful_set
+from tools.hollow.claim import selector_of, selects
+from tools.hollow.cluster import Change, Cluster
+from tools.hollow.documents import (
+    Document,
+    controller_of,
+    labels_of,
+    name_of,
+    namespace_of,
+    node_of,
+    owners_of,
+    taints_of,
+    uid_of,
+)
+from tools.hollow.taint_eviction import TaintEviction
+from tools.hollow.writes import Write
+
+POD_OWNERS = ("ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job")
+OWNERS = {"Pod": POD_OWNERS, "ReplicaSet": ("Deployment",)}
+WORKLOADS = (*POD_OWNERS, "Deployment", "PodDisruptionBudget")
+FOLLOWED = (*WORKLOADS, "Pod", "Node", "PersistentVolumeClaim")
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One object to look at; the workload controllers are named by their kind."""
+
+    controller: str
+    kind: str
+    namespace: str
+    name: str
+
+
+def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
+    """The items to look at after a change; some may be told twice."""
+    for document in (change.before, change.after):
+        if document is not None:
+            yield from _touched_by(cluster, change, document)
+    if change.after is None and change.before is not None:
+        for dependent in cluster.dependents(uid_of(change.before)):
+            yield _item("garbage", dependent)
+    elif change.after is not None and any(cluster.is_gone(owner["uid"]) for owner in owners_of(change.after)):
+        yield _item("garbage", change.after)
+
+
+def _touched_by(cluster: Cluster, change: Change, document: Document) -> Iterator[Item]:
+    kind, namespace = change.kind, namespace_of(document)
+    if kind in WORKLOADS:
+        yield _item(kind, document)
+    owner = controller_of(document)
+    if owner is not None and owner["kind"] in WORKLOADS:
+        yield Item(owner["kind"], owner["kind"], namespace, owner["name"])
+    if owner is None:
+        for owning in OWNERS.get(kind, ()):
+            for candidate in cluster.within(owning, namespace):
+                if selects(selector_of(candidate), labels_of(document)):
+                    yield _item(owning, candidate)
+    if kind == "Pod" or kind in disruption.SCALED:
+        for budget in cluster.within("PodDisruptionBudget", namespace):
+            yield _item("PodDisruptionBudget", budget)
+    if kind == "Node":
+        for controller in ("node", "eviction", "pod-garbage"):
+            yield _item(controller, document)
+        for daemon in cluster.all("DaemonSet"):
+            yield _item("DaemonSet", daemon)
+    elif kind == "Pod" and node_of(document):
+        node = cluster.find("Node", "", node_of(document))
+        if node is None:
+            yield Item("pod-garbage", "Node", "", node_of(document))
+        elif taints_of(node, ("NoExecute",)):
+            yield _item("eviction", node)
+
+
+def _item(controller: str, document: Document) -> Item:
+    return Item(controller, document["kind"], namespace_of(document), name_of(document))
+
+
+class Controllers:
+    """All controllers; two of them remember since when something is so."""
+
+    def __init__(self) -> None:
+        self._eviction = TaintEviction()
+        self._pod_garbage = garbage.PodGarbage()
+
+    def reconcile(self, cluster: Cluster, item: Item, now: datetime) -> list[Write]:
+        found = cluster.find(item.kind, item.namespace, item.name)
+        match item.controller:
+            case "eviction":
+                return self._eviction.reconcile(item.name, found, cluster.pods_on(item.name), now)
+            case "pod-garbage":
+                return self._pod_garbage.reconcile(item.name, found, cluster.pods_on(item.name), now)
+            case _:
+                return [] if found is None else _reconcile(cluster, item.controller, found, now)
+
+
+def _reconcile(cluster: Cluster, controller: str, found: Document, now: datetime) -> list[Write]:
+    namespace = namespace_of(found)
+    match controller:
+        case "garbage":
+            return garbage.collect(found, cluster.is_gone)
+        case "node":
+            return node_lifecycle.reconcile(found, now)
+        case "Deployment":
+            return deployment.reconcile(found, cluster.candidates("ReplicaSet", found), now)
+        case "PodDisruptionBudget":
+            return disruption.reconcile(
+                found,
+                cluster.within("Pod", namespace),
+                lambda owner: cluster.find(owner["kind"], owner["namespace"], owner["name"]),
+                now,
+            )
+    pods = cluster.candidates("Pod", found)
+    match controller:
+        case "ReplicaSet" | "ReplicationController":
+            return replica_set.reconcile(found, pods, now)
+        case "StatefulSet":
+            return stateful_set.reconcile(found, pods, cluster.within("PersistentVolumeClaim", namespace), now)
+        case "DaemonSet":
+            return daemon_set.reconcile(found, pods, cluster.all("Node"), now)
+        case "Job":
+            return job.reconcile(found, pods, now)
+        case other:
+            raise AssertionError(f"no controller {other}")

@@ -1,0 +1,147 @@
+"""The StatefulSet controller: numbered pods, each with its claims, made and taken away in order.
+
+There are no ControllerRevisions here: a pod is always made from the template as it is now, also below the partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from tools.hollow.claim import claim
+from tools.hollow.documents import (
+    Document,
+    deleting,
+    is_ready,
+    labels_of,
+    name_of,
+    namespace_of,
+    phase_of,
+    pod_from,
+    replicas_of,
+    status_of,
+    template_hash,
+)
+from tools.hollow.writes import Create, Write, count_available, delete, status_writes
+
+REVISION = "controller-revision-hash"
+
+
+def reconcile(
+    owner: Document, candidates: Iterable[Document], claims: Iterable[Document], now: datetime
+) -> list[Write]:
+    """`claims` are the PersistentVolumeClaims of the namespace."""
+    found, writes = claim(owner, candidates)
+    pods = {ordinal: pod for pod in found if (ordinal := ordinal_of(owner, pod)) is not None}
+    if not deleting(owner):
+        writes += _step(owner, pods, {name_of(document) for document in claims})
+    return writes + _status(owner, list(pods.values()), now)
+
+
+def ordinal_of(owner: Document, pod: Document) -> int | None:
+    prefix, _, number = name_of(pod).rpartition("-")
+    return int(number) if prefix == name_of(owner) and number.isdigit() else None
+
+
+def update_revision(owner: Document) -> str:
+    return f"{name_of(owner)}-{template_hash(owner['spec']['template'])}"
+
+
+def _ordinals(owner: Document) -> range:
+    start = (owner["spec"].get("ordinals") or {}).get("start") or 0
+    return range(start, start + replicas_of(owner))
+
+
+def _healthy(pod: Document) -> bool:
+    return not deleting(pod) and phase_of(pod) == "Running" and is_ready(pod)
+
+
+def _step(owner: Document, pods: dict[int, Document], claims: set[str]) -> list[Write]:
+    """Replace and fill up from the lowest, then shrink from the highest, then update from the highest."""
+    in_order = owner["spec"].get("podManagementPolicy") != "Parallel"
+    wanted = _ordinals(owner)
+    writes: list[Write] = []
+    for ordinal in wanted:
+        pod = pods.get(ordinal)
+        if pod is None:
+            writes += _create(owner, ordinal, claims)
+        elif phase_of(pod) in ("Succeeded", "Failed") and not deleting(pod):
+            writes.append(delete(pod))
+        elif _healthy(pod):
+            continue
+        if in_order:
+            return writes
+    condemned = sorted((ordinal for ordinal in pods if ordinal not in wanted), reverse=True)
+    for ordinal in condemned:
+        if not deleting(pods[ordinal]):
+            writes.append(delete(pods[ordinal]))
+        if in_order:
+            return writes
+    return writes if writes or condemned else _update(owner, pods)
+
+
+def _update(owner: Document, pods: dict[int, Document]) -> list[Write]:
+    """The highest pod of an old revision goes, once those above it are healthy."""
+    strategy = owner["spec"].get("updateStrategy") or {}
+    if strategy.get("type") == "OnDelete":
+        return []
+    partition = (strategy.get("rollingUpdate") or {}).get("partition") or 0
+    revision = update_revision(owner)
+    for ordinal in reversed(_ordinals(owner)):
+        if ordinal < partition or not _healthy(pods[ordinal]):
+            return []
+        if labels_of(pods[ordinal]).get(REVISION) != revision:
+            return [delete(pods[ordinal])]
+    return []
+
+
+def _create(owner: Document, ordinal: int, claims: set[str]) -> list[Write]:
+    spec, name = owner["spec"], f"{name_of(owner)}-{ordinal}"
+    labels = {
+        REVISION: update_revision(owner),
+        "statefulset.kubernetes.io/pod-name": name,
+        "apps.kubernetes.io/pod-index": str(ordinal),
+    }
+    pod = pod_from(owner, spec["template"], name, labels)
+    volumes: list[Document] = []
+    writes: list[Write] = []
+    for template in spec.get("volumeClaimTemplates") or ():
+        of_template = f"{name_of(template)}-{name}"
+        volumes.append({"name": name_of(template), "persistentVolumeClaim": {"claimName": of_template}})
+        if of_template not in claims:
+            metadata = {
+                **template["metadata"],
+                "name": of_template,
+                "namespace": namespace_of(owner),
+                "labels": {**labels_of(template), **((spec["selector"] or {}).get("matchLabels") or {})},
+            }
+            document = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
+            writes.append(Create("PersistentVolumeClaim", {**document, "spec": template["spec"]}))
+    claimed = {volume["name"] for volume in volumes}
+    volumes += [volume for volume in pod["spec"].get("volumes") or () if volume["name"] not in claimed]
+    pod["spec"] = {**pod["spec"], "hostname": name, "volumes": volumes}
+    if spec.get("serviceName"):
+        pod["spec"]["subdomain"] = spec["serviceName"]
+    return [*writes, Create("Pod", pod)]
+
+
+def _status(owner: Document, pods: list[Document], now: datetime) -> list[Write]:
+    before, revision = status_of(owner), update_revision(owner)
+    available, again = count_available(pods, owner["spec"].get("minReadySeconds") or 0, now)
+    ready = sum(map(is_ready, pods))
+    updated = sum(labels_of(pod).get(REVISION) == revision and not deleting(pod) for pod in pods)
+    current = before.get("currentRevision") or revision
+    if updated == len(pods) == replicas_of(owner) == ready:
+        current = revision
+    status = {
+        "observedGeneration": owner["metadata"].get("generation", 0),
+        "replicas": len(pods),
+        "readyReplicas": ready,
+        "availableReplicas": available,
+        "currentReplicas": sum(labels_of(pod).get(REVISION) == current and not deleting(pod) for pod in pods),
+        "updatedReplicas": updated,
+        "currentRevision": current,
+        "updateRevision": revision,
+        "collisionCount": 0,
+    }
+    return status_writes(owner, status) + again
