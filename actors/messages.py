@@ -225,7 +225,7 @@ class Placement(msgspec.Struct, frozen=True):
     """A pod that the scheduling cycle has placed: assumed in the cache, reserved, not yet bound.
 
     `cycle` is what the plugins remember of the attempt; `waits` are the seconds that each Permit plugin that said
-    WAIT grants, by its name.
+    WAIT grants, by its name. `started` is when the attempt began, in monotonic seconds.
     """
 
     pod: QueuedPod
@@ -233,6 +233,7 @@ class Placement(msgspec.Struct, frozen=True):
     scheduler_name: str
     cycle: CycleState
     waits: dict[str, float]
+    started: float
 
 
 class BindPlaced(msgspec.Struct, frozen=True):

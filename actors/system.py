@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from contextlib import AsyncExitStack
 from random import Random
 from uuid import UUID
 
@@ -13,8 +12,8 @@ from anyio.abc import TaskStatus
 from actors.binding.actor import BindingActor
 from actors.cache.actor import CacheActor
 from actors.cache.state import CacheState
-from actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
-from actors.client.watch import Reflector
+from actors.client.access import Access, Calls, remote
+from actors.client.rest import ApiError, Connection, ConnectionFailedError
 from actors.cycle.actor import CycleActor
 from actors.cycle.state import Scheduler
 from actors.framework.interface import Handle
@@ -23,7 +22,6 @@ from actors.framework.runner import Profile
 from actors.framework.status import SUCCESS, Status, error
 from actors.informer.actor import InformerActor
 from actors.informer.routing import route_node, route_object, route_pod
-from actors.kube.core import Node, Pod
 from actors.kube.kinds import LOOKED_UP, NODES, PODS
 from actors.leader.actor import LeaderActor
 from actors.leader.state import Terms
@@ -34,6 +32,7 @@ from actors.queue.state import QueueRules, QueueState
 from actors.recorder.actor import RecorderActor
 from actors.runtime.clock import Clock
 from actors.runtime.mailbox import Mailbox, Overflow
+from actors.runtime.observer import NOBODY, Observer
 from actors.runtime.supervisor import Child, OnCrash, Supervisor
 from config.types import KubeSchedulerConfiguration
 
@@ -43,7 +42,7 @@ RECORDER_CAPACITY = 10_000
 class ApiWrites:
     """The writes that plugins may make, through the client; refusals come back as statuses."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Calls) -> None:
         self._client = client
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
@@ -57,7 +56,7 @@ class ApiWrites:
 class ClientHandle:
     """What plugins are given."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Calls) -> None:
         self.api = ApiWrites(client)
 
 
@@ -77,69 +76,85 @@ async def run_scheduler(
 ) -> None:
     """Schedule until cancelled; started once the caches are synced. Raises what ended it, or a configuration error."""
     limits = configuration.client_connection
-    async with AsyncExitStack() as stack:
-        # Neither a flood of events nor a full queue of bindings may hold up the renewal of the lease.
-        client = await stack.enter_async_context(Client(connection, clock=clock, qps=limits.qps, burst=limits.burst))
-        events = await stack.enter_async_context(Client(connection, clock=clock, qps=limits.qps, burst=limits.burst))
-        leases = await stack.enter_async_context(Client(connection, clock=clock))
-        profiles = profiles_of(configuration, ClientHandle(client))
-        queue: Mailbox[QueueMessage] = Mailbox("queue", None)
-        cache: Mailbox[CacheMessage] = Mailbox("cache", None)
-        binding: Mailbox[BindingMessage] = Mailbox("binding", None)
-        recorder: Mailbox[RecorderMessage] = Mailbox("recorder", RECORDER_CAPACITY, Overflow.DROP_OLDEST)
-        first = next(iter(profiles.values()))
-        rules = QueueRules(
-            first.queue_sort.sort_key,
-            lambda pod: profiles[pod.spec.scheduler_name].pre_enqueue(pod),
-            {name: profile.hints() for name, profile in profiles.items()},
-            configuration.pod_initial_backoff_seconds,
-            configuration.pod_max_backoff_seconds,
-            max_unschedulable,
+    async with remote(connection, clock, rng, limits.qps, limits.burst) as access:
+        await schedule(configuration, access, clock, rng, max_unschedulable, task_status=task_status)
+
+
+async def schedule(
+    configuration: KubeSchedulerConfiguration,
+    access: Access,
+    clock: Clock,
+    rng: Random,
+    max_unschedulable: float = 300.0,
+    observer: Observer = NOBODY,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """`run_scheduler` with access to an API server that is open already; what takes long is told to the observer."""
+    profiles = profiles_of(configuration, ClientHandle(access.calls))
+    queue: Mailbox[QueueMessage] = Mailbox("queue", None)
+    cache: Mailbox[CacheMessage] = Mailbox("cache", None)
+    binding: Mailbox[BindingMessage] = Mailbox("binding", None)
+    recorder: Mailbox[RecorderMessage] = Mailbox("recorder", RECORDER_CAPACITY, Overflow.DROP_OLDEST)
+    first = next(iter(profiles.values()))
+    rules = QueueRules(
+        first.queue_sort.sort_key,
+        lambda pod: profiles[pod.spec.scheduler_name].pre_enqueue(pod),
+        {name: profile.hints() for name, profile in profiles.items()},
+        configuration.pod_initial_backoff_seconds,
+        configuration.pod_max_backoff_seconds,
+        max_unschedulable,
+    )
+    looked_up = tuple(
+        Child(
+            f"informer of {kind.kind}",
+            InformerActor(access.follow(kind.path, kind.type), route_object, cache, queue).run,
+            OnCrash.RETRY,
         )
-        nodes: Reflector[Node] = Reflector(client, NODES.path, Node, clock, rng)
-        pods: Reflector[Pod] = Reflector(client, PODS.path, Pod, clock, rng)
-        looked_up = tuple(
-            Child(
-                f"informer of {kind.kind}",
-                InformerActor(Reflector(client, kind.path, kind.type, clock, rng), route_object, cache, queue).run,
-                OnCrash.RETRY,
-            )
-            for kind in LOOKED_UP
+        for kind in LOOKED_UP
+    )
+    scheduler = Scheduler(rng, configuration.percentage_of_nodes_to_score)
+    children: tuple[Child, ...] = (
+        Child("recorder", RecorderActor(recorder, access.events, clock).run),
+        Child("cache", CacheActor(cache, CacheState()).run),
+        Child("queue", QueueActor(queue, QueueState(rules), clock).run),
+        *looked_up,
+        Child(
+            "informer of Node",
+            InformerActor(access.follow(NODES.path, NODES.type), route_node, cache, queue).run,
+            OnCrash.RETRY,
+        ),
+        Child(
+            "informer of Pod",
+            InformerActor(
+                access.follow(PODS.path, PODS.type), lambda change: route_pod(change, profiles.keys()), cache, queue
+            ).run,
+            OnCrash.RETRY,
+        ),
+    )
+    gated = (
+        Child(
+            "binding", BindingActor(binding, profiles, clock, queue, cache, recorder, observer).run, stop_deadline=10.0
+        ),
+        Child("cycle", CycleActor(profiles, scheduler, clock, queue, cache, binding, recorder, observer).run),
+    )
+    election = configuration.leader_election
+    if election.leader_elect:
+        terms = Terms(
+            f"{socket.gethostname()}_{UUID(int=rng.getrandbits(128), version=4)}",
+            election.resource_namespace,
+            election.resource_name,
+            election.lease_duration,
+            election.renew_deadline,
+            election.retry_period,
         )
-        scheduler = Scheduler(rng, configuration.percentage_of_nodes_to_score)
-        children: tuple[Child, ...] = (
-            Child("recorder", RecorderActor(recorder, events, clock).run),
-            Child("cache", CacheActor(cache, CacheState()).run),
-            Child("queue", QueueActor(queue, QueueState(rules), clock).run),
-            *looked_up,
-            Child("informer of Node", InformerActor(nodes, route_node, cache, queue).run, OnCrash.RETRY),
-            Child(
-                "informer of Pod",
-                InformerActor(pods, lambda change: route_pod(change, profiles.keys()), cache, queue).run,
-                OnCrash.RETRY,
-            ),
-        )
-        gated = (
-            Child("binding", BindingActor(binding, profiles, clock, queue, cache, recorder).run, stop_deadline=10.0),
-            Child("cycle", CycleActor(profiles, scheduler, queue, cache, binding, recorder).run),
-        )
-        election = configuration.leader_election
-        if election.leader_elect:
-            terms = Terms(
-                f"{socket.gethostname()}_{UUID(int=rng.getrandbits(128), version=4)}",
-                election.resource_namespace,
-                election.resource_name,
-                election.lease_duration,
-                election.renew_deadline,
-                election.retry_period,
-            )
-            leader = LeaderActor(terms, leases, clock, rng, Supervisor(gated, clock, rng).run)
-            # Stopping it ends the gated part, undoes what it must and gives the lease back.
-            children += (Child("leader election", leader.run, stop_deadline=20.0),)
-        else:
-            children += gated
-        try:
-            await Supervisor(children, clock, rng).run(task_status=task_status)
-        finally:
-            for mailbox in (queue, cache, binding, recorder):
-                mailbox.close()
+        leader = LeaderActor(terms, access.leases, clock, rng, Supervisor(gated, clock, rng).run)
+        # Stopping it ends the gated part, undoes what it must and gives the lease back.
+        children += (Child("leader election", leader.run, stop_deadline=20.0),)
+    else:
+        children += gated
+    try:
+        await Supervisor(children, clock, rng).run(task_status=task_status)
+    finally:
+        for mailbox in (queue, cache, binding, recorder):
+            mailbox.close()

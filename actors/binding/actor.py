@@ -39,6 +39,7 @@ from actors.messages import (
 from actors.runtime.actor import Actor
 from actors.runtime.clock import Clock
 from actors.runtime.mailbox import Mailbox
+from actors.runtime.observer import NOBODY, Observer
 
 log = structlog.get_logger(__name__)
 
@@ -55,6 +56,7 @@ class BindingActor(Actor[BindingMessage]):
         queue: Mailbox[QueueMessage],
         cache: Mailbox[CacheMessage],
         recorder: Mailbox[RecorderMessage],
+        observer: Observer = NOBODY,
     ) -> None:
         super().__init__("binding", mailbox)
         self._profiles = profiles
@@ -62,6 +64,7 @@ class BindingActor(Actor[BindingMessage]):
         self._queue = queue
         self._cache = cache
         self._recorder = recorder
+        self._observer = observer
         self._waiting = WaitingPods()
         self._verdicts: dict[str, anyio.Event] = {}
         self._group: TaskGroup | None = None
@@ -137,6 +140,7 @@ class BindingActor(Actor[BindingMessage]):
 
     async def _finish(self, profile: Profile, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
+        self._observer.scheduled(self._clock.now() - placement.started)
         await self._cache.tell(FinishBinding(info.key))
         for failure in profile.post_bind(placement.cycle, info, node):
             log.error("post-bind failed", pod=info.key, node=node, error=failure.message)

@@ -35,7 +35,9 @@ from actors.messages import (
     TakeSnapshot,
 )
 from actors.runtime.ask import ask
+from actors.runtime.clock import Clock
 from actors.runtime.mailbox import Mailbox
+from actors.runtime.observer import NOBODY, Observer
 
 log = structlog.get_logger(__name__)
 
@@ -45,17 +47,21 @@ class CycleActor:
         self,
         profiles: Mapping[str, Profile],
         scheduler: Scheduler,
+        clock: Clock,
         queue: Mailbox[QueueMessage],
         cache: Mailbox[CacheMessage],
         binding: Mailbox[BindingMessage],
         recorder: Mailbox[RecorderMessage],
+        observer: Observer = NOBODY,
     ) -> None:
         self._profiles = profiles
         self._scheduler = scheduler
+        self._clock = clock
         self._queue = queue
         self._cache = cache
         self._binding = binding
         self._recorder = recorder
+        self._observer = observer
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Schedule pods until cancelled."""
@@ -68,18 +74,21 @@ class CycleActor:
         if info.pod.metadata.deletion_timestamp is not None:
             await self._queue.tell(Done(info.uid))
             return
+        started = self._clock.now()
         profile = self._profiles[info.pod.spec.scheduler_name]
         snapshot = await ask(self._cache, TakeSnapshot)
+        asked = self._clock.now()
         outcome = self._scheduler.schedule(profile, info, snapshot)
+        self._observer.decided(self._clock.now() - asked)
         match outcome:
             case Chosen(node, state):
-                await self._place(profile, queued, node, state)
+                await self._place(profile, queued, node, state, started)
             case Unfit(message, rejected_by):
                 await self._reject(queued, Status(Code.UNSCHEDULABLE, (message,)), rejected_by)
             case Failed(status):
                 await self._reject(queued, status, frozenset())
 
-    async def _place(self, profile: Profile, queued: QueuedPod, node: str, state: CycleState) -> None:
+    async def _place(self, profile: Profile, queued: QueuedPod, node: str, state: CycleState, started: float) -> None:
         """Assume, Reserve, Permit; then the binding actor takes over."""
         info = queued.info
         await self._cache.tell(Assume(info, node))
@@ -88,7 +97,7 @@ class CycleActor:
         if status.ok:
             status, waits = profile.permit(state, info, node)
         if status.ok or status.code is Code.WAIT:
-            placement = Placement(queued, node, profile.scheduler_name, state, waits)
+            placement = Placement(queued, node, profile.scheduler_name, state, waits, started)
             await self._binding.tell(BindPlaced(placement))
             return
         for failure in profile.unreserve(state, info, node):

@@ -8,7 +8,8 @@ from typing import Generic, TypeVar
 import anyio
 from anyio.abc import TaskStatus
 
-from actors.client.watch import Changed, Deleted, Listed, Reflector
+from actors.client.access import Source
+from actors.client.watch import Changed, Deleted, Listed
 from actors.informer.routing import Told
 from actors.informer.state import Change, InformerState
 from actors.kube.meta import HasMetadata
@@ -23,19 +24,19 @@ class InformerActor(Generic[T]):
 
     def __init__(
         self,
-        reflector: Reflector[T],
+        source: Source[T],
         route: Callable[[Change[T]], Told],
         cache: Mailbox[CacheMessage],
         queue: Mailbox[QueueMessage],
     ) -> None:
-        self._reflector = reflector
+        self._source = source
         self._route = route
         self._cache = cache
         self._queue = queue
         self._state: InformerState[T] = InformerState()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        async for told in self._reflector.changes():
+        async for told in self._source.changes():
             match told:
                 case Listed(items):
                     await self._deliver(self._state.listed(items))

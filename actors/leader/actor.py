@@ -8,7 +8,8 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
-from actors.client.rest import ApiError, Client, ConnectionFailedError
+from actors.client.access import Calls
+from actors.client.rest import ApiError, ConnectionFailedError
 from actors.kube.coordination import Lease
 from actors.leader.state import LeaderState, Terms, Wait, Write
 from actors.runtime.backoff import Rng
@@ -28,7 +29,7 @@ class LeaderActor:
     """`gated` runs while we lead, and is cancelled before anyone else can."""
 
     def __init__(
-        self, terms: Terms, client: Client, clock: Clock, rng: Rng, gated: Callable[[], Awaitable[None]]
+        self, terms: Terms, client: Calls, clock: Clock, rng: Rng, gated: Callable[[], Awaitable[None]]
     ) -> None:
         self._terms = terms
         self._client = client

@@ -9,7 +9,8 @@ import anyio
 import msgspec
 import structlog
 
-from actors.client.rest import ApiError, Client, ConnectionFailedError
+from actors.client.access import Calls
+from actors.client.rest import ApiError, ConnectionFailedError
 from actors.messages import RecorderMessage, RecordEvent, SetUnschedulable
 from actors.recorder.state import condition_patch, event_document
 from actors.runtime.actor import Actor
@@ -23,7 +24,7 @@ Anything = dict[str, msgspec.Raw]
 class RecorderActor(Actor[RecorderMessage]):
     """Its mailbox drops the oldest message when it is full: an event may be lost, a pod may not wait for one."""
 
-    def __init__(self, mailbox: Mailbox[RecorderMessage], client: Client, clock: Clock) -> None:
+    def __init__(self, mailbox: Mailbox[RecorderMessage], client: Calls, clock: Clock) -> None:
         super().__init__("recorder", mailbox)
         self._client = client
         self._clock = clock

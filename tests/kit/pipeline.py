@@ -94,7 +94,7 @@ class Pipeline:
             CacheActor(self.cache, self.cache_state),
             QueueActor(self.queue, self.queue_state, self.clock),
             BindingActor(self.binding, profiles, self.clock, self.queue, self.cache, self.recorder),
-            CycleActor(profiles, Scheduler(Random(1)), self.queue, self.cache, self.binding, self.recorder),
+            CycleActor(profiles, Scheduler(Random(1)), self.clock, self.queue, self.cache, self.binding, self.recorder),
         )
 
     async def add_node(self, node: Node) -> None:

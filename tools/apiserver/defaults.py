@@ -144,6 +144,14 @@ def _namespace(document: Document) -> Document:
     return {**document, "metadata": {**metadata, "labels": labels}, "status": {"phase": "Active"}}
 
 
+def _node(document: Document) -> Document:
+    """What a node has is for pods, unless it says how much of it is."""
+    status = document.get("status") or {}
+    if status.get("allocatable") is not None or status.get("capacity") is None:
+        return document
+    return {**document, "status": {**status, "allocatable": status["capacity"]}}
+
+
 def _of_spec(**defaults: Any) -> Callable[[Document], Document]:
     return lambda document: {**document, "spec": {**defaults, **(document.get("spec") or {})}}
 
@@ -159,6 +167,7 @@ def _pending(fill: Callable[[Document], Document]) -> Callable[[Document], Docum
 _DEFAULTS: dict[str, Callable[[Document], Document]] = {
     "Pod": _pod,
     "Namespace": _namespace,
+    "Node": _node,
     "Service": _service,
     "Deployment": _deployment,
     "ReplicaSet": _templated(replicas=1),

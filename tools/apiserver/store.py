@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -161,12 +161,9 @@ class Store:
         shelf = self._shelf(kind)
         if revision < shelf.compacted:
             raise Refused(410, "Expired", f"too old resource version: {revision} ({shelf.compacted})")
-        fresh = 0
-        for event in reversed(shelf.history):
-            if event.after.revision <= revision:
-                break
-            fresh += 1
-        return tuple(islice(shelf.history, len(shelf.history) - fresh, None))
+        fresh = list(takewhile(lambda event: event.after.revision > revision, reversed(shelf.history)))
+        fresh.reverse()
+        return fresh
 
     async def news(self, kind: Kind) -> None:
         """Wait for the next write of a kind."""
