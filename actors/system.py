@@ -13,6 +13,7 @@ from actors.binding.actor import BindingActor
 from actors.cache.actor import CacheActor
 from actors.cache.state import CacheState
 from actors.client.access import Access, Calls, remote
+from actors.client.extender import Extenders
 from actors.client.rest import ApiError, Connection, ConnectionFailedError
 from actors.cycle.actor import CycleActor
 from actors.cycle.state import Scheduler
@@ -34,6 +35,7 @@ from actors.runtime.clock import Clock
 from actors.runtime.mailbox import Mailbox, Overflow
 from actors.runtime.observer import NOBODY, Observer
 from actors.runtime.supervisor import Child, OnCrash, Supervisor
+from config.extenders import without_ignored_resources
 from config.types import KubeSchedulerConfiguration
 
 RECORDER_CAPACITY = 10_000
@@ -62,7 +64,7 @@ class ClientHandle:
 
 def profiles_of(configuration: KubeSchedulerConfiguration, handle: Handle) -> dict[str, Profile]:
     """The profiles by scheduler name. Raises RegistryError or ProfileError with the path of what does not fit."""
-    return build_profiles(configuration, with_entry_points(IN_TREE), handle, WITHOUT_RULES)
+    return build_profiles(without_ignored_resources(configuration), with_entry_points(IN_TREE), handle, WITHOUT_RULES)
 
 
 async def run_scheduler(
@@ -76,13 +78,17 @@ async def run_scheduler(
 ) -> None:
     """Schedule until cancelled; started once the caches are synced. Raises what ended it, or a configuration error."""
     limits = configuration.client_connection
-    async with remote(connection, clock, rng, limits.qps, limits.burst) as access:
-        await schedule(configuration, access, clock, rng, max_unschedulable, task_status=task_status)
+    async with (
+        remote(connection, clock, rng, limits.qps, limits.burst) as access,
+        Extenders(configuration.extenders) as extenders,
+    ):
+        await schedule(configuration, access, extenders, clock, rng, max_unschedulable, task_status=task_status)
 
 
 async def schedule(
     configuration: KubeSchedulerConfiguration,
     access: Access,
+    extenders: Extenders,
     clock: Clock,
     rng: Random,
     max_unschedulable: float = 300.0,
@@ -134,9 +140,13 @@ async def schedule(
     )
     gated = (
         Child(
-            "binding", BindingActor(binding, profiles, clock, queue, cache, recorder, observer).run, stop_deadline=10.0
+            "binding",
+            BindingActor(binding, profiles, extenders, clock, queue, cache, recorder, observer).run,
+            stop_deadline=10.0,
         ),
-        Child("cycle", CycleActor(profiles, scheduler, clock, queue, cache, binding, recorder, observer).run),
+        Child(
+            "cycle", CycleActor(profiles, scheduler, extenders, clock, queue, cache, binding, recorder, observer).run
+        ),
     )
     election = configuration.leader_election
     if election.leader_elect:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from config.extenders import extender_problems
 from config.types import API_VERSION, KIND, Duration, KubeSchedulerConfiguration
 
 
@@ -135,4 +136,4 @@ def _problems(configuration: KubeSchedulerConfiguration) -> list[str]:
         configured = [entry.name for entry in profile.plugin_config]
         for j, name in enumerate(configured):
             expect(name not in configured[:j], f"{path}.pluginConfig[{j}].name", "a plugin named once", repr(name))
-    return problems
+    return problems + extender_problems(c.extenders)

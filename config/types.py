@@ -119,6 +119,43 @@ class ClientConnectionConfiguration(msgspec.Struct, frozen=True, rename="camel",
     burst: int = 100
 
 
+class ExtenderManagedResource(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A resource that an extender looks after; `ignored_by_scheduler`: NodeResourcesFit does not count it."""
+
+    name: str
+    ignored_by_scheduler: bool = False
+
+
+class ExtenderTLSConfig(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+    """PEM, in files or (base64 in the file) as data, which goes first."""
+
+    insecure: bool = False
+    server_name: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = ""
+    cert_data: bytes = b""
+    key_data: bytes = b""
+    ca_data: bytes = b""
+
+
+class Extender(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+    """A process that is asked over HTTP; a verb that is empty is never called."""
+
+    url_prefix: str
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    weight: int = 0
+    bind_verb: str = ""
+    enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
+    tls_config: ExtenderTLSConfig | None = None
+    http_timeout: Duration = Duration(5)
+    node_cache_capable: bool = False
+    managed_resources: tuple[ExtenderManagedResource, ...] = ()
+    ignorable: bool = False
+
+
 class KubeSchedulerConfiguration(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     api_version: str = API_VERSION
     kind: str = KIND
@@ -132,3 +169,4 @@ class KubeSchedulerConfiguration(msgspec.Struct, frozen=True, rename="camel", fo
     pod_max_backoff_seconds: int = 10
     delay_cache_until_active: bool = False
     profiles: tuple[KubeSchedulerProfile, ...] = (KubeSchedulerProfile(),)
+    extenders: tuple[Extender, ...] = ()

@@ -15,6 +15,7 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from actors.binding.state import WaitingPods
+from actors.client.extender import Extenders
 from actors.framework.events import Action, ClusterEvent, Resource
 from actors.framework.runner import Profile
 from actors.framework.status import SUCCESS, Status
@@ -52,6 +53,7 @@ class BindingActor(Actor[BindingMessage]):
         self,
         mailbox: Mailbox[BindingMessage],
         profiles: Mapping[str, Profile],
+        extenders: Extenders,
         clock: Clock,
         queue: Mailbox[QueueMessage],
         cache: Mailbox[CacheMessage],
@@ -60,6 +62,7 @@ class BindingActor(Actor[BindingMessage]):
     ) -> None:
         super().__init__("binding", mailbox)
         self._profiles = profiles
+        self._extenders = extenders
         self._clock = clock
         self._queue = queue
         self._cache = cache
@@ -107,7 +110,9 @@ class BindingActor(Actor[BindingMessage]):
             await self._finish(profile, placement)
 
     async def _bound(self, profile: Profile, placement: Placement) -> Status:
-        """Wait on Permit, then PreBind and Bind; the first status that is no success, or success."""
+        """Wait on Permit, then PreBind and Bind, which an extender may take from the plugins; the first status that is
+        no success, or success.
+        """
         info, node = placement.pod.info, placement.node
         if placement.waits:
             status = await self._permitted(info.uid, placement.waits)
@@ -115,7 +120,10 @@ class BindingActor(Actor[BindingMessage]):
                 return status
         await self._queue.tell(Done(info.uid))
         status = await profile.pre_bind(placement.cycle, info, node)
-        return await profile.bind(placement.cycle, info, node) if status.ok else status
+        if not status.ok:
+            return status
+        by_extender = await self._extenders.bind(info.pod, node)
+        return await profile.bind(placement.cycle, info, node) if by_extender is None else by_extender
 
     async def _permitted(self, uid: str, waits: dict[str, float]) -> Status:
         """Wait until every Permit plugin has let the pod go on, one has turned it away, or a time is over."""

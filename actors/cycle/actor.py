@@ -1,19 +1,23 @@
 """The scheduling cycle actor: pulls one pod at a time, decides, and hands what it placed to binding.
 
 It has no mailbox of its own: nothing pushes work into it, which is the back-pressure. It never waits for an API
-server; conditions and events go to the recorder, bindings to the binding actor.
+server; conditions and events go to the recorder, bindings to the binding actor. It waits for extenders, where a pod is
+any of theirs, each within its time-out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import assert_never
 
 import anyio
 import structlog
 from anyio.abc import TaskStatus
 
-from actors.cycle.state import Chosen, Failed, Scheduler, Unfit
+from actors.client.extender import Extenders
+from actors.cycle.state import Answer, Chosen, Failed, Outcome, Scheduler, Unfit
 from actors.framework.cycle_state import CycleState
+from actors.framework.extender import FilterNodes, PrioritizeNodes
 from actors.framework.runner import Profile
 from actors.framework.status import Code, Status
 from actors.messages import (
@@ -34,6 +38,8 @@ from actors.messages import (
     SetUnschedulable,
     TakeSnapshot,
 )
+from actors.model.pod_info import PodInfo
+from actors.model.snapshot import Snapshot
 from actors.runtime.ask import ask
 from actors.runtime.clock import Clock
 from actors.runtime.mailbox import Mailbox
@@ -47,6 +53,7 @@ class CycleActor:
         self,
         profiles: Mapping[str, Profile],
         scheduler: Scheduler,
+        extenders: Extenders,
         clock: Clock,
         queue: Mailbox[QueueMessage],
         cache: Mailbox[CacheMessage],
@@ -56,6 +63,7 @@ class CycleActor:
     ) -> None:
         self._profiles = profiles
         self._scheduler = scheduler
+        self._extenders = extenders
         self._clock = clock
         self._queue = queue
         self._cache = cache
@@ -78,7 +86,7 @@ class CycleActor:
         profile = self._profiles[info.pod.spec.scheduler_name]
         snapshot = await ask(self._cache, TakeSnapshot)
         asked = self._clock.now()
-        outcome = self._scheduler.schedule(profile, info, snapshot)
+        outcome = await self._decide(profile, info, snapshot)
         self._observer.decided(self._clock.now() - asked)
         match outcome:
             case Chosen(node, state):
@@ -87,6 +95,27 @@ class CycleActor:
                 await self._reject(queued, Status(Code.UNSCHEDULABLE, (message,)), rejected_by)
             case Failed(status):
                 await self._reject(queued, status, frozenset())
+
+    async def _decide(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:
+        """Let the scheduler decide, and ask the extenders for it where they have a say."""
+        pod = info.pod
+        if not self._extenders.decide_on(pod):
+            return self._scheduler.schedule(profile, info, snapshot)
+        steps = self._scheduler.steps(profile, info, snapshot, extended=True)
+        answer: Answer | None = None
+        while True:
+            try:
+                question = next(steps) if answer is None else steps.send(answer)
+            except StopIteration as done:
+                outcome: Outcome = done.value
+                return outcome
+            match question:
+                case FilterNodes(nodes):
+                    answer = await self._extenders.filter(pod, nodes)
+                case PrioritizeNodes(nodes):
+                    answer = await self._extenders.prioritize(pod, nodes)
+                case _:
+                    assert_never(question)
 
     async def _place(self, profile: Profile, queued: QueuedPod, node: str, state: CycleState, started: float) -> None:
         """Assume, Reserve, Permit; then the binding actor takes over."""

@@ -1,18 +1,21 @@
 """The scheduling cycle's decision: from a pod and a snapshot to a node, or to why there is none.
 
 Pure: the snapshot, the start index and the rng are given. All nodes are filtered at once; which of the feasible ones
-are scored follows kube-scheduler's sampling, in the node tree's order from a start index that rotates.
+are scored follows kube-scheduler's sampling, in the node tree's order from a start index that rotates. Where extenders
+have a say the decision is a generator: it yields what to ask them, and is sent the answers.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Protocol
+from collections.abc import Generator
+from typing import Protocol, TypeVar
 
 import msgspec
 import numpy as np
 
 from actors.framework.cycle_state import CycleState
+from actors.framework.extender import Filtered, FilterNodes, PrioritizeNodes, Question
 from actors.framework.runner import NODE_SET_REASON, PluginError, PluginScores, PreFiltered, Profile
 from actors.framework.status import Status
 from actors.framework.verdicts import Diagnosis
@@ -53,6 +56,9 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 Outcome = Chosen | Unfit | Failed
+Answer = Filtered | Status | Ints  # to a FilterNodes the first or the second, to a PrioritizeNodes the last
+R = TypeVar("R")
+Steps = Generator[Question, Answer, R]
 
 
 class Evaluation(msgspec.Struct, frozen=True):
@@ -136,6 +142,15 @@ def fit_error(evaluation: Evaluation, nodes: int) -> str:
     return f"{head} {', '.join(sorted(f'{count} {reason}' for reason, count in counts.items()))}."
 
 
+def _filtered(nodes: NodeView) -> Steps[Filtered]:
+    """What the extenders leave of the nodes. Raises PluginError with what went wrong."""
+    answer = yield FilterNodes(nodes)
+    if isinstance(answer, Status):
+        raise PluginError(answer)
+    assert isinstance(answer, Filtered)
+    return answer
+
+
 class Scheduler:
     """Decides pod after pod; between pods it only remembers where the next search for nodes starts."""
 
@@ -145,7 +160,16 @@ class Scheduler:
         self._start = 0
 
     def schedule(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:
-        """Choose a node for the pod."""
+        """Choose a node for the pod, with no extender to ask."""
+        try:
+            question = next(self.steps(profile, info, snapshot, extended=False))
+        except StopIteration as done:
+            outcome: Outcome = done.value
+            return outcome
+        raise AssertionError(question)
+
+    def steps(self, profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool) -> Steps[Outcome]:
+        """Choose a node for the pod; `extended` if there are extenders to ask."""
         nodes = len(snapshot)
         if not nodes:
             return Unfit(NO_NODES, frozenset())
@@ -154,27 +178,39 @@ class Scheduler:
             evaluation = evaluate(profile, state, info, snapshot)
             if evaluation.diagnosis is None or evaluation.live is None:
                 return Unfit(fit_error(evaluation, nodes), frozenset((evaluation.prefilter.status.plugin,)) - {""})
-            nominated = self._nominated(profile, state, info, snapshot)
+            nominated = yield from self._nominated(profile, state, info, snapshot, extended)
             if nominated is not None:
                 return Chosen(nominated, state, 1, 1)
             rows, evaluated = self._sample(profile, evaluation, snapshot)
+            if extended and len(rows):
+                filtered = yield from _filtered(snapshot.rows(rows))
+                filtered.explain_to(evaluation.diagnosis)
+                rows = filtered.rows
             if not len(rows):
                 rejected_by = evaluation.diagnosis.rejecting_plugins(evaluation.live)
                 return Unfit(fit_error(evaluation, nodes), rejected_by | set(evaluation.prefilter.restricted_by))
-            chosen = int(rows[0]) if len(rows) == 1 else self._best(profile, state, info, snapshot.rows(rows))
+            chosen = int(rows[0])
+            if len(rows) > 1:
+                chosen = yield from self._best(profile, state, info, snapshot.rows(rows), extended)
         except PluginError as failure:
             return Failed(failure.status)
         return Chosen(snapshot.columns.names[chosen], state, evaluated, len(rows))
 
     @staticmethod
-    def _nominated(profile: Profile, state: CycleState, info: PodInfo, snapshot: Snapshot) -> str | None:
+    def _nominated(
+        profile: Profile, state: CycleState, info: PodInfo, snapshot: Snapshot, extended: bool
+    ) -> Steps[str | None]:
         """The node that the pod is nominated to, if it fits there, even where PreFilter leaves other nodes only."""
         name = snapshot.nominations.node_of(info.key) or info.pod.status.nominated_node_name
         row = snapshot.columns.row_of.get(name)
         if row is None:
             return None
-        fits = filter_nodes(profile, state, info, snapshot.rows(np.array([row]))).feasible()
-        return name if bool(fits[0]) else None
+        view = snapshot.rows(np.array([row]))
+        fits = bool(filter_nodes(profile, state, info, view).feasible()[0])
+        if fits and extended:
+            answer = yield FilterNodes(view)
+            fits = isinstance(answer, Filtered) and len(answer.rows) > 0  # after an error, all nodes are tried
+        return name if fits else None
 
     def _sample(self, profile: Profile, evaluation: Evaluation, snapshot: Snapshot) -> tuple[Ints, int]:
         """The feasible rows to score, and how many nodes a search one by one would have looked at."""
@@ -199,8 +235,12 @@ class Scheduler:
         self._start = (start + looked_at) % len(order)
         return rotated[positions[:wanted]], looked_at
 
-    def _best(self, profile: Profile, state: CycleState, info: PodInfo, nodes: NodeView) -> int:
+    def _best(self, profile: Profile, state: CycleState, info: PodInfo, nodes: NodeView, extended: bool) -> Steps[int]:
         """The row with the highest total; ties are broken by the rng."""
         totals = total(score(profile, state, info, nodes), nodes)
+        if extended:
+            answer = yield PrioritizeNodes(nodes)
+            assert isinstance(answer, np.ndarray)
+            totals = totals + answer
         ties = np.flatnonzero(totals == totals.max())
         return nodes.row(int(ties[self._rng.randrange(len(ties))] if len(ties) > 1 else ties[0]))

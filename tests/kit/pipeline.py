@@ -12,6 +12,7 @@ import msgspec
 from actors.binding.actor import BindingActor
 from actors.cache.actor import CacheActor
 from actors.cache.state import CacheState
+from actors.client.extender import Extenders
 from actors.cycle.actor import CycleActor
 from actors.cycle.state import Scheduler
 from actors.framework.events import Action, ClusterEvent, Resource
@@ -90,11 +91,21 @@ class Pipeline:
         hints = {name: p.hints() for name, p in profiles.items()}
         rules = QueueRules(profile.queue_sort.sort_key, profile.pre_enqueue, hints)
         self.queue_state, self.cache_state = QueueState(rules), CacheState()
+        cycle, extenders = Scheduler(Random(1)), Extenders()
         self.actors = (
             CacheActor(self.cache, self.cache_state),
             QueueActor(self.queue, self.queue_state, self.clock),
-            BindingActor(self.binding, profiles, self.clock, self.queue, self.cache, self.recorder),
-            CycleActor(profiles, Scheduler(Random(1)), self.clock, self.queue, self.cache, self.binding, self.recorder),
+            BindingActor(self.binding, profiles, extenders, self.clock, self.queue, self.cache, self.recorder),
+            CycleActor(
+                profiles,
+                Scheduler(Random(1)),
+                extenders,
+                self.clock,
+                self.queue,
+                self.cache,
+                self.binding,
+                self.recorder,
+            ),
         )
 
     async def add_node(self, node: Node) -> None:

@@ -1,0 +1,226 @@
+"""HTTP extenders, the async half: one POST a call, within the extender's time-out, and never holding up the loop.
+
+What goes wrong with an ignorable extender is logged and passed over; with any other it is a status, which fails the
+attempt. Scores are never worth an attempt: an extender that cannot give them gives none. Mirrors HTTPExtender.
+"""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+import aiohttp
+import anyio
+import msgspec
+import structlog
+
+from actors.framework.extender import (
+    NAME,
+    ExtenderBindingResult,
+    ExtenderError,
+    ExtenderFilterResult,
+    ExtenderPreemptionResult,
+    Filtered,
+    Filtering,
+    HostPriorityList,
+    Victims,
+    arguments,
+    binding,
+    interested,
+    merged_scores,
+    preemption_arguments,
+    read,
+    remaining_victims,
+)
+from actors.framework.status import SUCCESS, Status, error
+from actors.kube.core import Pod
+from actors.model.columns import Ints
+from actors.model.pod_info import PodInfo
+from actors.model.snapshot import NodeView, Snapshot
+from config.load import ConfigError
+from config.types import Duration, Extender, ExtenderTLSConfig
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+DEFAULT_TIMEOUT = Duration(5)
+_ENCODER = msgspec.json.Encoder()
+
+
+class Extenders:
+    """The configured extenders, the ignorable ones last; an async context manager.
+
+    Raises ConfigError if what TLS needs cannot be had.
+    """
+
+    def __init__(self, configured: Sequence[Extender] = ()) -> None:
+        self._all = tuple(sorted(configured, key=lambda extender: extender.ignorable))
+        self._tls = {extender: _tls(extender, f"extenders[{i}].tlsConfig") for i, extender in enumerate(configured)}
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Extenders:
+        if self._all:
+            self._session = aiohttp.ClientSession(headers={"User-Agent": "berth", "Content-Type": "application/json"})
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def decide_on(self, pod: Pod) -> bool:
+        """True if an extender has a say in where the pod goes."""
+        return any((e.filter_verb or e.prioritize_verb) and interested(e, pod) for e in self._all)
+
+    async def filter(self, pod: Pod, nodes: NodeView) -> Filtered | Status:
+        """Let one extender after the other look at the nodes that are left."""
+        filtering = Filtering(nodes)
+        for extender in self._all:
+            if not filtering.left.size:
+                break
+            if not extender.filter_verb or not interested(extender, pod):
+                continue
+            try:
+                body = arguments(extender, pod, filtering.left)
+                filtering.take(extender, await self._call(extender, extender.filter_verb, body, ExtenderFilterResult))
+            except ExtenderError as failure:
+                if not extender.ignorable:
+                    return _failed(extender, failure)
+                _passed_over(extender, extender.filter_verb, pod, failure)
+        return filtering.result()
+
+    async def prioritize(self, pod: Pod, nodes: NodeView) -> Ints:
+        """Ask all at once what they think of the nodes; int64 a position, to be added to the plugins' totals."""
+        answers: list[tuple[Extender, HostPriorityList]] = []
+
+        async def ask(extender: Extender) -> None:
+            body = arguments(extender, pod, nodes)
+            try:
+                found = await self._call(extender, extender.prioritize_verb, body, HostPriorityList)
+            except ExtenderError as failure:
+                _passed_over(extender, extender.prioritize_verb, pod, failure)
+            else:
+                answers.append((extender, found))
+
+        async with anyio.create_task_group() as group:
+            for extender in self._all:
+                if extender.prioritize_verb and interested(extender, pod):
+                    group.start_soon(ask, extender)
+        return merged_scores(answers, nodes)
+
+    async def bind(self, pod: Pod, node: str) -> Status | None:
+        """Let an extender bind the pod; None if there is none to do it."""
+        for extender in self._all:
+            if not extender.bind_verb or not interested(extender, pod):
+                continue
+            try:
+                result = await self._call(extender, extender.bind_verb, binding(pod, node), ExtenderBindingResult)
+                result.check()
+            except ExtenderError as failure:
+                if not extender.ignorable:
+                    return _failed(extender, failure)
+                _passed_over(extender, extender.bind_verb, pod, failure)
+            else:
+                return SUCCESS
+        return None
+
+    async def preempt(
+        self, pod: Pod, candidates: Mapping[str, Victims], snapshot: Snapshot
+    ) -> Mapping[str, Victims] | Status:
+        """Let one extender after the other reduce the candidates (node -> victims) that are left."""
+
+        def pods_on(node: str) -> Sequence[PodInfo] | None:
+            row = snapshot.columns.row_of.get(node)
+            info = None if row is None else snapshot.columns.infos[row]
+            return None if info is None else tuple(info.pods.values())
+
+        for extender in self._all:
+            if not candidates:
+                break
+            if not extender.preempt_verb or not interested(extender, pod):
+                continue
+            try:
+                body = preemption_arguments(extender, pod, candidates)
+                result = await self._call(extender, extender.preempt_verb, body, ExtenderPreemptionResult)
+                candidates = remaining_victims(extender, result, pods_on)
+            except ExtenderError as failure:
+                if not extender.ignorable:
+                    return _failed(extender, failure)
+                _passed_over(extender, extender.preempt_verb, pod, failure)
+        return candidates
+
+    async def _call(self, extender: Extender, verb: str, body: object, answer: type[T]) -> T:
+        """One call. Raises ExtenderError for whatever is no good answer in time."""
+        assert self._session is not None, "the extenders are used outside their context"
+        limit = extender.http_timeout or DEFAULT_TIMEOUT
+        server_name = extender.tls_config.server_name if extender.tls_config else ""
+        try:
+            async with self._session.post(
+                f"{extender.url_prefix.rstrip('/')}/{verb}",
+                data=_ENCODER.encode(body),
+                timeout=aiohttp.ClientTimeout(total=limit),
+                ssl=self._tls[extender],
+                server_hostname=server_name or None,
+            ) as response:
+                raw = await response.read()
+        except TimeoutError:
+            raise ExtenderError(f"{verb}: no answer within {limit}") from None
+        except (aiohttp.ClientError, OSError) as failure:
+            raise ExtenderError(f"{verb}: {failure or type(failure).__name__}") from None
+        if response.status != 200:
+            raise ExtenderError(f"{verb}: HTTP {response.status}: {raw[:200].decode(errors='replace')}")
+        try:
+            return read(raw, answer)
+        except ExtenderError as problem:
+            raise ExtenderError(f"{verb}: {problem}") from None
+
+
+def _failed(extender: Extender, failure: ExtenderError) -> Status:
+    return error(f"extender {extender.url_prefix}: {failure}").by(NAME)
+
+
+def _passed_over(extender: Extender, verb: str, pod: Pod, failure: ExtenderError) -> None:
+    key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    log.warning("extender passed over", extender=extender.url_prefix, verb=verb, pod=key, reason=str(failure))
+
+
+def _tls(extender: Extender, path: str) -> ssl.SSLContext | bool:
+    """How to speak https: without a certificate authority, enableHTTPS means that any certificate will do."""
+    if not extender.url_prefix.startswith("https://"):
+        return True
+    spec = extender.tls_config or ExtenderTLSConfig()
+    authority = spec.ca_data or _contents(spec.ca_file, f"{path}.caFile")
+    try:
+        tls = ssl.create_default_context(cadata=authority.decode("ascii") or None)
+    except (ssl.SSLError, ValueError):
+        raise ConfigError(f"{path}.caData, caFile: expected certificates in PEM") from None
+    if spec.insecure or (extender.enable_https and not authority):
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
+    parts = (
+        spec.cert_data or _contents(spec.cert_file, f"{path}.certFile"),
+        spec.key_data or _contents(spec.key_file, f"{path}.keyFile"),
+    )
+    if any(parts):
+        with tempfile.NamedTemporaryFile(suffix=".pem") as pair:  # readable by us alone; ssl reads nothing but files
+            pair.write(b"\n".join(parts))
+            pair.flush()
+            try:
+                tls.load_cert_chain(pair.name)
+            except (ssl.SSLError, ValueError):
+                raise ConfigError(f"{path}: expected a client certificate and its key, in PEM") from None
+    return tls
+
+
+def _contents(file: str, path: str) -> bytes:
+    if not file:
+        return b""
+    try:
+        return Path(file).read_bytes()
+    except OSError as problem:
+        raise ConfigError(f"{path}: {file} cannot be read: {problem.strerror or problem}") from None

@@ -1,0 +1,80 @@
+"""The extenders of a configuration: what they must keep to, and what they take off the plugins.
+
+An extender may manage extended resources; those that it marks as ignored by the scheduler are counted by it alone, so
+NodeResourcesFit of every profile is told to leave them out. Mirrors kube-scheduler's validation and buildExtenders.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from urllib.parse import urlsplit
+
+import msgspec
+
+from config.types import Extender, KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
+
+FIT = "NodeResourcesFit"
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+def extender_problems(extenders: Sequence[Extender]) -> list[str]:
+    """A line for everything that is wrong with them."""
+    problems: list[str] = []
+    managed: set[str] = set()
+    for i, extender in enumerate(extenders):
+        path = f"extenders[{i}]"
+        url = urlsplit(extender.url_prefix)
+        if url.scheme not in ("http", "https") or not url.netloc:
+            problems.append(f"{path}.urlPrefix: expected a URL such as http://host:8888, got {extender.url_prefix!r}")
+        if extender.prioritize_verb and extender.weight <= 0:
+            problems.append(f"{path}.weight: expected a positive weight with a prioritizeVerb, got {extender.weight}")
+        if extender.http_timeout < 0:
+            problems.append(f"{path}.httpTimeout: expected 0s or more, got {extender.http_timeout}")
+        tls = extender.tls_config
+        if tls is not None and tls.insecure and (tls.ca_data or tls.ca_file):
+            problems.append(f"{path}.tlsConfig.insecure: expected false with a certificate authority, got true")
+        for j, resource in enumerate(extender.managed_resources):
+            name, field = resource.name, f"{path}.managedResources[{j}].name"
+            if not is_extended_resource(name):
+                problems.append(f"{field}: expected an extended resource such as example.com/gpu, got {name!r}")
+            if name in managed:
+                problems.append(f"{field}: expected a resource managed once, got {name!r}")
+            managed.add(name)
+    binders = sum(bool(extender.bind_verb) for extender in extenders)
+    if binders > 1:
+        problems.append(f"extenders: expected at most one with a bindVerb, got {binders}")
+    return problems
+
+
+def is_extended_resource(name: str) -> bool:
+    """True for a qualified name with a domain that is not Kubernetes' own, short enough to have a quota."""
+    domain, slash, rest = name.partition("/")
+    if not slash or "kubernetes.io/" in name or name.startswith("requests."):
+        return False
+    return bool(_SUBDOMAIN.fullmatch(domain) and len(f"requests.{domain}") <= 253 and _NAME.fullmatch(rest))
+
+
+def without_ignored_resources(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """The configuration with NodeResourcesFit told to ignore what the extenders count alone."""
+    ignored = [
+        resource.name
+        for extender in configuration.extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
+    ]
+    if not ignored:
+        return configuration
+    profiles = tuple(_ignoring(profile, ignored) for profile in configuration.profiles)
+    return msgspec.structs.replace(configuration, profiles=profiles)
+
+
+def _ignoring(profile: KubeSchedulerProfile, resources: Iterable[str]) -> KubeSchedulerProfile:
+    args = next((entry.args for entry in profile.plugin_config if entry.name == FIT), {})
+    before = args.get("ignoredResources") or ()
+    if not isinstance(before, list | tuple):
+        return profile  # The plugin refuses it, by its path.
+    others = [entry for entry in profile.plugin_config if entry.name != FIT]
+    fit = PluginConfig(FIT, {**args, "ignoredResources": [*before, *resources]})
+    return msgspec.structs.replace(profile, plugin_config=(*others, fit))
