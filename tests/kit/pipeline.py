@@ -91,7 +91,7 @@ class Pipeline:
         hints = {name: p.hints() for name, p in profiles.items()}
         rules = QueueRules(profile.queue_sort.sort_key, profile.pre_enqueue, hints)
         self.queue_state, self.cache_state = QueueState(rules), CacheState()
-        cycle, extenders = Scheduler(Random(1)), Extenders()
+        extenders = Extenders()
         self.actors = (
             CacheActor(self.cache, self.cache_state),
             QueueActor(self.queue, self.queue_state, self.clock),
