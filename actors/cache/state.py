@@ -129,9 +129,12 @@ class CacheState:
 
     def _put(self, pod: Pod) -> None:
         """Count a pod as the API server tells it, wherever it was counted before."""
-        name = key(pod)
-        self._drop(name)
-        self._count(PodInfo(pod), pod.spec.node_name)
+        info, node = PodInfo(pod), pod.spec.node_name
+        if self._node_of.get(info.key) == node and self._infos[node].replace_pod(info):
+            self._assumed.discard(info.key)
+            return
+        self._drop(info.key)
+        self._count(info, node)
 
     def _drop(self, name: str) -> None:
         node = self._node_of.pop(name, None)

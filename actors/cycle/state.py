@@ -1,8 +1,9 @@
 """The scheduling cycle's decision: from a pod and a snapshot to a node, or to why there is none.
 
-Pure: the snapshot, the start index and the rng are given. All nodes are filtered at once; which of the feasible ones
-are scored follows kube-scheduler's sampling, in the node tree's order from a start index that rotates. Where extenders
-have a say the decision is a generator: it yields what to ask them, and is sent the answers.
+Pure: the snapshot, the start index and the rng are given. All nodes are filtered at once, or remembered (see memory);
+which of the feasible ones are scored follows kube-scheduler's sampling, in the node tree's order from a start index
+that rotates. Where extenders have a say the decision is a generator: it yields what to ask them, and is sent the
+answers.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from typing import Protocol, TypeVar
 import msgspec
 import numpy as np
 
+from actors.cycle.memory import Memories, Memory
 from actors.framework.cycle_state import CycleState
 from actors.framework.extender import Filtered, FilterNodes, PrioritizeNodes, Question
-from actors.framework.runner import NODE_SET_REASON, PluginError, PluginScores, PreFiltered, Profile
+from actors.framework.interface import Reads
+from actors.framework.rules import NODE_SET_REASON, PluginError, PluginScores, PreFiltered, Rules
+from actors.framework.runner import Profile
 from actors.framework.status import Status
 from actors.framework.verdicts import Diagnosis
-from actors.model.columns import Bools, Ints
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
+from actors.model.vectors import Bools, Ints, Rows
 from actors.model.what_if import supposing
 
 MIN_FEASIBLE_NODES = 100
@@ -101,8 +105,17 @@ def evaluate(profile: Profile, state: CycleState, info: PodInfo, snapshot: Snaps
 def filter_nodes(profile: Profile, state: CycleState, info: PodInfo, nodes: NodeView) -> Diagnosis:
     """Run the filters; a node must pass with the pods nominated to it ahead of this one, and without them."""
     diagnosis = profile.filter(state, info, nodes)
+    if nodes.snapshot.nominations:
+        for position, status in reject_for_nominated(profile, state, info, nodes).items():
+            diagnosis.reject(position, status)
+    return diagnosis
+
+
+def reject_for_nominated(profile: Profile, state: CycleState, info: PodInfo, nodes: NodeView) -> dict[int, Status]:
+    """The nodes, by position, that would not let the pod in if the pods nominated to them ahead of it ran there."""
     snapshot = nodes.snapshot
-    for name, ahead in snapshot.nominations.ahead_of(info).items() if snapshot.nominations else ():
+    rejected = {}
+    for name, ahead in snapshot.nominations.ahead_of(info).items():
         row = snapshot.columns.row_of.get(name)
         position = None if row is None else nodes.position(row)
         if row is None or position is None:
@@ -111,16 +124,16 @@ def filter_nodes(profile: Profile, state: CycleState, info: PodInfo, nodes: Node
             supposed = profile.supposed_state(state, info, snapshot)
             status = profile.filter(supposed, info, snapshot.rows(np.array([row]))).status(0)
         if not status.ok:
-            diagnosis.reject(position, status)
-    return diagnosis
+            rejected[position] = status
+    return rejected
 
 
-def score(profile: Profile, state: CycleState, info: PodInfo, nodes: NodeView) -> list[PluginScores]:
+def score(rules: Rules, state: CycleState, info: PodInfo, nodes: NodeView) -> list[PluginScores]:
     """Run PreScore and Score on feasible nodes. Raises PluginError."""
-    if profile.scores_nothing:
+    if rules.scores_nothing:
         return []
-    profile.pre_score(state, info, nodes)
-    return profile.score(state, info, nodes)
+    rules.pre_score(state, info, nodes)
+    return rules.score(state, info, nodes)
 
 
 def total(scores: list[PluginScores], nodes: NodeView) -> Ints:
@@ -151,13 +164,27 @@ def _filtered(nodes: NodeView) -> Steps[Filtered]:
     return answer
 
 
+class Search(msgspec.Struct, frozen=True):
+    """Which nodes may be tried, in the node tree's order, and where the pod fits: bool[len(order)].
+
+    `evaluation` is there if the filters have said why not; `memory` if what they say was remembered instead.
+    """
+
+    state: CycleState
+    order: Ints
+    fits: Bools
+    evaluation: Evaluation | None = None
+    memory: Memory | None = None
+
+
 class Scheduler:
-    """Decides pod after pod; between pods it only remembers where the next search for nodes starts."""
+    """Decides pod after pod; between pods it remembers where the next search for nodes starts, and memories."""
 
     def __init__(self, rng: Rng, percentage_of_nodes_to_score: int = 0) -> None:
         self._rng = rng
         self._percentage = percentage_of_nodes_to_score
         self._start = 0
+        self._memories = Memories()
 
     def schedule(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:
         """Choose a node for the pod, with no extender to ask."""
@@ -170,31 +197,54 @@ class Scheduler:
 
     def steps(self, profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool) -> Steps[Outcome]:
         """Choose a node for the pod; `extended` if there are extenders to ask."""
-        nodes = len(snapshot)
-        if not nodes:
+        if not len(snapshot):
             return Unfit(NO_NODES, frozenset())
-        state = CycleState()
         try:
-            evaluation = evaluate(profile, state, info, snapshot)
-            if evaluation.diagnosis is None or evaluation.live is None:
-                return Unfit(fit_error(evaluation, nodes), frozenset((evaluation.prefilter.status.plugin,)) - {""})
-            nominated = yield from self._nominated(profile, state, info, snapshot, extended)
+            search = self._remembered(profile, info, snapshot) or _searched(profile, info, snapshot)
+            if isinstance(search, Unfit):
+                return search
+            nominated = yield from self._nominated(profile, search.state, info, snapshot, extended)
             if nominated is not None:
-                return Chosen(nominated, state, 1, 1)
-            rows, evaluated = self._sample(profile, evaluation, snapshot)
+                return Chosen(nominated, search.state, 1, 1)
+            sample, evaluated = self._sample(profile, search, extended)
+            rows = search.order[sample]
+            filtered: Filtered | None = None
             if extended and len(rows):
                 filtered = yield from _filtered(snapshot.rows(rows))
-                filtered.explain_to(evaluation.diagnosis)
-                rows = filtered.rows
+                sample, rows = snapshot.columns.position[filtered.rows], filtered.rows
             if not len(rows):
-                rejected_by = evaluation.diagnosis.rejecting_plugins(evaluation.live)
-                return Unfit(fit_error(evaluation, nodes), rejected_by | set(evaluation.prefilter.restricted_by))
+                return _unfit(profile, info, snapshot, search, filtered)
             chosen = int(rows[0])
             if len(rows) > 1:
-                chosen = yield from self._best(profile, state, info, snapshot.rows(rows), extended)
+                totals = _totals(profile, search, info, snapshot.rows(rows), sample)
+                if extended:
+                    answer = yield PrioritizeNodes(snapshot.rows(rows))
+                    assert isinstance(answer, np.ndarray)
+                    totals = totals + answer
+                chosen = int(rows[self._best(totals)])
         except PluginError as failure:
             return Failed(failure.status)
-        return Chosen(snapshot.columns.names[chosen], state, evaluated, len(rows))
+        return Chosen(snapshot.columns.names[chosen], search.state, evaluated, len(rows))
+
+    def _remembered(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Search | None:
+        """Where the pod fits, by what is remembered of pods like it and by the rules that are never remembered."""
+        memory = self._memories.recall(profile, info, snapshot)
+        if memory is None:
+            return None
+        state, rules = memory.state.copy(), profile.parts[Reads.CLUSTER]
+        prefiltered = rules.pre_filter(state, info, snapshot)
+        if not prefiltered.status.ok or prefiltered.node_names is not None:
+            return None
+        order, fits = snapshot.columns.order, memory.fits
+        passing = rules.passing(state, info, snapshot.rows(order))
+        if passing is not None:
+            fits = fits & passing
+        if snapshot.nominations:
+            rejected = reject_for_nominated(profile, state, info, snapshot.rows(order))
+            if rejected:
+                fits = fits.copy()
+                fits[list(rejected)] = False
+        return Search(state, order, fits, memory=memory)
 
     @staticmethod
     def _nominated(
@@ -212,35 +262,67 @@ class Scheduler:
             fits = isinstance(answer, Filtered) and len(answer.rows) > 0  # after an error, all nodes are tried
         return name if fits else None
 
-    def _sample(self, profile: Profile, evaluation: Evaluation, snapshot: Snapshot) -> tuple[Ints, int]:
-        """The feasible rows to score, and how many nodes a search one by one would have looked at."""
-        diagnosis, live = evaluation.diagnosis, evaluation.live
-        assert diagnosis is not None
-        assert live is not None
-        order = snapshot.columns.order
-        fits = np.zeros(snapshot.columns.size, dtype=np.bool_)
-        fits[diagnosis.view.rows] = diagnosis.feasible() & live
-        if evaluation.prefilter.node_names is not None:
-            considered = np.zeros(snapshot.columns.size, dtype=np.bool_)
-            considered[diagnosis.view.rows] = True
-            order = order[considered[order]]
-        if not len(order):
-            return order, 0
+    def _sample(self, profile: Profile, search: Search, extended: bool) -> tuple[Rows, int]:
+        """The positions of the feasible nodes to score, and how many a search one by one would have looked at."""
+        fits, nodes = search.fits, len(search.order)
+        if not nodes:
+            return slice(0, 0), 0
         percentage = profile.percentage_of_nodes_to_score
-        wanted = sample_size(self._percentage if percentage is None else percentage, len(order))
-        start = self._start % len(order)
-        rotated = np.concatenate((order[start:], order[:start]))
-        positions = np.flatnonzero(fits[rotated])
-        looked_at = len(order) if len(positions) <= wanted else int(positions[wanted - 1]) + 1
-        self._start = (start + looked_at) % len(order)
-        return rotated[positions[:wanted]], looked_at
+        wanted = sample_size(self._percentage if percentage is None else percentage, nodes)
+        if profile.scores_nothing and not extended:
+            wanted = 1
+        start = self._start % nodes
+        if start + wanted <= nodes and fits[start : start + wanted].all():
+            self._start = (start + wanted) % nodes
+            return slice(start, start + wanted), wanted
+        positions = np.flatnonzero(fits)
+        positions = np.roll(positions, -int(np.searchsorted(positions, start)))
+        looked_at = nodes
+        if len(positions) > wanted:
+            looked_at = (int(positions[wanted - 1]) - start) % nodes + 1
+        self._start = (start + looked_at) % nodes
+        return positions[:wanted], looked_at
 
-    def _best(self, profile: Profile, state: CycleState, info: PodInfo, nodes: NodeView, extended: bool) -> Steps[int]:
-        """The row with the highest total; ties are broken by the rng."""
-        totals = total(score(profile, state, info, nodes), nodes)
-        if extended:
-            answer = yield PrioritizeNodes(nodes)
-            assert isinstance(answer, np.ndarray)
-            totals = totals + answer
+    def _best(self, totals: Ints) -> int:
+        """The position of the highest total; ties are broken by the rng."""
         ties = np.flatnonzero(totals == totals.max())
-        return nodes.row(int(ties[self._rng.randrange(len(ties))] if len(ties) > 1 else ties[0]))
+        return int(ties[self._rng.randrange(len(ties))] if len(ties) > 1 else ties[0])
+
+
+def _searched(profile: Profile, info: PodInfo, snapshot: Snapshot) -> Search | Unfit:
+    """Where the pod fits, by asking every rule about every node."""
+    state, columns = CycleState(), snapshot.columns
+    evaluation = evaluate(profile, state, info, snapshot)
+    diagnosis, order = evaluation.diagnosis, columns.order
+    if diagnosis is None or evaluation.live is None:
+        rejected_by = frozenset((evaluation.prefilter.status.plugin,)) - {""}
+        return Unfit(fit_error(evaluation, len(snapshot)), rejected_by)
+    fits = np.zeros(columns.size, dtype=np.bool_)
+    fits[diagnosis.view.rows] = diagnosis.feasible() & evaluation.live
+    if evaluation.prefilter.node_names is not None:
+        left = np.zeros(columns.size, dtype=np.bool_)
+        left[diagnosis.view.rows] = True
+        order = order[left[order]]
+    return Search(state, order, fits[order], evaluation)
+
+
+def _unfit(profile: Profile, info: PodInfo, snapshot: Snapshot, search: Search, by_extenders: Filtered | None) -> Unfit:
+    """Why no node is left; what was remembered does not say, so the filters are asked again."""
+    evaluation = search.evaluation or evaluate(profile, CycleState(), info, snapshot)
+    assert evaluation.diagnosis is not None
+    assert evaluation.live is not None
+    if by_extenders is not None:
+        by_extenders.explain_to(evaluation.diagnosis)
+    rejected_by = evaluation.diagnosis.rejecting_plugins(evaluation.live)
+    return Unfit(fit_error(evaluation, len(snapshot)), rejected_by | set(evaluation.prefilter.restricted_by))
+
+
+def _totals(profile: Profile, search: Search, info: PodInfo, nodes: NodeView, sample: Rows) -> Ints:
+    """The sum of all plugins' scores, up to a constant where some of it was remembered."""
+    memory = search.memory
+    if memory is None:
+        return total(score(profile, search.state, info, nodes), nodes)
+    rules, totals = profile.parts[Reads.CLUSTER], memory.scores(info, sample)
+    for scores in score(rules, search.state, info, nodes):
+        totals = totals + scores.scores
+    return totals

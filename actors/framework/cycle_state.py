@@ -29,6 +29,14 @@ class CycleState:
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
 
+    def copy(self) -> CycleState:
+        """A memory that starts with all that this one holds."""
+        copy = CycleState()
+        copy._data = self._data.copy()
+        copy.skip_filter = self.skip_filter.copy()
+        copy.skip_score = self.skip_score.copy()
+        return copy
+
     def write(self, key: StateKey[T], value: T) -> None:
         self._data[cast("StateKey[object]", key)] = value
 

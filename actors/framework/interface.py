@@ -9,6 +9,7 @@ Mirrors the framework's plugin interfaces.
 
 from __future__ import annotations
 
+import enum
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Sequence
 from typing import Any, ClassVar, Protocol
@@ -49,10 +50,25 @@ class PreFilterResult(msgspec.Struct, frozen=True):
     node_names: frozenset[str] | None = None
 
 
+class Reads(enum.Enum):
+    """What a plugin's PreFilter, Filter, PreScore and Score look at besides the pod's namespace, labels and spec.
+
+    Answers that depend on one row alone are kept from pod to pod of one signature and renewed where that row changed.
+    """
+
+    NODE = "the row's node object"
+    ROW = "the row's node object and the pods on it"
+    CLUSTER = "anything else: other rows, other objects, the pod's name"
+
+
 class Plugin(ABC):
-    """The base of every plugin. `name` is the one used in the configuration."""
+    """The base of every plugin. `name` is the one used in the configuration.
+
+    `reads` may say less than CLUSTER for the vector forms only; a plugin that looks at more than it says errs.
+    """
 
     name: ClassVar[str]
+    reads: ClassVar[Reads] = Reads.CLUSTER
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         """`args` is pluginConfig's args as the user wrote them; raises ArgsError if they do not fit."""
@@ -190,6 +206,7 @@ __all__ = [
     "PreFilterResult",
     "PreScorePlugin",
     "QueueSortPlugin",
+    "Reads",
     "ReservePlugin",
     "ScorePlugin",
     "default_normalize",

@@ -25,7 +25,7 @@ def pod_requests(pod: Pod, *, pod_level: bool = True, missing: Mapping[str, int]
     `pod_level`: let the pod's own `spec.resources` replace the sum of its containers. `missing`: billionths to count
     for each container that does not name the resource. Raises QuantityError.
     """
-    infeasible = _resize_is_infeasible(pod)
+    infeasible = resize_is_infeasible(pod)
     total = _containers(pod, infeasible, missing or {})
     if pod_level and _has_pod_level_requests(pod):
         total.update(_pod_level(pod, infeasible))
@@ -107,7 +107,8 @@ def _in_force(container: Container, status: ContainerStatus | None, infeasible: 
     return amounts
 
 
-def _resize_is_infeasible(pod: Pod) -> bool:
+def resize_is_infeasible(pod: Pod) -> bool:
+    """True while the node says that it can never do the resize that the spec asks for."""
     return any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in pod.status.conditions)
 
 

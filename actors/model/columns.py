@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from actors.kube.core import Node, Taint
+from actors.model.change_log import ChangeLog
 from actors.model.node_info import NodeInfo
 from actors.model.pod_counts import PodCounts
 from actors.model.vectors import Bools, Codes, Ints, Rows, grown
@@ -64,17 +65,20 @@ class NodeColumns:
 
     Resource columns are int64 and lie resource by resource: `allocatable(name)` and `requested(name)` give one
     contiguous column over all rows, in thousandths of a core for cpu and whole units for all else.
+    `changes` logs the rows that were written; `node_changes` those of them whose node object is another.
+    `position[row]` is where a live row stands in `order`, which is a new array whenever it changes.
     """
 
     def __init__(self, rows: int = 64) -> None:
         self.size = 0  # rows in use, dead ones included
         self.order: Ints = np.zeros(0, dtype=np.int64)
+        self.position: Ints = np.zeros(0, dtype=np.int64)
         self.row_of: dict[str, int] = {}
         self.names: list[str] = []
         self.nodes: list[Node | None] = []
         self.infos: list[NodeInfo | None] = []
-        self.version = 0
-        self.changed_at: Ints = np.zeros(rows, dtype=np.int64)
+        self.changes = ChangeLog()
+        self.node_changes = ChangeLog()
         self.pods: Ints = np.zeros(rows, dtype=np.int64)
         self.nonzero: Ints = np.zeros((2, rows), dtype=np.int64)
         self.unschedulable: Bools = np.zeros(rows, dtype=np.bool_)
@@ -132,9 +136,9 @@ class NodeColumns:
             self.infos[row] = info
             self.counts.clear(row)
             changes = [(pod, 1) for pod in info.pods.values()]
-        self.version += 1
-        self.changed_at[row] = self.version
+        self.changes.add(row)
         if self.nodes[row] is not node:
+            self.node_changes.add(row)
             self._write_node(row, self.nodes[row], node)
             self._write_resources(self._allocatable, row, info.allocatable)
         self._write_resources(self._requested, row, info.requested)
@@ -160,14 +164,16 @@ class NodeColumns:
         self.nodes[row] = None
         self.infos[row] = None
         self.names[row] = ""
-        self.version += 1
-        self.changed_at[row] = self.version
+        self.changes.add(row)
+        self.node_changes.add(row)
         self._free.append(row)
 
     def reorder(self, names: Iterable[str]) -> None:
         """Take the live rows in this order from now on. Every node with a row must be named."""
         self.order = np.fromiter((self.row_of[name] for name in names), dtype=np.int64)
         assert len(self.order) == len(self.row_of)
+        self.position = np.full(self.size, -1, dtype=np.int64)
+        self.position[self.order] = np.arange(len(self.order))
 
     def _new_row(self, name: str) -> int:
         if self._free:
@@ -185,7 +191,6 @@ class NodeColumns:
         return row
 
     def _grow(self, rows: int) -> None:
-        self.changed_at = grown(self.changed_at, rows)
         self.pods = grown(self.pods, rows)
         self.nonzero = grown(self.nonzero, rows)
         self.unschedulable = grown(self.unschedulable, rows)

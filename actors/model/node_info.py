@@ -65,6 +65,13 @@ class NodeInfo:
         self._account(info, -1)
         return info
 
+    def replace_pod(self, info: PodInfo) -> bool:
+        """Put a pod in the place of the one with its key, if no sum changes by it; False if it cannot be done."""
+        if not info.counts_like(self.pods[info.key]):
+            return False
+        self.pods[info.key] = info
+        return True
+
     def take_changes(self) -> list[tuple[PodInfo, int]]:
         """The pods that came (+1) and went (-1) since this was last asked."""
         changes, self.changes = self.changes, []

@@ -11,8 +11,8 @@ import msgspec
 
 from actors.kube.core import Pod
 from actors.kube.meta import key
-from actors.kube.requests import nonzero_requests, pod_requests
-from actors.model.affinity_terms import AffinityTerms, terms_of
+from actors.model.affinity_terms import AffinityTerms
+from actors.model.pod_template import HostPort, PodTemplate, template_of
 
 
 class GroupKey(msgspec.Struct, frozen=True):
@@ -23,23 +23,10 @@ class GroupKey(msgspec.Struct, frozen=True):
     terminating: bool
 
 
-class HostPort:
-    """A port that a pod claims on its node; ip "" is normalised to 0.0.0.0 and protocol "" to TCP."""
-
-    __slots__ = ("ip", "port", "protocol")
-
-    def __init__(self, ip: str, protocol: str, port: int) -> None:
-        self.ip = ip or "0.0.0.0"  # noqa: S104 - the wildcard address is what the empty hostIP means
-        self.protocol = protocol or "TCP"
-        self.port = port
-
-
 class PodInfo:
-    """A pod, its key, its requests and its host ports.
+    """A pod, its key (namespace/name), and what it asks for, which it shares with the other pods of its template."""
 
-    `requests` are what NodeResourcesFit counts: cpu in thousandths of a core, all else in whole units.
-    `nonzero` is (milli-CPU, bytes of memory) with the defaults for containers that request nothing.
-    """
+    __slots__ = ("__dict__", "key", "pod", "priority", "uid")
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
@@ -48,45 +35,43 @@ class PodInfo:
         self.priority = pod.spec.priority or 0
 
     @cached_property
-    def requests(self) -> dict[str, int]:
-        return pod_requests(self.pod)
-
-    @cached_property
-    def nonzero(self) -> tuple[int, int]:
-        return nonzero_requests(self.pod)
-
-    @cached_property
-    def container_requests(self) -> dict[str, int]:
-        """The requests without regard to the pod's own `spec.resources`, which scoring ignores."""
-        return pod_requests(self.pod, pod_level=False)
-
-    @cached_property
-    def scoring_requests(self) -> tuple[int, int]:
-        """`nonzero` without regard to the pod's own `spec.resources`."""
-        return nonzero_requests(self.pod, pod_level=False)
-
-    @cached_property
-    def affinity_terms(self) -> AffinityTerms:
-        """What the pod asks of other pods. Raises SelectorError."""
-        return terms_of(self.pod)
+    def template(self) -> PodTemplate:
+        return template_of(self.pod)
 
     @cached_property
     def group(self) -> GroupKey:
         """What selectors look at."""
         metadata = self.pod.metadata
-        labels = tuple(sorted(metadata.labels.items()))
-        return GroupKey(metadata.namespace, labels, metadata.deletion_timestamp is not None)
+        return GroupKey(metadata.namespace, self.template.sorted_labels, metadata.deletion_timestamp is not None)
 
-    @cached_property
+    @property
+    def requests(self) -> dict[str, int]:
+        return self.template.requests
+
+    @property
+    def nonzero(self) -> tuple[int, int]:
+        return self.template.nonzero
+
+    @property
+    def container_requests(self) -> dict[str, int]:
+        return self.template.container_requests
+
+    @property
+    def scoring_requests(self) -> tuple[int, int]:
+        return self.template.scoring_requests
+
+    @property
+    def affinity_terms(self) -> AffinityTerms:
+        """What the pod asks of other pods. Raises SelectorError."""
+        return self.template.affinity_terms
+
+    @property
     def host_ports(self) -> tuple[HostPort, ...]:
-        spec = self.pod.spec
-        sidecars = (c for c in spec.init_containers if c.restart_policy == "Always")
-        return tuple(
-            HostPort(p.host_ip, p.protocol, p.host_port)
-            for container in (*spec.containers, *sidecars)
-            for p in container.ports
-            if p.host_port > 0
-        )
+        return self.template.host_ports
+
+    def counts_like(self, other: PodInfo) -> bool:
+        """True if no sum over pods, and no count of them, can tell the two apart."""
+        return self.template is other.template and self.group.terminating == other.group.terminating
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"

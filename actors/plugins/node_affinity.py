@@ -23,6 +23,7 @@ from actors.framework.interface import (
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
+    Reads,
     ScorePlugin,
     default_normalize,
 )
@@ -60,6 +61,7 @@ class NodeAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unkno
 
 class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "NodeAffinity"
+    reads = Reads.NODE
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)

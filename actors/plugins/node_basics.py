@@ -17,13 +17,15 @@ from actors.framework.interface import (
     PreFilterPlugin,
     PreFilterResult,
     QueueSortPlugin,
+    Reads,
 )
 from actors.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from actors.framework.verdicts import Verdicts
 from actors.kube.core import Node, Pod, Taint
 from actors.kube.taints import tolerates_any
 from actors.model.node_info import WILDCARD_IP
-from actors.model.pod_info import HostPort, PodInfo
+from actors.model.pod_info import PodInfo
+from actors.model.pod_template import HostPort
 from actors.model.snapshot import NodeView, Snapshot
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -63,6 +65,7 @@ class NodeUnschedulable(FilterPlugin):
     """Rejects cordoned nodes, unless the pod tolerates the taint that stands for the cordon."""
 
     name = "NodeUnschedulable"
+    reads = Reads.NODE
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         cordoned = nodes.columns.unschedulable[nodes.rows]
@@ -92,6 +95,7 @@ class NodeName(FilterPlugin):
     """Rejects every node but the one that the pod's spec names, if it names one."""
 
     name = "NodeName"
+    reads = Reads.NODE
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         wanted = info.pod.spec.node_name
@@ -115,6 +119,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     """Rejects nodes where another pod holds one of the host ports that the pod asks for."""
 
     name = "NodePorts"
+    reads = Reads.ROW
 
     def pre_filter(
         self,

@@ -8,7 +8,7 @@ import numpy as np
 
 from actors.framework.cycle_state import CycleState
 from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
-from actors.framework.interface import FilterPlugin, PreFilterPlugin, PreFilterResult
+from actors.framework.interface import FilterPlugin, PreFilterPlugin, PreFilterResult, Reads
 from actors.framework.status import SKIP, SUCCESS, Code, Status
 from actors.framework.verdicts import Verdicts
 from actors.kube.core import Node, Pod
@@ -40,6 +40,7 @@ def needed_features(pod: Pod) -> frozenset[str]:
 
 class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     name = "NodeDeclaredFeatures"
+    reads = Reads.NODE
 
     def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Status | PreFilterResult:
         return SUCCESS if needed_features(info.pod) else SKIP

@@ -17,6 +17,7 @@ from actors.framework.interface import (
     Handle,
     Plugin,
     PreScorePlugin,
+    Reads,
     ScorePlugin,
 )
 from actors.framework.status import SKIP, SUCCESS, Status
@@ -29,6 +30,7 @@ from actors.plugins.resource_args import NodeResourcesBalancedAllocationArgs, ch
 
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     name = "NodeResourcesBalancedAllocation"
+    reads = Reads.ROW
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)

@@ -23,6 +23,7 @@ from actors.framework.interface import (
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
+    Reads,
     ScorePlugin,
 )
 from actors.framework.status import SUCCESS, Code, Status
@@ -52,6 +53,7 @@ _REQUESTS: StateKey[dict[str, int]] = StateKey("NodeResourcesFit.requests")
 
 class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "NodeResourcesFit"
+    reads = Reads.ROW
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)

@@ -11,7 +11,7 @@ import numpy as np
 
 from actors.framework.cycle_state import CycleState, StateKey
 from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
-from actors.framework.interface import FilterPlugin, PreScorePlugin, ScorePlugin, default_normalize
+from actors.framework.interface import FilterPlugin, PreScorePlugin, Reads, ScorePlugin, default_normalize
 from actors.framework.status import SUCCESS, Code, Status
 from actors.framework.verdicts import Verdicts
 from actors.kube.core import Node, Pod, Taint, Toleration
@@ -27,6 +27,7 @@ _SOFT: StateKey[tuple[Toleration, ...]] = StateKey("TaintToleration.soft")
 
 class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "TaintToleration"
+    reads = Reads.NODE
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         classes = nodes.columns.taint_classes

@@ -7,7 +7,8 @@ import numpy as np
 
 from actors.cycle.state import Evaluation, evaluate, filter_nodes, fit_error, score, total
 from actors.framework.cycle_state import CycleState
-from actors.framework.runner import NODE_SET_REASON, PluginError, Profile
+from actors.framework.rules import NODE_SET_REASON, PluginError
+from actors.framework.runner import Profile
 from actors.framework.status import Status, unresolvable
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot

@@ -1,0 +1,258 @@
+"""Rules: what some plugins of a profile have to say of nodes, from PreFilter to Score, each in its order.
+
+A profile's rules fall into parts by what they read, so that the answers of a part can be kept for as long as nothing
+changed that it reads. Whatever a plugin raises here becomes a PluginError that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from actors.framework.cycle_state import CycleState
+from actors.framework.interface import (
+    FilterPlugin,
+    NodeFilterPlugin,
+    NodeScorePlugin,
+    Plugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    Reads,
+    ScorePlugin,
+)
+from actors.framework.status import SUCCESS, Code, Status, error, unresolvable
+from actors.framework.verdicts import Diagnosis, Verdicts
+from actors.model.columns import Bools, Ints
+from actors.model.pod_info import PodInfo
+from actors.model.snapshot import NodeView, Snapshot
+
+# An extension point's name -> its plugins in order, each with its weight.
+Points = Mapping[str, Sequence[tuple[Plugin, int]]]
+NODE_SET_REASON = "node(s) didn't satisfy plugin(s) [{}]"
+
+
+class PluginError(Exception):
+    """A plugin raised, or gave an ERROR, where only a whole attempt can fail; carries the status."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.message)
+        self.status = status
+
+
+class PreFiltered(msgspec.Struct, frozen=True):
+    """What PreFilter came to: a status, and the node names it leaves (None: all), with who restricted them."""
+
+    status: Status
+    node_names: frozenset[str] | None = None
+    restricted_by: tuple[str, ...] = ()
+
+
+class PluginScores(msgspec.Struct, frozen=True):
+    """Final scores of one plugin: normalised and weighted, int64 a position of the feasible view."""
+
+    plugin: str
+    scores: Ints
+
+
+class RawScores(msgspec.Struct, frozen=True):
+    """The scores of one plugin for some rows, not normalised, int64 a position. `final` if they need not be."""
+
+    plugin: ScorePlugin
+    weight: int
+    scores: Ints
+    final: bool
+
+
+def crashed(plugin: Plugin, exception: Exception) -> Status:
+    return error(f"plugin {plugin.name} failed: {type(exception).__name__}: {exception}").by(plugin.name)
+
+
+def reads_of(plugin: Plugin) -> Reads:
+    """What the plugin's answers depend on; the scalar forms are asked anew for every pod."""
+    return Reads.CLUSTER if isinstance(plugin, NodeFilterPlugin | NodeScorePlugin) else plugin.reads
+
+
+class Rules:
+    def __init__(self, points: Points) -> None:
+        self._points = points
+        self._pre_filter = [p for p, _ in points.get("preFilter", ()) if isinstance(p, PreFilterPlugin)]
+        self._filter: tuple[FilterPlugin | NodeFilterPlugin, ...] = tuple(
+            p for p, _ in points.get("filter", ()) if isinstance(p, FilterPlugin | NodeFilterPlugin)
+        )
+        self._pre_score = [p for p, _ in points.get("preScore", ()) if isinstance(p, PreScorePlugin)]
+        self._score: tuple[tuple[ScorePlugin | NodeScorePlugin, int], ...] = tuple(
+            (p, weight) for p, weight in points.get("score", ()) if isinstance(p, ScorePlugin | NodeScorePlugin)
+        )
+
+    def reading(self, reads: Reads) -> Rules:
+        """The part of the rules that reads just this."""
+        names = ("preFilter", "filter", "preScore", "score")
+        return Rules({n: [(p, w) for p, w in self._points.get(n, ()) if reads_of(p) is reads] for n in names})
+
+    # ---------------------------------------------------------------------------------------- filtering
+
+    def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> PreFiltered:
+        """Run PreFilter; the node sets of all plugins are intersected."""
+        names: frozenset[str] | None = None
+        restricted_by: list[str] = []
+        for plugin in self._pre_filter:
+            try:
+                answer = plugin.pre_filter(state, info, snapshot)
+            except Exception as exception:
+                raise PluginError(crashed(plugin, exception)) from exception
+            if answer is SUCCESS:
+                continue
+            if isinstance(answer, PreFilterResult):
+                if answer.node_names is not None:
+                    names = answer.node_names if names is None else names & answer.node_names
+                    restricted_by.append(plugin.name)
+                    if not names:
+                        return PreFiltered(_no_node_left(restricted_by), names, tuple(restricted_by))
+            elif answer.code is Code.SKIP:
+                state.skip_filter.add(plugin.name)
+            elif answer.rejected:
+                return PreFiltered(answer.by(plugin.name))
+            elif not answer.ok:
+                raise PluginError(answer.by(plugin.name))
+        return PreFiltered(SUCCESS, names, tuple(restricted_by))
+
+    def supposed_state(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> CycleState:
+        """The state that PreFilter gives while something is supposed; who asked to be skipped before stays so."""
+        supposed = CycleState()
+        for plugin in self._pre_filter:
+            if plugin.name in state.skip_filter:
+                continue
+            try:
+                plugin.pre_filter(supposed, info, snapshot)
+            except Exception as exception:
+                raise PluginError(crashed(plugin, exception)) from exception
+        supposed.skip_filter = state.skip_filter
+        return supposed
+
+    def filters_nothing(self, state: CycleState) -> bool:
+        """True if every filter has asked to be skipped."""
+        return all(plugin.name in state.skip_filter for plugin in self._filter)
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Diagnosis:
+        """Run the filters over a view; each node keeps the first plugin that rejected it."""
+        diagnosis = Diagnosis(nodes)
+        for plugin in self._filter:
+            if plugin.name in state.skip_filter:
+                continue
+            try:
+                if isinstance(plugin, FilterPlugin):
+                    verdicts = plugin.filter(state, info, nodes)
+                else:
+                    verdicts = _filter_each(plugin, state, info, nodes, diagnosis.feasible())
+            except PluginError:
+                raise
+            except Exception as exception:
+                raise PluginError(crashed(plugin, exception)) from exception
+            if verdicts is not None:
+                diagnosis.add(plugin.name, verdicts)
+        return diagnosis
+
+    def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
+        """bool[nodes.size]: where every filter lets the pod in, without a word of why not; None for everywhere."""
+        passing: Bools | None = None
+        for plugin in self._filter:
+            if plugin.name in state.skip_filter:
+                continue
+            try:
+                if isinstance(plugin, FilterPlugin):
+                    verdicts = plugin.filter(state, info, nodes)
+                else:
+                    left = np.ones(nodes.size, dtype=np.bool_) if passing is None else passing
+                    verdicts = _filter_each(plugin, state, info, nodes, left)
+            except PluginError:
+                raise
+            except Exception as exception:
+                raise PluginError(crashed(plugin, exception)) from exception
+            if verdicts is not None:
+                passes = verdicts.codes == Code.SUCCESS
+                passing = passes if passing is None else passing & passes
+        return passing
+
+    # ---------------------------------------------------------------------------------------- scoring
+
+    @property
+    def scores_nothing(self) -> bool:
+        return not self._score
+
+    def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> None:
+        """Run PreScore on the feasible nodes."""
+        for plugin in self._pre_score:
+            try:
+                status = plugin.pre_score(state, info, nodes)
+            except Exception as exception:
+                raise PluginError(crashed(plugin, exception)) from exception
+            if status.code is Code.SKIP:
+                state.skip_score.add(plugin.name)
+            elif not status.ok:
+                raise PluginError(status.by(plugin.name))
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> list[PluginScores]:
+        """Run Score, normalise and weigh, for every plugin that did not ask to be skipped."""
+        result = []
+        for plugin, weight in self._score:
+            if plugin.name in state.skip_score:
+                continue
+            try:
+                if isinstance(plugin, ScorePlugin):
+                    scores = plugin.normalize(state, info, plugin.score(state, info, nodes))
+                else:
+                    scores = _score_each(plugin, state, info, nodes)
+            except Exception as exception:
+                raise PluginError(crashed(plugin, exception)) from exception
+            result.append(PluginScores(plugin.name, scores * weight))
+        return result
+
+    def raw_scores(self, state: CycleState, info: PodInfo, nodes: NodeView) -> list[RawScores]:
+        """Run Score of the vector plugins that did not ask to be skipped, as they are before they are normalised."""
+        result = []
+        for plugin, weight in self._score:
+            if plugin.name in state.skip_score or not isinstance(plugin, ScorePlugin):
+                continue
+            try:
+                scores = plugin.score(state, info, nodes)
+            except Exception as exception:
+                raise PluginError(crashed(plugin, exception)) from exception
+            result.append(RawScores(plugin, weight, scores, type(plugin).normalize is ScorePlugin.normalize))
+        return result
+
+
+def _no_node_left(plugins: list[str]) -> Status:
+    message = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
+    if len(plugins) == 1:
+        message = f"node(s) didn't satisfy plugin {plugins[0]}"
+    return unresolvable(message)
+
+
+def _filter_each(
+    plugin: NodeFilterPlugin, state: CycleState, info: PodInfo, nodes: NodeView, feasible: Bools
+) -> Verdicts:
+    """The scalar form, asked only about nodes that are still feasible."""
+    statuses: list[Status] = [SUCCESS]
+    codes = np.zeros(nodes.size, dtype=np.int8)
+    keys = np.zeros(nodes.size, dtype=np.int64)
+    for position in np.flatnonzero(feasible).tolist():
+        node = nodes.info(position)
+        if node is None:
+            continue
+        status = plugin.filter_node(state, info, node)
+        if status.rejected:
+            codes[position] = status.code
+            keys[position] = len(statuses)
+            statuses.append(status)
+        elif not status.ok:
+            raise PluginError(status.by(plugin.name))
+    return Verdicts(codes, keys, lambda key: statuses[key].reasons)
+
+
+def _score_each(plugin: NodeScorePlugin, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+    infos = [nodes.info(position) for position in range(nodes.size)]
+    scores = [plugin.score_node(state, info, node) for node in infos if node is not None]
+    return np.array(plugin.normalize_scores(state, info, scores), dtype=np.int64)

@@ -1,0 +1,102 @@
+"""PodTemplate: what pods made from one template share, worked out once for all of them.
+
+Pods whose namespace, labels, annotations and spec are the same (the node they were given apart) ask for the same, and
+every rule that looks at nothing else of a pod decides the same for them. Templates are found by the bytes of these
+fields; the few that were met last are kept. Mirrors what kube-scheduler calls a pod's signature.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from operator import attrgetter
+
+import msgspec
+
+from actors.kube.core import Pod, PodSpec
+from actors.kube.requests import nonzero_requests, pod_requests, resize_is_infeasible
+from actors.model.affinity_terms import AffinityTerms, terms_of
+
+MOST_TEMPLATES = 8192
+_SPEC = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
+_RESIZE = attrgetter("container_statuses", "init_container_statuses", "resources", "allocated_resources")
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+class HostPort(msgspec.Struct, frozen=True):
+    """A port that a pod claims on its node."""
+
+    ip: str
+    protocol: str
+    port: int
+
+
+class PodTemplate:
+    """`requests` are what NodeResourcesFit counts: cpu in thousandths of a core, all else in whole units.
+
+    `nonzero` is (milli-CPU, bytes of memory) with the defaults for containers that request nothing.
+    """
+
+    def __init__(self, pod: Pod) -> None:
+        self._pod = pod
+
+    @cached_property
+    def requests(self) -> dict[str, int]:
+        return pod_requests(self._pod)
+
+    @cached_property
+    def nonzero(self) -> tuple[int, int]:
+        return nonzero_requests(self._pod)
+
+    @cached_property
+    def container_requests(self) -> dict[str, int]:
+        """The requests without regard to the pod's own `spec.resources`, which scoring ignores."""
+        return pod_requests(self._pod, pod_level=False)
+
+    @cached_property
+    def scoring_requests(self) -> tuple[int, int]:
+        """`nonzero` without regard to the pod's own `spec.resources`."""
+        return nonzero_requests(self._pod, pod_level=False)
+
+    @cached_property
+    def affinity_terms(self) -> AffinityTerms:
+        """What the pods ask of other pods. Raises SelectorError."""
+        return terms_of(self._pod)
+
+    @cached_property
+    def sorted_labels(self) -> tuple[tuple[str, str], ...]:
+        return tuple(sorted(self._pod.metadata.labels.items()))
+
+    @cached_property
+    def host_ports(self) -> tuple[HostPort, ...]:
+        """An ip "" is normalised to 0.0.0.0, a protocol "" to TCP."""
+        spec = self._pod.spec
+        sidecars = (c for c in spec.init_containers if c.restart_policy == "Always")
+        return tuple(
+            HostPort(p.host_ip or "0.0.0.0", p.protocol or "TCP", p.host_port)  # noqa: S104 - what "" stands for
+            for container in (*spec.containers, *sidecars)
+            for p in container.ports
+            if p.host_port > 0
+        )
+
+
+_templates: dict[bytes, PodTemplate] = {}
+
+
+def template_of(pod: Pod) -> PodTemplate:
+    """The template of a pod: the same object for pods that differ in nothing that it stands for."""
+    signature = _signature(pod)
+    template = _templates.get(signature)
+    if template is None:
+        if len(_templates) >= MOST_TEMPLATES:
+            for oldest in list(_templates)[: MOST_TEMPLATES // 2]:
+                del _templates[oldest]
+        template = _templates[signature] = PodTemplate(pod)
+    return template
+
+
+def _signature(pod: Pod) -> bytes:
+    metadata, status = pod.metadata, pod.status
+    fields = (metadata.namespace, metadata.labels, metadata.annotations, _SPEC(pod.spec))
+    if status.container_statuses or status.init_container_statuses or status.resources or status.allocated_resources:
+        return _ENCODER.encode((*fields, _RESIZE(status), resize_is_infeasible(pod)))
+    return _ENCODER.encode(fields)

@@ -1,0 +1,227 @@
+"""Reuse, incremental counts and a fresh computation agree, whatever happened to pods and nodes before.
+
+One scheduler lives through the whole history: it remembers templates, and its snapshot is brought up to date by deltas.
+The other is given a snapshot built from nothing for each pod, and pods that it has never seen the like of.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import msgspec
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from actors.cache.state import CacheState, Lend
+from actors.cycle.state import Chosen, Failed, Scheduler
+from actors.kube.core import Namespace, Node, Pod, Service
+from actors.messages import (
+    AssignedPodAdded,
+    AssignedPodDeleted,
+    Assume,
+    CacheMessage,
+    Forget,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    Nominate,
+    ObjectPut,
+    TakeSnapshot,
+    Unnominate,
+)
+from actors.model.pod_info import PodInfo
+from actors.model.snapshot import Snapshot
+from actors.system import profiles_of
+from config.types import KubeSchedulerConfiguration
+from tests.kit.handle import NoApi, Nowhere
+
+PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+
+
+def _spread(key: str, action: str) -> dict[str, Any]:
+    selector = {"matchLabels": {"app": "web"}}
+    return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": action, "labelSelector": selector}
+
+
+def _near(key: str) -> dict[str, Any]:
+    return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "web"}}}
+
+
+def _requests(cpu: int) -> dict[str, Any]:
+    return {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": f"{cpu}m"}}}]}
+
+
+REQUIRED, PREFERRED = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
+SPECS: list[dict[str, Any]] = [
+    _requests(100),
+    _requests(900),
+    {**_requests(200), "nodeSelector": {"disk": "ssd"}, "priority": 10},
+    {**_requests(200), "tolerations": [{"key": "soft", "operator": "Exists"}, {"key": "hard", "operator": "Exists"}]},
+    {"containers": [{"name": "c", "ports": [{"hostPort": 80, "containerPort": 80}]}]},
+    {**_requests(10), "topologySpreadConstraints": [_spread(ZONE, "DoNotSchedule"), _spread(HOST, "ScheduleAnyway")]},
+    {**_requests(10), "affinity": {"podAntiAffinity": {REQUIRED: [_near(HOST)]}}},
+    {**_requests(10), "affinity": {"podAffinity": {PREFERRED: [{"weight": 5, "podAffinityTerm": _near(ZONE)}]}}},
+    {
+        **_requests(300),
+        "affinity": {
+            "nodeAffinity": {
+                PREFERRED: [
+                    {
+                        "weight": 7,
+                        "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]},
+                    }
+                ]
+            }
+        },
+    },
+]
+NODES = [f"n{i}" for i in range(8)]
+
+
+def make_node(name: str, zone: str, ssd: bool, taint: str, cpu: int, cordoned: bool) -> Node:
+    labels = {HOST: name} | ({ZONE: zone} if zone else {}) | ({"disk": "ssd"} if ssd else {})
+    effect = {"soft": "PreferNoSchedule", "hard": "NoSchedule"}.get(taint)
+    document = {
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"unschedulable": cordoned, "taints": [{"key": taint, "effect": effect}] if effect else []},
+        "status": {
+            "allocatable": {"cpu": f"{cpu}m", "memory": "8Gi", "pods": 4},
+            "images": [{"names": ["web:latest"], "sizeBytes": 500_000_000}] if ssd else [],
+        },
+    }
+    return msgspec.convert(document, Node)
+
+
+def make_pod(number: int, kind: int, note: str = "") -> Pod:
+    metadata = {
+        "namespace": "default",
+        "name": f"p{number}",
+        "uid": f"u{number}",
+        "labels": {"app": "web" if kind % 2 else "other"},
+        "annotations": {"note": note} if note else {},
+    }
+    return msgspec.convert({"metadata": metadata, "spec": SPECS[kind]}, Pod)
+
+
+def take(cache: CacheState) -> Snapshot:
+    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
+    assert isinstance(lend, Lend)
+    return lend.snapshot
+
+
+NODE = st.builds(
+    make_node,
+    st.sampled_from(NODES),
+    st.sampled_from(["a", "b", ""]),
+    st.booleans(),
+    st.sampled_from(["", "", "soft", "hard"]),
+    st.sampled_from([500, 1000, 2000]),
+    st.sampled_from([False, False, True]),
+)
+
+
+class ReuseHistory(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = CacheState()
+        self.told: list[CacheMessage] = []
+        self.nodes: dict[str, Node] = {}
+        self.placed: dict[int, tuple[Pod, str]] = {}
+        self.made = 0
+
+    def tell(self, message: CacheMessage) -> None:
+        self.told.append(message)
+        assert not self.cache.handle(message)
+
+    @initialize(seed=st.integers(0, 3), crowd=st.sampled_from([0, 3, 130]))
+    def begin(self, seed: int, crowd: int) -> None:
+        """A crowd of over 100 nodes makes the search stop early, at a place that rotates."""
+        self.remembering, self.fresh = Scheduler(Random(seed), 30), Scheduler(Random(seed), 30)
+        self.tell(ObjectPut(msgspec.convert({"metadata": {"name": "default"}}, Namespace)))
+        for i in range(crowd):
+            self.tell(
+                NodeAdded(make_node(f"crowd{i}", "abc"[i % 3], i % 5 == 0, "soft" if i % 7 == 0 else "", 1000, False))
+            )
+
+    @rule(node=NODE)
+    def node_put(self, node: Node) -> None:
+        old = self.nodes.get(node.metadata.name)
+        self.nodes[node.metadata.name] = node
+        self.tell(NodeAdded(node) if old is None else NodeUpdated(old, node))
+
+    @rule(name=st.sampled_from(NODES))
+    def node_deleted(self, name: str) -> None:
+        node = self.nodes.pop(name, None)
+        if node is not None:
+            self.tell(NodeDeleted(node))
+
+    @rule(app=st.sampled_from(["web", "other"]))
+    def service(self, app: str) -> None:
+        document = {"metadata": {"namespace": "default", "name": app}, "spec": {"selector": {"app": app}}}
+        self.tell(ObjectPut(msgspec.convert(document, Service)))
+
+    @rule(kinds=st.lists(st.integers(0, len(SPECS) - 1), min_size=1, max_size=3), times=st.integers(1, 4))
+    def schedule(self, kinds: list[int], times: int) -> None:
+        for kind in kinds * times:
+            self.made += 1
+            number = self.made
+            info = PodInfo(make_pod(number, kind))
+            never_met = PodInfo(make_pod(number, kind, note=str(number)))
+            outcome = self.remembering.schedule(PROFILE, info, take(self.cache))
+            other = self.fresh.schedule(PROFILE, never_met, self.rebuilt())
+            assert type(outcome) is type(other), (outcome, other)
+            assert not isinstance(outcome, Failed), outcome
+            if isinstance(outcome, Chosen) and isinstance(other, Chosen):
+                found, expected = (outcome.node, outcome.feasible), (other.node, other.feasible)
+                assert found == expected
+                self.placed[number] = (info.pod, outcome.node)
+                self.tell(Assume(info, outcome.node))
+            else:
+                assert outcome == other
+
+    def rebuilt(self) -> Snapshot:
+        cache = CacheState()
+        for message in self.told:
+            cache.handle(message)
+        return take(cache)
+
+    @rule(data=st.data(), how=st.sampled_from(["confirmed", "relabelled", "deleted", "forgotten"]))
+    def pod_changes(self, data: st.DataObject, how: str) -> None:
+        if not self.placed:
+            return
+        number = data.draw(st.sampled_from(sorted(self.placed)))
+        pod, node = self.placed[number]
+        bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
+        match how:
+            case "confirmed":
+                self.tell(AssignedPodAdded(bound))
+            case "relabelled":
+                metadata = msgspec.structs.replace(bound.metadata, labels={"app": "web"})
+                self.tell(AssignedPodAdded(msgspec.structs.replace(bound, metadata=metadata)))
+            case "deleted":
+                del self.placed[number]
+                self.tell(AssignedPodDeleted(bound))
+            case _:
+                if not self.cache.handle(Forget(PodInfo(pod), node)):
+                    self.told.append(Forget(PodInfo(pod), node))
+                    del self.placed[number]
+
+    @rule(kind=st.integers(0, len(SPECS) - 1), node=st.sampled_from(NODES), gone=st.booleans())
+    def nominated(self, kind: int, node: str, gone: bool) -> None:
+        info = PodInfo(make_pod(-kind, kind))
+        self.tell(Unnominate(info.key) if gone else Nominate(info, node))
+
+    @invariant()
+    def sound(self) -> None:
+        take(self.cache)
+        self.cache.validate()
+
+
+ReuseHistory.TestCase.settings = settings(max_examples=120, stateful_step_count=20, deadline=None)
+TestReuse = ReuseHistory.TestCase
