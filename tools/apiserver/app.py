@@ -17,6 +17,8 @@ from aiohttp import web
 from tools.apiserver.api import Api, delete_options
 from tools.apiserver.discovery import discovery
 from tools.apiserver.openapi import document as openapi
+from tools.apiserver.protobuf import CONTENT_TYPE as PROTOBUF
+from tools.apiserver.protobuf import decoded
 from tools.apiserver.resources import BY_PATH, Kind
 from tools.apiserver.schema import duplicate_fields, strict_message, unknown_and_mistyped
 from tools.apiserver.selectors import Matches, matches_of
@@ -189,6 +191,8 @@ class Server:
 
 def _body(raw: bytes, content_type: str) -> Any:
     """Raises Refused with 400."""
+    if raw and content_type.startswith(PROTOBUF):
+        return decoded(raw)
     try:
         if content_type.startswith((APPLY, "application/yaml")):
             return yaml.safe_load(raw)

@@ -67,10 +67,14 @@ def _pod(document: Document) -> Document:
 
 
 def _templated(**defaults: Any) -> Callable[[Document], Document]:
-    """Of a workload: these fields of its spec, and the pod's own in its template."""
+    """Of a workload: these fields of its spec, and the pod's own in its template.
+
+    Go's clients write a strategy that nobody set as an empty object: it gets the default too.
+    """
 
     def fill(document: Document) -> Document:
-        spec = {**defaults, **(document.get("spec") or {})}
+        given = document.get("spec") or {}
+        spec = {**defaults, **given, **{field: defaults[field] for field in defaults if given.get(field) == {}}}
         template = spec.get("template")
         if isinstance(template, dict):
             spec["template"] = {**template, "spec": pod_spec(template.get("spec") or {})}

@@ -52,11 +52,18 @@ class Shape:
 
 
 class Field(NamedTuple):
-    """A field of an object; the merge key is "*" for a list merged by value, None for one that is replaced."""
+    """A field of an object; the merge key is "*" for a list merged by value, None for one that is replaced.
+
+    `keeps_zero` says whether an empty string, false or 0 is a value rather than absence. `numbers` are those of the
+    field in protobuf: its own last, before it those of the messages around it that JSON does not have; () if the field
+    is not in the message.
+    """
 
     shape: Shape
     required: bool
     merge_key: str | None
+    keeps_zero: bool
+    numbers: tuple[int, ...]
 
 
 class Findings(NamedTuple):
@@ -90,9 +97,17 @@ def compiled(text: str) -> dict[str, Shape]:
         shapes[name].fields = fields = {}
         for word in words:
             field, _, notation = word.partition(":")
-            listed, _, key = notation.rstrip("!").partition("|")
+            notation, _, numbers = notation.partition("=")
+            required = notation.endswith("!")
+            listed, _, key = notation.strip("*!").partition("|")
             shape = _shape(listed + "]" if key else listed, shapes, seen)
-            fields[field] = Field(shape, notation.endswith("!"), key.rstrip("]") or None)
+            fields[field] = Field(
+                shape,
+                required,
+                merge_key=key.rstrip("]") or None,
+                keeps_zero=required or notation.startswith("*"),
+                numbers=tuple(int(number) for number in numbers.split(".")) if numbers else (),
+            )
     return shapes
 
 

@@ -164,6 +164,32 @@ def test_merge_keys_are_fields_of_what_they_merge() -> None:
                 assert field.merge_key in (field.shape.item.fields or {}), name
 
 
+def test_every_field_has_a_number_of_its_own_but_for_the_name_of_a_kind() -> None:
+    for name, shape in schema.TYPES.items():
+        fields = shape.fields or {}
+        unnumbered = {field for field, of in fields.items() if not of.numbers}
+        assert unnumbered in (set(), {"apiVersion", "kind"}), name
+        numbers = [of.numbers for of in fields.values() if of.numbers]
+        assert len(set(numbers)) == len(numbers), name
+        around = {own[:i] for own in numbers for i in range(1, len(own))}
+        assert around.isdisjoint(numbers), name
+
+
+@pytest.mark.parametrize(
+    ("owner", "field", "keeps_zero", "numbers"),
+    [
+        ("ObjectMeta", "labels", False, (11,)),
+        ("DeploymentSpec", "replicas", True, (1,)),
+        ("Container", "name", True, (1,)),
+        ("Volume", "emptyDir", False, (2, 2)),
+        ("Pod", "kind", False, ()),
+    ],
+)
+def test_numbers_and_zeros(owner: str, field: str, keeps_zero: bool, numbers: tuple[int, ...]) -> None:
+    found = (schema.TYPES[owner].fields or {})[field]
+    assert (found.keeps_zero, found.numbers) == (keeps_zero, numbers)
+
+
 @pytest.mark.parametrize("text", ["[core/v1]\nA b:Missing\n", "[core/v1]\nA b:string\nA c:string\n"])
 def test_a_notation_with_a_type_defined_nowhere_or_twice_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):

@@ -1,0 +1,130 @@
+"""The embedded API server as the real kubectl uses it: bodies in protobuf, answers in JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import aiohttp
+import anyio
+import pytest
+
+from actors.client.rest import Client, Connection
+from tools.apiserver.app import serve
+
+Document = dict[str, Any]
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+NAMESPACE = "/namespaces/default"
+
+needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH")
+
+
+class Kubectl:
+    """Runs kubectl against a server, with a home of its own."""
+
+    def __init__(self, url: str, home: Path) -> None:
+        self.url = url
+        self._env = {"PATH": os.environ["PATH"], "HOME": str(home)}
+
+    async def __call__(self, *arguments: str) -> CompletedProcess[str]:
+        """Its output as text. Raises AssertionError with what it says if it fails, TimeoutError if it hangs."""
+        with anyio.fail_after(30):
+            command = ["/usr/bin/env", "kubectl", "--server", self.url, *arguments]
+            run = await anyio.run_process(command, env=self._env, check=False)
+        assert run.returncode == 0, run.stderr.decode()
+        return CompletedProcess(arguments, run.returncode, run.stdout.decode(), run.stderr.decode())
+
+
+@pytest.fixture
+async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
+    async with serve() as url:
+        yield Kubectl(url, tmp_path)
+
+
+@pytest.fixture
+async def client(kubectl: Kubectl) -> AsyncIterator[Client]:
+    async with Client(Connection(kubectl.url)) as connected:
+        yield connected
+
+
+def plain(document: Document) -> Any:
+    """Without what differs from object to object: its identity, what is made of that, and nulls."""
+    text = json.dumps(document).replace(document["metadata"]["uid"], "the uid")
+    made = json.loads(text, object_hook=lambda found: {k: v for k, v in found.items() if v is not None})
+    for field in ("uid", "resourceVersion", "creationTimestamp"):
+        made["metadata"].pop(field, None)
+    made.get("spec", {}).pop("clusterIP", None)
+    return made
+
+
+CREATED = [
+    ("deployment web --image=nginx:1 --replicas=2 --port=80", f"/apis/apps/v1{NAMESPACE}/deployments", "web"),
+    ("job hello --image=busybox:1 -- echo hello", f"/apis/batch/v1{NAMESPACE}/jobs", "hello"),
+    ("configmap settings --from-literal=color=blue", f"/api/v1{NAMESPACE}/configmaps", "settings"),
+    ("secret generic keys --from-literal=user=admin", f"/api/v1{NAMESPACE}/secrets", "keys"),
+    ("namespace stage", "/api/v1/namespaces", "stage"),
+    ("service clusterip web --tcp=80:8080", f"/api/v1{NAMESPACE}/services", "web"),
+    ("service externalname far --external-name=a.example", f"/api/v1{NAMESPACE}/services", "far"),
+    ("serviceaccount robot", f"/api/v1{NAMESPACE}/serviceaccounts", "robot"),
+    ("pdb half --selector=app=web --min-available=50%", f"/apis/policy/v1{NAMESPACE}/poddisruptionbudgets", "half"),
+    ("pdb none --selector=app=web --max-unavailable=0", f"/apis/policy/v1{NAMESPACE}/poddisruptionbudgets", "none"),
+    ("priorityclass low --value=-5 --description=d", "/apis/scheduling.k8s.io/v1/priorityclasses", "low"),
+    ("priorityclass zero --value=0", "/apis/scheduling.k8s.io/v1/priorityclasses", "zero"),
+]
+
+
+@needs_kubectl
+@pytest.mark.parametrize(("arguments", "path", "name"), CREATED, ids=[made for made, _, _ in CREATED])
+async def test_what_kubectl_creates_is_what_its_json_would_create(
+    kubectl: Kubectl, client: Client, arguments: str, path: str, name: str
+) -> None:
+    what, *rest = arguments.split(" -- ")
+    program = ["--", *rest[0].split()] if rest else []
+    shown = await kubectl("create", *what.split(), "--dry-run=client", "-o", "json", *program)
+    expected = await client.call("POST", f"{path}?dryRun=All", dict, json.loads(shown.stdout))
+    run = await kubectl("create", *what.split(), "-v=8", *program)
+    if PROTOBUF not in run.stderr.partition("Content-Type: ")[2].partition("\n")[0]:
+        pytest.skip("this kubectl creates in JSON")
+    assert f"{name} created" in run.stdout
+    stored = await client.call("GET", f"{path}/{name}", dict)
+    assert plain(stored) == plain(expected)
+    again = await kubectl("get", "-o", "json", what.split()[0], name)
+    assert json.loads(again.stdout) == stored
+
+
+@needs_kubectl
+async def test_a_deployment_reads_as_it_was_asked_for(kubectl: Kubectl, client: Client) -> None:
+    await kubectl("create", "deployment", "web", "--image=nginx:1", "--replicas=2", "--port=80")
+    found = await client.call("GET", f"/apis/apps/v1{NAMESPACE}/deployments/web", dict)
+    spec = found["spec"]
+    assert (spec["replicas"], spec["selector"]) == (2, {"matchLabels": {"app": "web"}})
+    assert spec["strategy"]["type"] == "RollingUpdate"
+    (container,) = spec["template"]["spec"]["containers"]
+    assert container["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
+
+
+@needs_kubectl
+@pytest.mark.parametrize("options", [[], ["--disable-eviction"]], ids=["eviction", "deletion"])
+async def test_a_node_is_drained(kubectl: Kubectl, client: Client, options: list[str]) -> None:
+    pods = f"/api/v1{NAMESPACE}/pods"
+    await client.call("POST", "/api/v1/nodes", dict, {"metadata": {"name": "n"}})
+    spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+    await client.call("POST", pods, dict, {"metadata": {"name": "p"}, "spec": spec})
+    run = await kubectl("drain", "n", "--force", "--grace-period=0", "--timeout=20s", *options)
+    assert "node/n drained" in run.stdout
+    assert (await client.call("GET", pods, dict))["items"] == []
+
+
+async def test_a_malformed_body_is_a_bad_request() -> None:
+    async with serve() as url, aiohttp.ClientSession() as session:
+        for raw in (b"{}", b"k8s\x00\xff", b"k8s\x00"):
+            path = f"{url}/api/v1{NAMESPACE}/configmaps"
+            async with session.post(path, data=raw, headers={"Content-Type": PROTOBUF}) as response:
+                status = await response.json()
+            assert (response.status, status["kind"], status["reason"]) == (400, "Status", "BadRequest")
+            assert status["message"].startswith("the body cannot be read as protobuf: ")
