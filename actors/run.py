@@ -93,12 +93,20 @@ def run(
         if not file:
             configuration = _with(configuration, "client_connection", {"qps": qps, "burst": burst})
         configuration = validated(_with(configuration, "leader_election", election))
-        with_defaults(parse_gates(feature_gates))
+        gates = with_defaults(parse_gates(feature_gates))
         if write_config_to is not None:
             write_config_to.write_text(dump(configuration), encoding="utf-8")
             return
         connection = load(kubeconfig or configuration.client_connection.kubeconfig or None, master=master)
-        daemon = partial(run_scheduler, configuration, connection, SystemClock(), Random(), max_unschedulable)
+        daemon = partial(
+            run_scheduler,
+            configuration,
+            connection,
+            SystemClock(),
+            Random(),
+            max_unschedulable,
+            feature_gates=gates,
+        )
         anyio.run(until_signalled, daemon, backend_options={"use_uvloop": True})
     except (ConfigError, RegistryError, ProfileError, FeatureGateError, KubeconfigError, LeaseLostError) as problem:
         raise click.ClickException(str(problem)) from None

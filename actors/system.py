@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from random import Random
 from uuid import UUID
 
@@ -36,6 +37,7 @@ from actors.runtime.mailbox import Mailbox, Overflow
 from actors.runtime.observer import NOBODY, Observer
 from actors.runtime.supervisor import Child, OnCrash, Supervisor
 from config.extenders import without_ignored_resources
+from config.feature_gates import DEFAULTS
 from config.types import KubeSchedulerConfiguration
 
 RECORDER_CAPACITY = 10_000
@@ -58,8 +60,9 @@ class ApiWrites:
 class ClientHandle:
     """What plugins are given."""
 
-    def __init__(self, client: Calls) -> None:
+    def __init__(self, client: Calls, feature_gates: Mapping[str, bool]) -> None:
         self.api = ApiWrites(client)
+        self.feature_gates = feature_gates
 
 
 def profiles_of(configuration: KubeSchedulerConfiguration, handle: Handle) -> dict[str, Profile]:
@@ -74,6 +77,7 @@ async def run_scheduler(
     rng: Random,
     max_unschedulable: float = 300.0,
     *,
+    feature_gates: Mapping[str, bool] = DEFAULTS,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Schedule until cancelled; started once the caches are synced. Raises what ended it, or a configuration error."""
@@ -82,7 +86,16 @@ async def run_scheduler(
         remote(connection, clock, rng, limits.qps, limits.burst) as access,
         Extenders(configuration.extenders) as extenders,
     ):
-        await schedule(configuration, access, extenders, clock, rng, max_unschedulable, task_status=task_status)
+        await schedule(
+            configuration,
+            access,
+            extenders,
+            clock,
+            rng,
+            max_unschedulable,
+            feature_gates=feature_gates,
+            task_status=task_status,
+        )
 
 
 async def schedule(
@@ -94,10 +107,11 @@ async def schedule(
     max_unschedulable: float = 300.0,
     observer: Observer = NOBODY,
     *,
+    feature_gates: Mapping[str, bool] = DEFAULTS,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """`run_scheduler` with access to an API server that is open already; what takes long is told to the observer."""
-    profiles = profiles_of(configuration, ClientHandle(access.calls))
+    profiles = profiles_of(configuration, ClientHandle(access.calls, feature_gates))
     queue: Mailbox[QueueMessage] = Mailbox("queue", None)
     cache: Mailbox[CacheMessage] = Mailbox("cache", None)
     binding: Mailbox[BindingMessage] = Mailbox("binding", None)

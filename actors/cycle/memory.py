@@ -15,7 +15,7 @@ import numpy as np
 
 from actors.framework.cycle_state import CycleState
 from actors.framework.interface import Reads
-from actors.framework.rules import RawScores, Rules
+from actors.framework.rules import RawScores, Rules, normalized
 from actors.framework.runner import Profile
 from actors.model.pod_info import PodInfo
 from actors.model.pod_template import PodTemplate
@@ -60,7 +60,7 @@ class Answers:
         for raw in self.raws:
             scores = raw.scores[at]
             if scores.any():
-                total = total + raw.weight * raw.plugin.normalize(self._state, info, scores)
+                total = total + normalized(raw, self._state, info, scores)
         return total
 
 

@@ -4,29 +4,30 @@ A plugin is one class that derives from every extension point it implements; the
 `isinstance`. Filter and Score come in two forms. The vector form answers for all nodes of a view at once and is what
 the in-tree plugins use. The scalar form (NodeFilterPlugin, NodeScorePlugin) sees one NodeInfo at a time and is the
 easy way for a plugin of your own. Hooks that may wait for I/O (PreBind, Bind) are `async def`; no other may wait.
-Mirrors the framework's plugin interfaces.
+Everything that a plugin names can be imported from here. Mirrors the framework's plugin interfaces.
 """
 
 from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Sequence
-from typing import Any, ClassVar, Protocol
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 
-from actors.framework.cycle_state import CycleState
-from actors.framework.events import Registration
-from actors.framework.status import SUCCESS, Status
+from actors.framework.cycle_state import CycleState, StateKey
+from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
+from actors.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable, unschedulable
 from actors.framework.verdicts import Verdicts
-from actors.kube.core import Pod
-from actors.model.columns import Ints
+from actors.kube.core import Node, Pod
+from actors.model.columns import Bools, Ints
 from actors.model.node_info import NodeInfo
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
 
 MAX_NODE_SCORE = 100
+A = TypeVar("A")
 
 
 class ApiHandle(Protocol):
@@ -42,6 +43,11 @@ class Handle(Protocol):
 
     @property
     def api(self) -> ApiHandle: ...
+
+    @property
+    def feature_gates(self) -> Mapping[str, bool]:
+        """Every gate of `config.feature_gates` with its value."""
+        ...
 
 
 class PreFilterResult(msgspec.Struct, frozen=True):
@@ -89,6 +95,17 @@ class ArgsError(ValueError):
         """`text - at `$.a.b`` becomes `a.b: text`."""
         text, separator, path = str(invalid).partition(" - at `$")
         return cls(f"{path.rstrip('`').lstrip('.')}: {text}" if separator else text)
+
+
+def read_args(args: Mapping[str, Any], into: type[A]) -> A:
+    """pluginConfig's args as a msgspec Struct, whose types and defaults are the rules; raises ArgsError.
+
+    `apiVersion` and `kind`, which any args may carry, are left out.
+    """
+    try:
+        return msgspec.convert({name: args[name] for name in args if name not in ("apiVersion", "kind")}, into)
+    except msgspec.ValidationError as invalid:
+        raise ArgsError.of(invalid) from None
 
 
 class PreEnqueuePlugin(Plugin):
@@ -189,16 +206,29 @@ def default_normalize(scores: Ints, *, reverse: bool) -> Ints:
 
 __all__ = [
     "MAX_NODE_SCORE",
+    "SKIP",
     "SUCCESS",
+    "Action",
     "ApiHandle",
     "ArgsError",
     "BindPlugin",
+    "Bools",
+    "ClusterEvent",
+    "Code",
+    "CycleState",
     "FilterPlugin",
     "Handle",
+    "Hint",
+    "Ints",
+    "Node",
     "NodeFilterPlugin",
+    "NodeInfo",
     "NodeScorePlugin",
+    "NodeView",
     "PermitPlugin",
     "Plugin",
+    "Pod",
+    "PodInfo",
     "PostBindPlugin",
     "PreBindPlugin",
     "PreEnqueuePlugin",
@@ -207,7 +237,17 @@ __all__ = [
     "PreScorePlugin",
     "QueueSortPlugin",
     "Reads",
+    "Registration",
     "ReservePlugin",
+    "Resource",
     "ScorePlugin",
+    "Snapshot",
+    "StateKey",
+    "Status",
+    "Verdicts",
     "default_normalize",
+    "error",
+    "read_args",
+    "unresolvable",
+    "unschedulable",
 ]

@@ -45,11 +45,15 @@ def with_entry_points(in_tree: Mapping[str, type[Plugin]]) -> dict[str, type[Plu
     """The in-tree plugins and those of users. Raises RegistryError for what is no plugin or takes a name twice."""
     registry = dict(in_tree)
     for entry in entry_points(group=ENTRY_POINT_GROUP):
-        found = entry.load()
-        if not (isinstance(found, type) and issubclass(found, Plugin)):
-            raise RegistryError(f"entry point {entry.name} in {ENTRY_POINT_GROUP}: {entry.value} is no Plugin class")
+        where = f"entry point {entry.name} in {ENTRY_POINT_GROUP}"
+        try:
+            found = entry.load()
+        except (ImportError, AttributeError) as problem:
+            raise RegistryError(f"{where}: {entry.value} cannot be loaded: {problem}") from problem
+        if not (isinstance(found, type) and issubclass(found, Plugin) and hasattr(found, "name")):
+            raise RegistryError(f"{where}: {entry.value} is no Plugin class with a name")
         if found.name in registry:
-            raise RegistryError(f"entry point {entry.name} in {ENTRY_POINT_GROUP}: the name {found.name} is taken")
+            raise RegistryError(f"{where}: the name {found.name} is taken")
         registry[found.name] = found
     return registry
 

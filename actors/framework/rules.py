@@ -1,7 +1,8 @@
 """Rules: what some plugins of a profile have to say of nodes, from PreFilter to Score, each in its order.
 
 A profile's rules fall into parts by what they read, so that the answers of a part can be kept for as long as nothing
-changed that it reads. Whatever a plugin raises here becomes a PluginError that names it.
+changed that it reads. Whatever a plugin raises here becomes a PluginError that names it, and so does an answer that is
+none.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from actors.framework.cycle_state import CycleState
 from actors.framework.interface import (
+    MAX_NODE_SCORE,
     FilterPlugin,
     NodeFilterPlugin,
     NodeScorePlugin,
@@ -24,7 +26,7 @@ from actors.framework.interface import (
     ScorePlugin,
 )
 from actors.framework.status import SUCCESS, Code, Status, error, unresolvable
-from actors.framework.verdicts import Diagnosis, Verdicts
+from actors.framework.verdicts import Diagnosis, Explain, Verdicts
 from actors.model.columns import Bools, Ints
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
@@ -70,6 +72,13 @@ def crashed(plugin: Plugin, exception: Exception) -> Status:
     return error(f"plugin {plugin.name} failed: {type(exception).__name__}: {exception}").by(plugin.name)
 
 
+def answered(plugin: Plugin, answer: object) -> Status:
+    """The answer, if it is a Status; most often what is none is a forgotten `return`."""
+    if isinstance(answer, Status):
+        return answer
+    return error(f"plugin {plugin.name} failed: expected a Status, got {answer!r}").by(plugin.name)
+
+
 def reads_of(plugin: Plugin) -> Reads:
     """What the plugin's answers depend on; the scalar forms are asked anew for every pod."""
     return Reads.CLUSTER if isinstance(plugin, NodeFilterPlugin | NodeScorePlugin) else plugin.reads
@@ -111,12 +120,14 @@ class Rules:
                     restricted_by.append(plugin.name)
                     if not names:
                         return PreFiltered(_no_node_left(restricted_by), names, tuple(restricted_by))
-            elif answer.code is Code.SKIP:
+                continue
+            status = answered(plugin, answer)
+            if status.code is Code.SKIP:
                 state.skip_filter.add(plugin.name)
-            elif answer.rejected:
-                return PreFiltered(answer.by(plugin.name))
-            elif not answer.ok:
-                raise PluginError(answer.by(plugin.name))
+            elif status.rejected:
+                return PreFiltered(status.by(plugin.name))
+            elif not status.ok:
+                raise PluginError(status.by(plugin.name))
         return PreFiltered(SUCCESS, names, tuple(restricted_by))
 
     def supposed_state(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> CycleState:
@@ -144,7 +155,7 @@ class Rules:
                 continue
             try:
                 if isinstance(plugin, FilterPlugin):
-                    verdicts = plugin.filter(state, info, nodes)
+                    verdicts = _filter_all(plugin, state, info, nodes)
                 else:
                     verdicts = _filter_each(plugin, state, info, nodes, diagnosis.feasible())
             except PluginError:
@@ -163,7 +174,7 @@ class Rules:
                 continue
             try:
                 if isinstance(plugin, FilterPlugin):
-                    verdicts = plugin.filter(state, info, nodes)
+                    verdicts = _filter_all(plugin, state, info, nodes)
                 else:
                     left = np.ones(nodes.size, dtype=np.bool_) if passing is None else passing
                     verdicts = _filter_each(plugin, state, info, nodes, left)
@@ -186,7 +197,7 @@ class Rules:
         """Run PreScore on the feasible nodes."""
         for plugin in self._pre_score:
             try:
-                status = plugin.pre_score(state, info, nodes)
+                status = answered(plugin, plugin.pre_score(state, info, nodes))
             except Exception as exception:
                 raise PluginError(crashed(plugin, exception)) from exception
             if status.code is Code.SKIP:
@@ -201,10 +212,7 @@ class Rules:
             if plugin.name in state.skip_score:
                 continue
             try:
-                if isinstance(plugin, ScorePlugin):
-                    scores = plugin.normalize(state, info, plugin.score(state, info, nodes))
-                else:
-                    scores = _score_each(plugin, state, info, nodes)
+                scores = _scores(plugin, state, info, nodes)
             except Exception as exception:
                 raise PluginError(crashed(plugin, exception)) from exception
             result.append(PluginScores(plugin.name, scores * weight))
@@ -216,12 +224,23 @@ class Rules:
         for plugin, weight in self._score:
             if plugin.name in state.skip_score or not isinstance(plugin, ScorePlugin):
                 continue
+            final = type(plugin).normalize is ScorePlugin.normalize
             try:
                 scores = plugin.score(state, info, nodes)
+                if final:
+                    scores = checked_scores(scores, nodes.size)
             except Exception as exception:
                 raise PluginError(crashed(plugin, exception)) from exception
-            result.append(RawScores(plugin, weight, scores, type(plugin).normalize is ScorePlugin.normalize))
+            result.append(RawScores(plugin, weight, scores, final))
         return result
+
+
+def normalized(raw: RawScores, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
+    """Raw scores of a plugin as they count: normalised and weighted. Raises PluginError."""
+    try:
+        return checked_scores(raw.plugin.normalize(state, info, scores), len(scores)) * raw.weight
+    except Exception as exception:
+        raise PluginError(crashed(raw.plugin, exception)) from exception
 
 
 def _no_node_left(plugins: list[str]) -> Status:
@@ -229,6 +248,28 @@ def _no_node_left(plugins: list[str]) -> Status:
     if len(plugins) == 1:
         message = f"node(s) didn't satisfy plugin {plugins[0]}"
     return unresolvable(message)
+
+
+def _filter_all(plugin: FilterPlugin, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+    """The vector form."""
+    verdicts = plugin.filter(state, info, nodes)
+    if verdicts is None:
+        return None
+    if not verdicts.codes.shape == verdicts.keys.shape == (nodes.size,):
+        raise ValueError(f"expected verdicts on {nodes.size} nodes, got {verdicts.codes.shape}")
+    return Verdicts(verdicts.codes, verdicts.keys, _explaining(plugin, verdicts.explain))
+
+
+def _explaining(plugin: Plugin, explain: Explain) -> Explain:
+    """`explain` is asked after the filters ran, when nothing may fail any more."""
+
+    def reasons(key: int) -> tuple[str, ...]:
+        try:
+            return explain(key)
+        except Exception as exception:
+            return crashed(plugin, exception).reasons
+
+    return reasons
 
 
 def _filter_each(
@@ -242,7 +283,7 @@ def _filter_each(
         node = nodes.info(position)
         if node is None:
             continue
-        status = plugin.filter_node(state, info, node)
+        status = answered(plugin, plugin.filter_node(state, info, node))
         if status.rejected:
             codes[position] = status.code
             keys[position] = len(statuses)
@@ -252,7 +293,22 @@ def _filter_each(
     return Verdicts(codes, keys, lambda key: statuses[key].reasons)
 
 
-def _score_each(plugin: NodeScorePlugin, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
-    infos = [nodes.info(position) for position in range(nodes.size)]
-    scores = [plugin.score_node(state, info, node) for node in infos if node is not None]
-    return np.array(plugin.normalize_scores(state, info, scores), dtype=np.int64)
+def _scores(plugin: ScorePlugin | NodeScorePlugin, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+    """The normalised scores of one plugin. Raises ValueError for what are none."""
+    if isinstance(plugin, ScorePlugin):
+        scores = np.asarray(plugin.normalize(state, info, plugin.score(state, info, nodes)))
+    else:
+        infos = [nodes.info(position) for position in range(nodes.size)]
+        raw = [plugin.score_node(state, info, node) for node in infos if node is not None]
+        scores = np.asarray(plugin.normalize_scores(state, info, raw))
+    return checked_scores(scores, nodes.size)
+
+
+def checked_scores(scores: Ints, size: int) -> Ints:
+    """The normalised scores of `size` nodes, as they have to be. Raises ValueError if they are not."""
+    if scores.shape != (size,) or scores.dtype.kind not in "iu":
+        raise ValueError(f"expected {size} integers as scores, got {scores.dtype} {scores.shape}")
+    lowest, highest = scores.min(initial=0), scores.max(initial=0)
+    if lowest < 0 or highest > MAX_NODE_SCORE:
+        raise ValueError(f"expected scores from 0 to {MAX_NODE_SCORE}, got {lowest} to {highest}")
+    return scores.astype(np.int64, copy=False)

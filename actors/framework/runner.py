@@ -1,7 +1,7 @@
 """The profile runner: the plugins of one profile, run in their order at each extension point.
 
 With `rules` the only room that catches whatever a plugin raises: an exception becomes an ERROR status that names the
-plugin and fails that pod's attempt, never the process. Mirrors the framework's frameworkImpl.
+plugin and fails that pod's attempt, never the process; so does an answer that is none. Mirrors frameworkImpl.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+import structlog
+
 from actors.framework.cycle_state import CycleState
-from actors.framework.events import Registration
+from actors.framework.events import Hint, Registration
 from actors.framework.interface import (
     BindPlugin,
     PermitPlugin,
@@ -22,12 +24,30 @@ from actors.framework.interface import (
     Reads,
     ReservePlugin,
 )
-from actors.framework.rules import Points, Rules, crashed
+from actors.framework.rules import Points, Rules, answered, crashed
 from actors.framework.status import SUCCESS, Code, Status, error
 from actors.kube.core import Pod
 from actors.model.pod_info import PodInfo
 
+log = structlog.get_logger(__name__)
+
 P = TypeVar("P", bound=Plugin)
+
+
+def hinting(plugin: Plugin, registration: Registration) -> Registration:
+    """A hint that fails lets the pod be tried again, as in kube-scheduler."""
+    hint = registration.hint
+    if hint is None:
+        return registration
+
+    def guarded(pod: Pod, old: object | None, new: object | None) -> Hint:
+        try:
+            return hint(pod, old, new)
+        except Exception as exception:
+            log.exception("hint failed", plugin=plugin.name, on=str(registration.event), error=repr(exception))
+            return Hint.QUEUE
+
+    return Registration(registration.event, guarded)
 
 
 class Profile(Rules):
@@ -63,7 +83,7 @@ class Profile(Rules):
         """The first answer that keeps the pod out of the active queue, or success."""
         for plugin in self.pre_enqueue_plugins:
             try:
-                status = plugin.pre_enqueue(pod)
+                status = answered(plugin, plugin.pre_enqueue(pod))
             except Exception as exception:
                 return crashed(plugin, exception)
             if not status.ok:
@@ -72,7 +92,10 @@ class Profile(Rules):
 
     def hints(self) -> dict[str, Sequence[Registration]]:
         """The events that each plugin registered for, by its name."""
-        return {plugin.name: plugin.events_to_register() for plugin in self.plugins}
+        return {
+            plugin.name: tuple(hinting(plugin, registration) for registration in plugin.events_to_register())
+            for plugin in self.plugins
+        }
 
     # ---------------------------------------------------------------------------------------- after a node is chosen
 
@@ -95,9 +118,10 @@ class Profile(Rules):
         waits: dict[str, float] = {}
         for plugin in self._permit:
             try:
-                status, timeout = plugin.permit(state, info, node)
+                answer, timeout = plugin.permit(state, info, node)
             except Exception as exception:
                 return crashed(plugin, exception), {}
+            status = answered(plugin, answer)
             if status.code is Code.WAIT:
                 waits[plugin.name] = timeout
             elif not status.ok:
@@ -107,7 +131,7 @@ class Profile(Rules):
     async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
         for plugin in self._pre_bind:
             try:
-                status = await plugin.pre_bind(state, info, node)
+                status = answered(plugin, await plugin.pre_bind(state, info, node))
             except Exception as exception:
                 return crashed(plugin, exception)
             if not status.ok:
@@ -118,7 +142,7 @@ class Profile(Rules):
         """The answer of the first bind plugin that does not skip the pod."""
         for plugin in self._bind:
             try:
-                status = await plugin.bind(state, info, node)
+                status = answered(plugin, await plugin.bind(state, info, node))
             except Exception as exception:
                 return crashed(plugin, exception)
             if status.code is not Code.SKIP:
@@ -138,7 +162,7 @@ class Profile(Rules):
     def _until_failure(plugins: Sequence[P], call: Callable[[P], Status]) -> Status:
         for plugin in plugins:
             try:
-                status = call(plugin)
+                status = answered(plugin, call(plugin))
             except Exception as exception:
                 return crashed(plugin, exception)
             if not status.ok:

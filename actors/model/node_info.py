@@ -8,6 +8,7 @@ while pods still name it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from actors.kube.core import Node
 from actors.kube.quantity import milli_value, value
@@ -52,6 +53,11 @@ class NodeInfo:
             name: milli_value(quantity) if name == "cpu" else value(quantity)
             for name, quantity in node.status.allocatable.items()
         }
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The node's labels; none for a ghost."""
+        return {} if self.node is None else self.node.metadata.labels
 
     def add_pod(self, info: PodInfo) -> None:
         """Count a pod. The pod must not be counted here yet."""

@@ -24,6 +24,7 @@ from actors.framework.interface import (
     PreFilterResult,
     PreScorePlugin,
     ScorePlugin,
+    read_args,
 )
 from actors.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from actors.framework.verdicts import Verdicts
@@ -48,8 +49,6 @@ Tables = dict[str, Ints]
 
 
 class InterPodAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    api_version: str = ""
-    kind: str = "InterPodAffinityArgs"
     hard_pod_affinity_weight: int | None = None
     ignore_preferred_terms_of_existing_pods: bool = False
 
@@ -72,10 +71,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
-        try:
-            read = msgspec.convert(args, InterPodAffinityArgs)
-        except msgspec.ValidationError as invalid:
-            raise ArgsError.of(invalid) from None
+        read = read_args(args, InterPodAffinityArgs)
         weight = read.hard_pod_affinity_weight
         self._hard_weight = 1 if weight is None else weight
         if not 0 <= self._hard_weight <= MAX_HARD_WEIGHT:

@@ -26,6 +26,7 @@ from actors.framework.interface import (
     Reads,
     ScorePlugin,
     default_normalize,
+    read_args,
 )
 from actors.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from actors.framework.verdicts import Verdicts
@@ -54,8 +55,6 @@ _PREFERRED: StateKey[tuple[PreferredSchedulingTerm, ...]] = StateKey("NodeAffini
 class NodeAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """pluginConfig's args: `addedAffinity` holds for every pod of the profile, besides the pod's own."""
 
-    api_version: str = ""
-    kind: str = "NodeAffinityArgs"
     added_affinity: NodeAffinitySpec | None = None
 
 
@@ -65,10 +64,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
-        try:
-            added = msgspec.convert(args, NodeAffinityArgs).added_affinity or NodeAffinitySpec()
-        except msgspec.ValidationError as invalid:
-            raise ArgsError.of(invalid) from None
+        added = read_args(args, NodeAffinityArgs).added_affinity or NodeAffinitySpec()
         required = added.required_during_scheduling_ignored_during_execution
         self.added_required = required.node_selector_terms if required is not None else None
         self.added_preferred = added.preferred_during_scheduling_ignored_during_execution

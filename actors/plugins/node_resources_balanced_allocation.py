@@ -19,13 +19,14 @@ from actors.framework.interface import (
     PreScorePlugin,
     Reads,
     ScorePlugin,
+    read_args,
 )
 from actors.framework.status import SKIP, SUCCESS, Status
 from actors.model.columns import Ints
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView
 from actors.plugins.node_resources_fit import NATIVE
-from actors.plugins.resource_args import NodeResourcesBalancedAllocationArgs, checked_resources, convert
+from actors.plugins.resource_args import NodeResourcesBalancedAllocationArgs, checked_resources
 
 
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
@@ -34,7 +35,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
-        parsed = convert(args, NodeResourcesBalancedAllocationArgs)
+        parsed = read_args(args, NodeResourcesBalancedAllocationArgs)
         resources = checked_resources(parsed.resources, "resources", only_weight_one=True)
         self._resources = tuple(resource.name for resource in resources)
 

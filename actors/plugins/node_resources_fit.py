@@ -25,6 +25,7 @@ from actors.framework.interface import (
     PreScorePlugin,
     Reads,
     ScorePlugin,
+    read_args,
 )
 from actors.framework.status import SUCCESS, Code, Status
 from actors.framework.verdicts import Verdicts
@@ -40,7 +41,6 @@ from actors.plugins.resource_args import (
     ShapePoint,
     checked_resources,
     checked_shape,
-    convert,
 )
 
 TOO_MANY_PODS = 1 << 62
@@ -57,7 +57,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
-        parsed = convert(args, NodeResourcesFitArgs)
+        parsed = read_args(args, NodeResourcesFitArgs)
         self._ignored = frozenset(parsed.ignored_resources or ())
         self._ignored_groups = frozenset(parsed.ignored_resource_groups or ())
         strategy = parsed.scoring_strategy or ScoringStrategy()

@@ -25,6 +25,7 @@ from actors.framework.interface import (
     PreFilterResult,
     PreScorePlugin,
     ScorePlugin,
+    read_args,
 )
 from actors.framework.status import SKIP, SUCCESS, Code, Status
 from actors.framework.verdicts import Verdicts
@@ -61,8 +62,6 @@ class DefaultConstraint(msgspec.Struct, frozen=True, rename="camel", forbid_unkn
 
 
 class PodTopologySpreadArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    api_version: str = ""
-    kind: str = "PodTopologySpreadArgs"
     default_constraints: tuple[DefaultConstraint, ...] = ()
     defaulting_type: Literal["System", "List"] = "System"
 
@@ -112,10 +111,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
-        try:
-            read = msgspec.convert(args, PodTopologySpreadArgs)
-        except msgspec.ValidationError as invalid:
-            raise ArgsError.of(invalid) from None
+        read = read_args(args, PodTopologySpreadArgs)
         self._by_system = read.defaulting_type == "System"
         if self._by_system and read.default_constraints:
             raise ArgsError("defaultConstraints: expected none with defaultingType System")

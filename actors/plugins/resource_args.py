@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
-
 import msgspec
 
 from actors.framework.interface import ArgsError
-
-S = TypeVar("S")
 
 
 class ResourceWeight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,25 +33,13 @@ class ScoringStrategy(msgspec.Struct, frozen=True, rename="camel", forbid_unknow
 
 
 class NodeResourcesFitArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    api_version: str = ""
-    kind: str = "NodeResourcesFitArgs"
     ignored_resources: tuple[str, ...] | None = None
     ignored_resource_groups: tuple[str, ...] | None = None
     scoring_strategy: ScoringStrategy | None = None
 
 
 class NodeResourcesBalancedAllocationArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    api_version: str = ""
-    kind: str = "NodeResourcesBalancedAllocationArgs"
     resources: tuple[ResourceWeight, ...] | None = None
-
-
-def convert(args: dict[str, Any], into: type[S]) -> S:
-    """Raises ArgsError with the path of what does not fit."""
-    try:
-        return msgspec.convert(args, into)
-    except msgspec.ValidationError as invalid:
-        raise ArgsError.of(invalid) from None
 
 
 def checked_resources(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from tools.demo.command import demo
+from tools.hollow.kubelet import hollow_node
 
+ZONE = "topology.kubernetes.io/zone"
 BIG = """
 apiVersion: v1
 kind: Pod
@@ -23,11 +27,20 @@ def test_the_sample_is_placed() -> None:
     result = CliRunner().invoke(demo, ["-o", "json"])
     assert result.exit_code == 0, result.output
     summary = json.loads(result.stdout)
-    assert (summary["placed"], summary["pending"]) == (5, 0)
-    node_of = {pod["name"]: pod["node"] for pod in summary["pods"]}
-    assert node_of["report"] == "batch-1"
-    assert node_of["web-1"] != node_of["web-2"]
-    assert {pod["phase"] for pod in summary["pods"]} == {"Running"}
+    assert (summary["placed"], summary["pending"]) == (13, 0)
+    nodes: dict[str, list[str]] = defaultdict(list)
+    for pod in summary["pods"]:
+        nodes[re.split(r"-\w{5}$|-\w{10}-\w{5}$|-\d$", pod["name"])[0]].append(pod["node"])
+        assert pod["phase"] in ("Running", "Succeeded")
+
+    def zones(name: str) -> list[str]:
+        return [hollow_node(int(node.removeprefix("node-")))["metadata"]["labels"][ZONE] for node in nodes[name]]
+
+    assert sorted(zones("web")) == ["zone-a", "zone-b", "zone-c"]
+    assert len(set(nodes["database"])) == len(set(nodes["gateway"])) == 2
+    assert set(zones("cache")) <= set(zones("database"))
+    assert nodes["report"] == ["batch-1"]
+    assert len(nodes["thumbnails"]) == 3
 
 
 def test_what_does_not_fit_is_told_why(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from actors.framework.status import Status
+from config.feature_gates import DEFAULTS
 
 
 class _Api:
@@ -14,6 +15,7 @@ class NoApi:
     """A handle whose every write is a failure of the test."""
 
     api = _Api()
+    feature_gates = DEFAULTS
 
 
 class Nowhere:

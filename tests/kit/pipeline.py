@@ -35,6 +35,7 @@ from actors.plugins.in_tree import IN_TREE, WITHOUT_RULES
 from actors.queue.actor import QueueActor
 from actors.queue.state import QueueRules, QueueState
 from actors.runtime.mailbox import Mailbox, Overflow
+from config.feature_gates import DEFAULTS
 from config.load import from_mapping
 from tests.kit.clock import VirtualClock
 
@@ -65,6 +66,8 @@ class Store:
 
 
 class StoreHandle:
+    feature_gates = DEFAULTS
+
     def __init__(self, api: Store) -> None:
         self.api = api
 

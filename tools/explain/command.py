@@ -24,6 +24,7 @@ from actors.framework.status import Status, error
 from actors.kube.core import Pod
 from actors.model.pod_info import PodInfo
 from actors.system import profiles_of
+from config.feature_gates import DEFAULTS
 from config.load import ConfigError, from_mapping, load_file
 from config.profiles import ProfileError
 from tools.explain.cluster import snapshot_of
@@ -43,6 +44,7 @@ class _ReadOnly:
 
 class _Handle:
     api = _ReadOnly()
+    feature_gates = DEFAULTS
 
 
 @click.command()

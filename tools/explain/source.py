@@ -84,7 +84,12 @@ def _question(
     pod = next((document for document in documents if asked(document)), None)
     if pod is None:
         raise SourceError(f"pod {namespace}/{name} is not in the cluster")
-    return Question(pod, [document for document in documents if not asked(document)], configuration)
+    return Question(_pending(pod), [document for document in documents if not asked(document)], configuration)
+
+
+def _pending(pod: Document) -> Document:
+    """The pod as it was before it was bound; with a node of its own it could go nowhere else."""
+    return {**pod, "spec": {name: value for name, value in pod["spec"].items() if name != "nodeName"}}
 
 
 def _completed(kind: Kind, document: Document, priorities: dict[str, int]) -> Document:

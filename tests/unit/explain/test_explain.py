@@ -70,6 +70,13 @@ def test_the_decision_as_a_person_reads_it(cluster: Path) -> None:
     assert message in " ".join(result.stdout.split())
 
 
+def test_a_pod_that_is_placed_is_judged_as_if_it_were_pending(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(CLUSTER.replace("spec: {containers", "spec: {nodeName: small, containers"))
+    result = CliRunner().invoke(explain, ["-f", str(path), "--pod", "web", "-o", "json"])
+    assert json.loads(result.stdout)["hosts"] == ["large"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

@@ -1,0 +1,83 @@
+"""The fenced code blocks of the documentation."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+ROOT = Path(__file__).parents[2]
+EXPLAIN, PLUGINS = ROOT / "docs/explain.md", ROOT / "docs/plugins.md"
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+_FENCE = re.compile(r"^```(\w*)(?: title=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(msgspec.Struct, frozen=True):
+    """`title` is the name of the file that the block is, "" for none; `line` is where its text begins."""
+
+    page: str
+    language: str
+    title: str
+    text: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def blocks(page: Path, language: str | None = None) -> list[Block]:
+    """The blocks of a page in their order, all or those of one language."""
+    text = page.read_text()
+    found = [
+        Block(page.name, match[1], match[2] or "", match[3], text.count("\n", 0, match.start(3)) + 1)
+        for match in _FENCE.finditer(text)
+    ]
+    return [block for block in found if language in (None, block.language)]
+
+
+def write_files(page: Path, folder: Path) -> None:
+    """Write every block with a title to the file of that name."""
+    for block in blocks(page):
+        if block.title:
+            path = folder / block.title
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text)
+
+
+def install(project: Path, site: Path) -> None:
+    """Install a project as pip does, and take its sources away, so that only what is installed can be run."""
+    options = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "install", *options, "--target", site, project]
+    subprocess.run(pip, check=True, capture_output=True, timeout=120)
+    for package in project.glob("*/"):
+        shutil.rmtree(package)
+
+
+def exchanges(block: Block) -> list[tuple[str, str]]:
+    """The commands of a console block, each with what it prints."""
+    parts = re.split(r"^\$ (.*)\n", block.text, flags=re.MULTILINE)
+    assert not parts[0].strip(), f"{block}: expected a line that begins with $"
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def run_berth(command: str, folder: Path, *path: Path) -> str:
+    """What a `berth` command prints in a folder, to standard output and then to standard error."""
+    program, *arguments = command.split()
+    assert program == "berth"
+    search = os.pathsep.join(map(str, (ROOT, *path)))
+    environment = {**os.environ, "PYTHONPATH": search, "COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb"}
+    done = subprocess.run(
+        [sys.executable, "-m", "actors", *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return "".join(line.rstrip() + "\n" for line in (done.stdout + done.stderr).splitlines())

@@ -1,0 +1,85 @@
+"""The examples of the documentation do what the pages say: files are written, packages installed, commands run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from actors.framework.interface import Plugin, PodInfo
+from actors.framework.registry import build_profiles
+from actors.kube.core import Pod
+from actors.plugins.in_tree import IN_TREE, WITHOUT_RULES
+from config.load import from_mapping
+from tests.docs.blocks import EXPLAIN, PLUGINS, ROOT, Block, blocks, exchanges, install, run_berth, write_files
+from tests.kit.handle import NoApi
+from tools.explain.cluster import snapshot_of
+from tools.explain.decision import Decision, decide
+
+README = ROOT / "README.md"
+SEVERAL_FILES = 5
+
+
+@pytest.fixture(scope="module")
+def explained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("explain")
+    write_files(EXPLAIN, folder)
+    return folder
+
+
+@pytest.mark.parametrize("block", blocks(EXPLAIN, "console"), ids=str)
+def test_explain_prints_what_the_page_shows(block: Block, explained: Path) -> None:
+    for command, printed in exchanges(block):
+        assert run_berth(command, explained) == printed
+
+
+@pytest.fixture(scope="module")
+def packaged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The files of the page, and where pip has installed the package that they make."""
+    folder, site = tmp_path_factory.mktemp("plugins"), tmp_path_factory.mktemp("site")
+    write_files(PLUGINS, folder)
+    assert len(list(folder.rglob("*.*"))) >= SEVERAL_FILES
+    install(folder, site)
+    return folder, site
+
+
+@pytest.mark.parametrize("block", blocks(PLUGINS, "console"), ids=str)
+def test_plugins_decide_as_the_page_shows(block: Block, packaged: tuple[Path, Path]) -> None:
+    for command, printed in exchanges(block):
+        assert run_berth(command, *packaged) == printed
+
+
+def test_the_first_plugin_is_short() -> None:
+    first = blocks(PLUGINS, "python")[0]
+    body = first.text[first.text.index("class ") :]
+    assert len([line for line in body.splitlines() if line]) <= 15
+
+
+def test_the_readme_has_a_plugin_that_decides() -> None:
+    (block,) = blocks(README, "python")
+    namespace: dict[str, object] = {}
+    exec(compile(block.text, str(block), "exec"), namespace)
+    (plugin,) = (
+        found
+        for found in namespace.values()
+        if isinstance(found, type) and issubclass(found, Plugin) and found.__module__ == "builtins"
+    )
+    configuration = from_mapping(
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": plugin.name, "weight": 100}]}}}],
+        }
+    )
+    profiles = build_profiles(configuration, {**IN_TREE, plugin.name: plugin}, NoApi(), WITHOUT_RULES)
+    nodes = [
+        {"metadata": {"name": "busy"}, "status": {"allocatable": {"cpu": "64", "pods": "10"}}},
+        {"metadata": {"name": "quiet"}, "status": {"allocatable": {"cpu": "1", "pods": "10"}}},
+    ]
+    sitting = {"metadata": {"name": "p", "namespace": "d", "uid": "1"}, "spec": {"nodeName": "busy"}}
+    objects: list[dict[str, object]] = [{"apiVersion": "v1", "kind": "Node", **node} for node in nodes]
+    snapshot = snapshot_of([*objects, {"apiVersion": "v1", "kind": "Pod", **sitting}], profiles.keys())
+    decision = decide(profiles["default-scheduler"], PodInfo(Pod()), snapshot)
+    assert isinstance(decision, Decision), decision
+    assert decision.hosts == ["quiet"]
+    assert plugin.name in decision.score

@@ -1,0 +1,162 @@
+"""What the documentation names exists: files, sections, flags, fields, gates; and its defaults are the defaults."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+
+from actors.framework.interface import Plugin
+from actors.framework.registry import build_profiles
+from actors.framework.runner import Profile
+from actors.plugins.in_tree import IN_TREE, WITHOUT_RULES
+from config.feature_gates import DEFAULTS
+from config.load import from_mapping, load_file
+from config.profiles import DEFAULT_MULTI_POINT
+from config.types import KubeSchedulerConfiguration
+from tests.docs.blocks import PAGES, ROOT, Block, blocks
+from tests.kit.handle import NoApi
+
+README, CONFIGURATION = ROOT / "README.md", ROOT / "docs/configuration.md"
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+ROW = re.compile(r"^\| (`[^|]*) \|([^|]*)\|", re.MULTILINE)
+OF_DEV = frozenset(("--static",))
+
+
+def commands() -> dict[str, frozenset[str]]:
+    """The flags of every `berth` subcommand."""
+    found = {}
+    for entry in entry_points(group="berth.commands"):
+        command = entry.load()
+        assert isinstance(command, click.Command)
+        flags = (flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts))
+        found[entry.name] = frozenset(flags)
+    return found
+
+
+def prose(page: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def slug(heading: str) -> str:
+    """The anchor that a heading gets."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def table_under(heading: str) -> dict[str, str]:
+    """The first two columns of the tables of a section of configuration.md."""
+    section = CONFIGURATION.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return {match[1]: match[2].strip() for match in ROW.finditer(section)}
+
+
+def test_the_readme_opens_with_the_two_commands() -> None:
+    assert blocks(README)[0].text == "python3 tools/dev.py demo\npython3 tools/dev.py test\n"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    links = [link for link in LINK.findall(prose(page)) if "://" not in link]
+    assert links or page.name == "explain.md"
+    for link in links:
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.is_file(), f"{page.name}: {link}"
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+            assert anchor in map(slug, headings), f"{page.name}: {link}"
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    linked = {(ROOT / link).resolve() for link in LINK.findall(prose(README)) if "://" not in link}
+    assert {page for page in PAGES if page != README} <= linked
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_flag_exists(page: Path) -> None:
+    known = commands()
+    lines = [line.strip() for block in blocks(page) for line in block.text.splitlines()]
+    spans = re.findall(r"`([^`\n]+)`", prose(page))
+    for text in (*lines, *spans):
+        called = re.match(r"(?:\$ )?(?:\.venv/bin/)?berth (\w+)", text)
+        if called is not None:
+            assert called[1] in known, f"{page.name}: {text}"
+            assert set(FLAG.findall(text)) <= known[called[1]], f"{page.name}: {text}"
+        elif text in spans and text.startswith("--"):
+            assert set(FLAG.findall(text)) <= frozenset().union(OF_DEV, *known.values()), f"{page.name}: {text}"
+
+
+def test_the_flags_of_run_and_their_defaults() -> None:
+    run = entry_points(group="berth.commands", name="run")["run"].load()
+    options = {flag: parameter for parameter in run.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+    rows = table_under("Flags of berth run")
+    assert len(rows) > 10
+    for names, default in rows.items():
+        for flag in FLAG.findall(names):
+            assert flag in options, flag
+            told = re.search(r"\[default: (\S+)\]", options[flag].help or "")
+            expected = told[1] if told else str(options[flag].default) if options[flag].show_default else ""
+            assert default.strip("`") == expected, flag
+
+
+def test_every_feature_gate_and_its_default() -> None:
+    told = {name.strip("`"): value for name, value in table_under("Feature gates").items()}
+    assert told == {name: str(value).lower() for name, value in DEFAULTS.items()}
+
+
+def test_the_default_plugins_and_their_weights() -> None:
+    told = {
+        name: weight
+        for names, weight in table_under("Profiles").items()
+        for name in re.findall(r"`(\w+)`", names)
+        if name != "multiPoint"
+    }
+    assert told == {ref.name: str(ref.weight or "") for ref in DEFAULT_MULTI_POINT}
+
+
+def configurations() -> list[Block]:
+    every = (block for page in PAGES for block in blocks(page, "yaml"))
+    return [block for block in every if "kind: KubeSchedulerConfiguration" in block.text]
+
+
+def profiles(block: Block, folder: Path) -> dict[str, Profile]:
+    path = folder / "configuration.yaml"
+    path.write_text(block.text)
+    return build_profiles(load_file(path), IN_TREE, NoApi(), WITHOUT_RULES)
+
+
+@pytest.mark.parametrize("block", [b for b in configurations() if b.page == "configuration.md"], ids=str)
+def test_every_configuration_is_valid(block: Block, tmp_path: Path) -> None:
+    assert profiles(block, tmp_path)
+
+
+def test_every_example_of_a_user_plugin_is_read(tmp_path: Path) -> None:
+    for block in configurations():
+        if block.page == "plugins.md":
+            path = tmp_path / "configuration.yaml"
+            path.write_text(block.text)
+            assert load_file(path).profiles[0].plugins.multi_point.enabled
+
+
+def test_the_default_configuration_is_the_default(tmp_path: Path) -> None:
+    (block,) = (block for block in configurations() if block.title == "default.yaml")
+    path = tmp_path / block.title
+    path.write_text(block.text)
+    assert load_file(path) == from_mapping(None)
+    told = set(re.findall(r"^(\w+):", block.text, re.MULTILINE))
+    assert {field.encode_name for field in msgspec.structs.fields(KubeSchedulerConfiguration)} <= told
+
+
+def test_the_default_args_are_the_defaults(tmp_path: Path) -> None:
+    (block,) = (block for block in configurations() if block.title == "plugin-defaults.yaml")
+    (told,) = profiles(block, tmp_path).values()
+    (default,) = build_profiles(from_mapping(None), IN_TREE, NoApi(), WITHOUT_RULES).values()
+
+    def rules(plugin: Plugin) -> dict[str, object]:
+        return {name: value for name, value in vars(plugin).items() if name != "handle"}
+
+    assert {p.name: rules(p) for p in told.plugins} == {p.name: rules(p) for p in default.plugins}

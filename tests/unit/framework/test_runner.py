@@ -1,0 +1,205 @@
+"""What a plugin does wrong fails the pod's attempt, in a line that names the plugin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from actors.cycle.state import evaluate, fit_error, score
+from actors.framework.interface import (
+    Action,
+    ArgsError,
+    ClusterEvent,
+    CycleState,
+    FilterPlugin,
+    Handle,
+    Hint,
+    NodeFilterPlugin,
+    NodeInfo,
+    NodeScorePlugin,
+    NodeView,
+    Plugin,
+    Pod,
+    PodInfo,
+    PreFilterPlugin,
+    Registration,
+    ReservePlugin,
+    Resource,
+    ScorePlugin,
+    Snapshot,
+    Status,
+    Verdicts,
+    read_args,
+)
+from actors.framework.registry import build_profiles
+from actors.framework.rules import PluginError
+from actors.framework.runner import Profile
+from actors.kube.kinds import decode
+from actors.plugins.in_tree import IN_TREE, WITHOUT_RULES
+from actors.plugins.resource_args import NodeResourcesFitArgs
+from config.load import from_mapping
+from tests.kit.handle import NoApi
+from tools.explain.cluster import snapshot_of
+
+NODE = {"apiVersion": "v1", "kind": "Node", "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}}
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"}, "spec": {}}
+
+
+class _Wrong(Plugin):
+    name = "Wrong"
+
+
+class _Filter(_Wrong, NodeFilterPlugin):
+    answer: Status
+
+    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
+        return self.answer
+
+
+class _VectorFilter(_Wrong, FilterPlugin):
+    answer: Verdicts | None
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        return self.answer
+
+
+class _PreFilter(_Wrong, PreFilterPlugin):
+    answer: Status
+
+    def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Status:
+        return self.answer
+
+
+class _Score(_Wrong, NodeScorePlugin):
+    answer: int
+
+    def score_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> int:
+        return self.answer
+
+
+class _VectorScore(_Wrong, ScorePlugin):
+    answer: Any
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Any:
+        return self.answer
+
+
+class _Reserve(_Wrong, ReservePlugin):
+    answer: Status
+
+    def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        return self.answer
+
+    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
+        raise OSError("disk full")
+
+
+class _Hints(_Wrong, NodeFilterPlugin):
+    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
+        raise AssertionError
+
+    def events_to_register(self) -> tuple[Registration, ...]:
+        def hint(pod: Pod, old: object | None, new: object | None) -> Hint:
+            raise KeyError("zone")
+
+        return (Registration(ClusterEvent(Resource.NODE, Action.ADD), hint),)
+
+
+def profile_with(plugin: type[Plugin]) -> Profile:
+    enabled = {"multiPoint": {"enabled": [{"name": plugin.name}]}}
+    configuration = from_mapping(
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [{"plugins": enabled}],
+        }
+    )
+    registry = {**IN_TREE, plugin.name: plugin}
+    return build_profiles(configuration, registry, NoApi(), WITHOUT_RULES)["default-scheduler"]
+
+
+@pytest.fixture
+def snapshot() -> Snapshot:
+    return snapshot_of([{**NODE, "metadata": {"name": name}} for name in ("a", "b")], {"default-scheduler"})
+
+
+@pytest.fixture
+def info() -> PodInfo:
+    pod = decode(POD)
+    assert isinstance(pod, Pod)
+    return PodInfo(pod)
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "message"),
+    [
+        (_Filter, None, "expected a Status, got None"),
+        (_PreFilter, True, "expected a Status, got True"),
+        (
+            _VectorFilter,
+            Verdicts(np.zeros(1, dtype=np.int8), np.zeros(1, dtype=np.int64), lambda _: ()),
+            "ValueError: expected verdicts on 2 nodes",
+        ),
+        (_VectorFilter, np.array([True, False]), "AttributeError"),
+        (_Score, 101, "ValueError: expected scores from 0 to 100, got 0 to 101"),
+        (_Score, -1, "ValueError: expected scores from 0 to 100, got -1 to 0"),
+        (_Score, 0.5, "ValueError: expected 2 integers as scores, got float64"),
+        (_Score, None, "ValueError: expected 2 integers as scores, got object"),
+        (_VectorScore, np.zeros(3, dtype=np.int64), "ValueError: expected 2 integers as scores, got int64 (3,)"),
+    ],
+)
+def test_an_answer_that_is_none_fails_the_attempt(
+    kind: type[_Wrong], answer: object, message: str, snapshot: Snapshot, info: PodInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kind, "answer", answer, raising=False)
+    profile, state = profile_with(kind), CycleState()
+    with pytest.raises(PluginError) as failed:  # noqa: PT012 - either step may be the one
+        evaluate(profile, state, info, snapshot)
+        score(profile, state, info, snapshot.rows(snapshot.columns.order))
+    assert failed.value.status.plugin == "Wrong"
+    assert str(failed.value).startswith(f"plugin Wrong failed: {message}")
+
+
+def test_reasons_that_cannot_be_told_are_a_reason(
+    snapshot: Snapshot, info: PodInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reasons: dict[int, tuple[str, ...]] = {}
+    verdicts = Verdicts(np.full(2, 2, dtype=np.int8), np.zeros(2, dtype=np.int64), lambda key: reasons[key])
+    monkeypatch.setattr(_VectorFilter, "answer", verdicts, raising=False)
+    evaluation = evaluate(profile_with(_VectorFilter), CycleState(), info, snapshot)
+    assert fit_error(evaluation, 2) == "0/2 nodes are available: 2 plugin Wrong failed: KeyError: 0."
+
+
+def test_reserve_and_unreserve(info: PodInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Reserve, "answer", None, raising=False)
+    profile = profile_with(_Reserve)
+    assert profile.reserve(CycleState(), info, "a").message == "plugin Wrong failed: expected a Status, got None"
+    (failure,) = profile.unreserve(CycleState(), info, "a")
+    assert failure.message == "plugin Wrong failed: OSError: disk full"
+
+
+def test_a_hint_that_fails_lets_the_pod_be_tried_again(info: PodInfo) -> None:
+    (registration,) = profile_with(_Hints).hints()["Wrong"]
+    assert registration.hint is not None
+    assert registration.hint(info.pod, None, None) is Hint.QUEUE
+
+
+def test_args_may_carry_their_kind_and_nothing_unknown() -> None:
+    args = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "NodeResourcesFitArgs", "ignoredResources": ["a/b"]}
+    assert read_args(args, NodeResourcesFitArgs).ignored_resources == ("a/b",)
+    with pytest.raises(ArgsError, match="unknown field `ignored`"):
+        read_args({"ignored": []}, NodeResourcesFitArgs)
+
+
+def test_plugins_are_told_the_feature_gates() -> None:
+    seen: list[bool] = []
+
+    class Gated(_Filter):
+        def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+            super().__init__(args, handle)
+            seen.append(handle.feature_gates["SidecarContainers"])
+
+    profile_with(Gated)
+    assert seen == [True]
