@@ -198,7 +198,11 @@ class Unnominate(msgspec.Struct, frozen=True):
 
 
 class TakeSnapshot(Order[Snapshot], frozen=True):
-    """Bring the snapshot up to date and lend it; the lender changes it only on the next TakeSnapshot."""
+    """Bring the snapshot up to date and lend it; nothing in it changes until ReturnSnapshot."""
+
+
+class ReturnSnapshot(msgspec.Struct, frozen=True):
+    """The decision is made; the snapshot is not looked at any more."""
 
 
 CacheMessage = (
@@ -216,6 +220,7 @@ CacheMessage = (
     | Nominate
     | Unnominate
     | TakeSnapshot
+    | ReturnSnapshot
 )
 
 # ------------------------------------------------------------------------------------------------ binding

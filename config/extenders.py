@@ -25,8 +25,7 @@ def extender_problems(extenders: Sequence[Extender]) -> list[str]:
     managed: set[str] = set()
     for i, extender in enumerate(extenders):
         path = f"extenders[{i}]"
-        url = urlsplit(extender.url_prefix)
-        if url.scheme not in ("http", "https") or not url.netloc:
+        if not is_url(extender.url_prefix):
             problems.append(f"{path}.urlPrefix: expected a URL such as http://host:8888, got {extender.url_prefix!r}")
         if extender.prioritize_verb and extender.weight <= 0:
             problems.append(f"{path}.weight: expected a positive weight with a prioritizeVerb, got {extender.weight}")
@@ -46,6 +45,15 @@ def extender_problems(extenders: Sequence[Extender]) -> list[str]:
     if binders > 1:
         problems.append(f"extenders: expected at most one with a bindVerb, got {binders}")
     return problems
+
+
+def is_url(text: str) -> bool:
+    """True for an http or https URL with a host and, if any, a port that can be."""
+    try:
+        url = urlsplit(text)
+        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        return False
 
 
 def is_extended_resource(name: str) -> bool:

@@ -27,6 +27,7 @@ from actors.messages import (
     Nominate,
     ObjectPut,
     ObjectRemoved,
+    ReturnSnapshot,
     TakeSnapshot,
     Unnominate,
 )
@@ -81,8 +82,8 @@ class CacheState:
         match message:
             case Assume(info, node):
                 return self._assume(info, node)
-            case FinishBinding():
-                pass  # Assumed pods never expire, so the end of a binding changes nothing.
+            case FinishBinding() | ReturnSnapshot():
+                pass  # Assumed pods never expire; and who may change the snapshot when is the actor's business.
             case Forget(info, node):
                 return self._forget(info, node)
             case TakeSnapshot():

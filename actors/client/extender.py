@@ -11,7 +11,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import TypeVar, assert_never
+from urllib.parse import urlsplit
 
 import aiohttp
 import anyio
@@ -20,13 +21,17 @@ import structlog
 
 from actors.framework.extender import (
     NAME,
+    Answer,
     ExtenderBindingResult,
     ExtenderError,
     ExtenderFilterResult,
     ExtenderPreemptionResult,
     Filtered,
     Filtering,
+    FilterNodes,
     HostPriorityList,
+    PrioritizeNodes,
+    Steps,
     Victims,
     arguments,
     binding,
@@ -64,7 +69,10 @@ class Extenders:
 
     async def __aenter__(self) -> Extenders:
         if self._all:
-            self._session = aiohttp.ClientSession(headers={"User-Agent": "berth", "Content-Type": "application/json"})
+            self._session = aiohttp.ClientSession(
+                headers={"User-Agent": "berth", "Content-Type": "application/json"},
+                connector=aiohttp.TCPConnector(limit=0),  # a binding must not wait while others hang
+            )
         return self
 
     async def __aexit__(
@@ -76,6 +84,23 @@ class Extenders:
     def decide_on(self, pod: Pod) -> bool:
         """True if an extender has a say in where the pod goes."""
         return any((e.filter_verb or e.prioritize_verb) and interested(e, pod) for e in self._all)
+
+    async def drive(self, pod: Pod, steps: Steps[T]) -> T:
+        """Take a decision on the pod to its end, asking what it wants to have asked."""
+        answer: Answer | None = None
+        while True:
+            try:
+                question = next(steps) if answer is None else steps.send(answer)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            match question:
+                case FilterNodes(nodes):
+                    answer = await self.filter(pod, nodes)
+                case PrioritizeNodes(nodes):
+                    answer = await self.prioritize(pod, nodes)
+                case _:
+                    assert_never(question)
 
     async def filter(self, pod: Pod, nodes: NodeView) -> Filtered | Status:
         """Let one extender after the other look at the nodes that are left."""
@@ -133,11 +158,14 @@ class Extenders:
         self, pod: Pod, candidates: Mapping[str, Victims], snapshot: Snapshot
     ) -> Mapping[str, Victims] | Status:
         """Let one extender after the other reduce the candidates (node -> victims) that are left."""
+        proposed = candidates
 
         def pods_on(node: str) -> Sequence[PodInfo] | None:
+            """The pods there, and the proposed victims, of whom some may have gone while an extender was thinking."""
             row = snapshot.columns.row_of.get(node)
             info = None if row is None else snapshot.columns.infos[row]
-            return None if info is None else tuple(info.pods.values())
+            victims = proposed[node].pods if node in proposed else ()
+            return None if info is None else (*victims, *info.pods.values())
 
         for extender in self._all:
             if not candidates:
@@ -170,7 +198,7 @@ class Extenders:
                 raw = await response.read()
         except TimeoutError:
             raise ExtenderError(f"{verb}: no answer within {limit}") from None
-        except (aiohttp.ClientError, OSError) as failure:
+        except (aiohttp.ClientError, OSError, ValueError) as failure:  # ValueError: a name that no DNS has
             raise ExtenderError(f"{verb}: {failure or type(failure).__name__}") from None
         if response.status != 200:
             raise ExtenderError(f"{verb}: HTTP {response.status}: {raw[:200].decode(errors='replace')}")
@@ -191,7 +219,7 @@ def _passed_over(extender: Extender, verb: str, pod: Pod, failure: ExtenderError
 
 def _tls(extender: Extender, path: str) -> ssl.SSLContext | bool:
     """How to speak https: without a certificate authority, enableHTTPS means that any certificate will do."""
-    if not extender.url_prefix.startswith("https://"):
+    if urlsplit(extender.url_prefix).scheme != "https":
         return True
     spec = extender.tls_config or ExtenderTLSConfig()
     authority = spec.ca_data or _contents(spec.ca_file, f"{path}.caFile")

@@ -8,16 +8,14 @@ any of theirs, each within its time-out.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import assert_never
 
 import anyio
 import structlog
 from anyio.abc import TaskStatus
 
 from actors.client.extender import Extenders
-from actors.cycle.state import Answer, Chosen, Failed, Outcome, Scheduler, Unfit
+from actors.cycle.state import Chosen, Failed, Outcome, Scheduler, Unfit
 from actors.framework.cycle_state import CycleState
-from actors.framework.extender import FilterNodes, PrioritizeNodes
 from actors.framework.runner import Profile
 from actors.framework.status import Code, Status
 from actors.messages import (
@@ -35,6 +33,7 @@ from actors.messages import (
     QueueMessage,
     RecorderMessage,
     RecordEvent,
+    ReturnSnapshot,
     SetUnschedulable,
     TakeSnapshot,
 )
@@ -87,6 +86,7 @@ class CycleActor:
         snapshot = await ask(self._cache, TakeSnapshot)
         asked = self._clock.now()
         outcome = await self._decide(profile, info, snapshot)
+        await self._cache.tell(ReturnSnapshot())
         self._observer.decided(self._clock.now() - asked)
         match outcome:
             case Chosen(node, state):
@@ -98,24 +98,9 @@ class CycleActor:
 
     async def _decide(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:
         """Let the scheduler decide, and ask the extenders for it where they have a say."""
-        pod = info.pod
-        if not self._extenders.decide_on(pod):
+        if not self._extenders.decide_on(info.pod):
             return self._scheduler.schedule(profile, info, snapshot)
-        steps = self._scheduler.steps(profile, info, snapshot, extended=True)
-        answer: Answer | None = None
-        while True:
-            try:
-                question = next(steps) if answer is None else steps.send(answer)
-            except StopIteration as done:
-                outcome: Outcome = done.value
-                return outcome
-            match question:
-                case FilterNodes(nodes):
-                    answer = await self._extenders.filter(pod, nodes)
-                case PrioritizeNodes(nodes):
-                    answer = await self._extenders.prioritize(pod, nodes)
-                case _:
-                    assert_never(question)
+        return await self._extenders.drive(info.pod, self._scheduler.steps(profile, info, snapshot, extended=True))
 
     async def _place(self, profile: Profile, queued: QueuedPod, node: str, state: CycleState, started: float) -> None:
         """Assume, Reserve, Permit; then the binding actor takes over."""

@@ -9,15 +9,14 @@ answers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import msgspec
 import numpy as np
 
 from actors.cycle.memory import Memories, Memory
 from actors.framework.cycle_state import CycleState
-from actors.framework.extender import Filtered, FilterNodes, PrioritizeNodes, Question
+from actors.framework.extender import Filtered, FilterNodes, PrioritizeNodes, Steps
 from actors.framework.interface import Reads
 from actors.framework.rules import NODE_SET_REASON, PluginError, PluginScores, PreFiltered, Rules
 from actors.framework.runner import Profile
@@ -60,9 +59,6 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 Outcome = Chosen | Unfit | Failed
-Answer = Filtered | Status | Ints  # to a FilterNodes the first or the second, to a PrioritizeNodes the last
-R = TypeVar("R")
-Steps = Generator[Question, Answer, R]
 
 
 class Evaluation(msgspec.Struct, frozen=True):
@@ -152,6 +148,8 @@ def fit_error(evaluation: Evaluation, nodes: int) -> str:
     outside = nodes - int(evaluation.live.sum())
     if outside:
         counts[NODE_SET_REASON.format(" ".join(sorted(evaluation.prefilter.restricted_by)))] += outside
+    if not counts:
+        return head
     return f"{head} {', '.join(sorted(f'{count} {reason}' for reason, count in counts.items()))}."
 
 

@@ -9,7 +9,7 @@ Answers are merged here: nodes that fail keep their reason in the diagnosis, sco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -134,15 +134,17 @@ def read(raw: bytes, into: type[T]) -> T:
         except msgspec.ValidationError:
             found: T = _forgiving(raw, into)
             return found
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise ExtenderError(f"unexpected answer: {problem}") from None
 
 
 def _forgiving(raw: bytes | msgspec.Raw, kind: Any) -> Any:
-    """Read by kind: field names in any case, unknown ones skipped, null for absent."""
+    """Read by kind: field names in any case, unknown ones skipped, null for what is empty."""
     origin, arguments = get_origin(kind), get_args(kind)
     if type(None) in arguments:
         return _forgiving(raw, arguments[0])
+    if bytes(raw).strip() == b"null":
+        return (origin or kind)()
     if origin is dict:
         entries = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
         return {key: _forgiving(value, arguments[1]) for key, value in entries.items()}
@@ -227,6 +229,10 @@ class Filtered(msgspec.Struct, frozen=True):
         codes[where] = [status.code for status in statuses]
         keys[where] = np.arange(len(statuses))
         diagnosis.add(NAME, Verdicts(codes, keys, lambda key: statuses[key].reasons))
+
+
+Answer = Filtered | Status | Ints  # to a FilterNodes the first or the second, to a PrioritizeNodes the last
+Steps = Generator[Question, Answer, T]
 
 
 class Filtering:

@@ -273,7 +273,7 @@ async def serve(port: int = 0, host: str = "127.0.0.1", store: Store | None = No
     api.seed()
     loop = asyncio.get_running_loop()
     request = partial(_request, loop)
-    server = web.Server(Server(api).answer, access_log=None, request_factory=request)
+    server = web.Server(Server(api).answer, access_log=None, request_factory=request, handler_cancellation=True)
     runner = web.ServerRunner(server, shutdown_timeout=0.5)
     await runner.setup()
     try:

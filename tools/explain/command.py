@@ -16,6 +16,7 @@ import msgspec
 from rich.console import Console
 
 from actors.client.credentials import KubeconfigError
+from actors.client.extender import Extenders
 from actors.client.kubeconfig import load
 from actors.client.rest import ConnectionFailedError
 from actors.framework.registry import RegistryError
@@ -23,12 +24,15 @@ from actors.framework.runner import Profile
 from actors.framework.status import Status, error
 from actors.kube.core import Pod
 from actors.model.pod_info import PodInfo
+from actors.model.snapshot import Snapshot
+from actors.runtime.logs import configure_logs
 from actors.system import profiles_of
 from config.feature_gates import DEFAULTS
 from config.load import ConfigError, from_mapping, load_file
 from config.profiles import ProfileError
+from config.types import KubeSchedulerConfiguration
 from tools.explain.cluster import snapshot_of
-from tools.explain.decision import Decision, Failure, decide
+from tools.explain.decision import Decision, Failure, decide, steps
 from tools.explain.report import show
 from tools.explain.source import Question, SourceError, from_cluster, from_manifests, from_scenario
 
@@ -63,13 +67,14 @@ def explain(
 ) -> None:  # fmt: skip
     """Say where a pod would go and why: every node's verdict, every plugin's score, and what a user would read.
 
-    Nothing is written anywhere. The pod is judged as if it were pending now.
+    Nothing is written anywhere. The pod is judged as if it were pending now; extenders of the configuration are asked.
 
     \b
     berth explain -f cluster.yaml --pod shop/web-1
     berth explain --kubeconfig ~/.kube/config --pod web-1 -o json
     berth explain --scenario decisions.jsonl.gz
     """
+    configure_logs(0, "text", quiet=True)
     try:
         if scenarios is not None and scenarios != "-":
             for line in answers(Path(scenarios)):
@@ -105,7 +110,7 @@ def _question(
 
 
 def answer(question: Question) -> Decision | Failure:
-    """Raises SourceError, RegistryError or ProfileError."""
+    """Raises SourceError, ConfigError, RegistryError or ProfileError."""
     return _decided(question, profiles_of(question.configuration, _Handle()))
 
 
@@ -119,7 +124,18 @@ def _decided(question: Question, profiles: dict[str, Profile]) -> Decision | Fai
     if profile is None:
         ours = ", ".join(profiles)
         raise SourceError(f"spec.schedulerName: expected one of {ours}, got {pod.spec.scheduler_name!r}")
+    if question.configuration.extenders:
+        return anyio.run(_asked, question.configuration, profile, PodInfo(pod), snapshot)
     return decide(profile, PodInfo(pod), snapshot)
+
+
+async def _asked(
+    configuration: KubeSchedulerConfiguration, profile: Profile, info: PodInfo, snapshot: Snapshot
+) -> Decision | Failure:
+    """The decision with the extenders asked, as the scheduler would ask them; none is asked to bind."""
+    async with Extenders(configuration.extenders) as extenders:
+        extended = extenders.decide_on(info.pod)
+        return await extenders.drive(info.pod, steps(profile, info, snapshot, extended=extended))
 
 
 def answers(path: Path) -> Iterator[str]:
@@ -139,7 +155,7 @@ def _answer_line(line: bytes) -> str:
     try:
         name, question = from_scenario(line)
         decision = _decided(question, _profiles(msgspec.json.encode(question.configuration, enc_hook=str)))
-    except (SourceError, RegistryError, ProfileError) as problem:
+    except (SourceError, ConfigError, RegistryError, ProfileError) as problem:
         decision = Failure(str(problem))
     return msgspec.json.encode({"name": name, "expect": decision}).decode()
 

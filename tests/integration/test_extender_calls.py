@@ -1,0 +1,252 @@
+"""The calls to extenders alone: TLS and certificates, and preempt, which the scheduler's other tests do not reach."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from actors.client.extender import Extenders
+from actors.framework.extender import Victims
+from actors.framework.status import Code, Status
+from actors.kube.core import Pod
+from actors.model.pod_info import PodInfo
+from actors.model.snapshot import Snapshot
+from config.load import ConfigError
+from config.types import Duration, Extender, ExtenderManagedResource, ExtenderTLSConfig
+from tests.kit.certificates import Authority
+from tests.kit.extender import FAILURES, Answer, Body, SmallExtender, hang, internal_error, small_extender
+from tools.explain.cluster import snapshot_of
+
+POD = msgspec.convert({"metadata": {"name": "p", "namespace": "ns", "uid": "uid-p"}}, Pod)
+SOON = Duration(0.3)
+
+
+def snapshot() -> Snapshot:
+    """Nodes a and b with pods a0, a1, b0, b1."""
+    documents: list[dict[str, object]] = []
+    for node in ("a", "b"):
+        documents.append({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}})
+        for i in range(2):
+            metadata = {"name": f"{node}{i}", "namespace": "ns", "uid": f"uid-{node}{i}"}
+            documents.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": node}})
+    return snapshot_of(documents, set())
+
+
+# ------------------------------------------------------------------------------------------------ TLS
+
+
+async def kept(*extenders: Extender) -> list[str] | Status:
+    """The nodes that are left by these extenders of all there are, or what went wrong."""
+    view = snapshot().all()
+    async with Extenders(extenders) as asking:
+        answer = await asking.filter(POD, view)
+    return answer if isinstance(answer, Status) else [view.columns.names[row] for row in answer.rows]
+
+
+def only_a(_: Body) -> Any:
+    return {"Nodes": {"items": [{"metadata": {"name": "a"}}]}}
+
+
+def pem(authority: Authority, name: str) -> bytes:
+    return authority.text(name).encode()
+
+
+async def test_an_extender_is_believed_by_its_authority_and_name(authority: Authority) -> None:
+    by_file = ExtenderTLSConfig(ca_file=authority.path("ca.crt"))
+    by_data = ExtenderTLSConfig(ca_data=pem(authority, "ca.crt"), ca_file="/goes/unread")
+    named = ExtenderTLSConfig(ca_file=authority.path("ca.crt"), server_name="berth.example")
+    anyone = ExtenderTLSConfig(insecure=True)
+    async with small_extender({"filter": only_a}, authority.server("server")) as extender:
+        for tls in (by_file, by_data, anyone):
+            assert await kept(Extender(extender.url, "filter", tls_config=tls)) == ["a"]
+            assert await kept(Extender(extender.url.replace("https", "HTTPS"), "filter", tls_config=tls)) == ["a"]
+        assert await kept(Extender(extender.url, "filter", enable_https=True)) == ["a"]
+        for distrusting in (None, ExtenderTLSConfig(), named):
+            refused = await kept(Extender(extender.url, "filter", tls_config=distrusting))
+            assert isinstance(refused, Status)
+            assert "certificate verify failed" in refused.message
+        asked = len(extender.asked)
+    assert asked == 7
+    async with small_extender({"filter": only_a}, authority.server("named")) as extender:
+        assert await kept(Extender(extender.url, "filter", tls_config=named)) == ["a"]
+        refused = await kept(Extender(extender.url, "filter", tls_config=by_file, enable_https=True))
+        assert isinstance(refused, Status)
+        assert "certificate is not valid for '127.0.0.1'" in refused.message
+
+
+async def test_a_client_certificate_is_shown(authority: Authority) -> None:
+    ca = authority.path("ca.crt")
+    files = ExtenderTLSConfig(ca_file=ca, cert_file=authority.path("client.crt"), key_file=authority.path("client.key"))
+    data = ExtenderTLSConfig(ca_file=ca, cert_data=pem(authority, "client.crt"), key_data=pem(authority, "client.key"))
+    async with small_extender({"filter": only_a}, authority.server("server", asks_clients=True)) as extender:
+        for tls in (files, data):
+            assert await kept(Extender(extender.url, "filter", tls_config=tls)) == ["a"]
+        refused = await kept(Extender(extender.url, "filter", tls_config=ExtenderTLSConfig(ca_file=ca)))
+        assert isinstance(refused, Status)
+        assert len(extender.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("tls", "problem"),
+    [
+        (ExtenderTLSConfig(ca_file="/nowhere"), r"extenders\[1\].tlsConfig.caFile: /nowhere cannot be read: No such"),
+        (ExtenderTLSConfig(ca_data=b"ca"), r"extenders\[1\].tlsConfig.caData, caFile: expected certificates in PEM"),
+        (ExtenderTLSConfig(ca_data=b"\xff"), r"extenders\[1\].tlsConfig.caData, caFile: expected certificates in PEM"),
+        (ExtenderTLSConfig(cert_file="/nowhere"), r"extenders\[1\].tlsConfig.certFile: /nowhere cannot be read"),
+        (ExtenderTLSConfig(cert_data=b"c", key_data=b"k"), r"extenders\[1\].tlsConfig: expected a client certificate"),
+    ],
+)
+def test_what_tls_needs_and_is_not_there_is_named(tls: ExtenderTLSConfig, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        Extenders([Extender("http://h", ignorable=True), Extender("https://h", tls_config=tls)])
+
+
+def test_a_certificate_without_its_key_is_named(authority: Authority) -> None:
+    half = ExtenderTLSConfig(cert_file=authority.path("client.crt"))
+    with pytest.raises(ConfigError, match=r"extenders\[0\].tlsConfig: expected a client certificate and its key"):
+        Extenders([Extender("https://h", tls_config=half)])
+
+
+async def test_a_host_that_no_dns_has_is_a_failure_of_the_extender() -> None:
+    refused = await kept(Extender(f"http://{'a' * 70}.invalid", "filter"))
+    assert isinstance(refused, Status)
+    assert refused.code is Code.ERROR
+
+
+# ------------------------------------------------------------------------------------------------ preempt
+
+
+def preempting(extender: SmallExtender, **fields: Any) -> Extender:
+    return Extender(extender.url, preempt_verb="preempt", http_timeout=SOON, node_cache_capable=True, **fields)
+
+
+async def preempted(
+    *extenders: Extender, pod: Pod = POD, **candidates: list[str]
+) -> dict[str, tuple[list[str], int]] | Status:
+    """The candidates (node=victims) that these extenders leave, by node, or what went wrong."""
+    found = snapshot()
+    infos = {
+        info.pod.metadata.name: info
+        for row in found.columns.row_of.values()
+        if (node := found.columns.infos[row]) is not None
+        for info in node.pods.values()
+    }
+    victims = {node: Victims(tuple(infos[name] for name in names), 1) for node, names in candidates.items()}
+    async with Extenders(extenders) as asking:
+        answer = await asking.preempt(pod, victims, found)
+    if isinstance(answer, Status):
+        return answer
+    return {
+        node: ([info.pod.metadata.name for info in left.pods], left.pdb_violations) for node, left in answer.items()
+    }
+
+
+def leave(**victims: list[str]) -> Answer:
+    """Answers preempt with these victims by node, with no budget violated."""
+
+    def answer(_: Body) -> Any:
+        return {"NodeNameToMetaVictims": {n: {"Pods": [{"UID": f"uid-{p}"} for p in v]} for n, v in victims.items()}}
+
+    return answer
+
+
+async def test_each_extender_reduces_the_candidates_that_are_left() -> None:
+    async with (
+        small_extender({"preempt": leave(a=["a0"], b=["b1", "b0"])}) as one,
+        small_extender({"preempt": leave(b=["b0"])}) as two,
+    ):
+        whole = Extender(two.url, preempt_verb="preempt")
+        assert await preempted(preempting(one), whole, a=["a0", "a1"], b=["b0"]) == {"b": (["b0"], 0)}
+        (first,), (second,) = one.bodies("preempt"), two.bodies("preempt")
+    assert first["Pod"]["metadata"]["uid"] == second["Pod"]["metadata"]["uid"] == "uid-p"
+    assert first["NodeNameToVictims"] is None
+    assert first["NodeNameToMetaVictims"]["a"] == {
+        "Pods": [{"UID": "uid-a0"}, {"UID": "uid-a1"}],
+        "NumPDBViolations": 1,
+    }
+    assert second["NodeNameToMetaVictims"] is None
+    sent = second["NodeNameToVictims"]["b"]["Pods"]
+    assert [(victim["metadata"]["name"], victim["spec"]["nodeName"]) for victim in sent] == [("b1", "b"), ("b0", "b")]
+
+
+async def test_without_candidates_nobody_is_asked() -> None:
+    async with small_extender({"preempt": leave()}) as one, small_extender({"preempt": internal_error}) as two:
+        assert await preempted(preempting(one)) == {}
+        assert not one.asked
+        assert await preempted(preempting(one), preempting(two), a=["a0"]) == {}
+        assert not two.asked
+        other = preempting(two, managed_resources=(ExtenderManagedResource("example.com/gpu"),))
+        assert await preempted(other, a=["a0"]) == {"a": (["a0"], 1)}
+
+
+PREEMPT_FAILURES = {
+    **FAILURES,
+    "unknown node": (leave(z=["a0"]), "claims to preempt on node 'z'"),
+    "unknown pod": (leave(a=["b0"]), "claims to preempt pod"),
+}
+
+
+@pytest.mark.parametrize("failure", PREEMPT_FAILURES)
+@pytest.mark.parametrize("ignorable", [True, False])
+async def test_a_preempt_that_fails(failure: str, ignorable: bool) -> None:
+    answer, problem = PREEMPT_FAILURES[failure]
+    async with small_extender({"preempt": answer}) as bad, small_extender({"preempt": leave(a=["a1"])}) as good:
+        found = await preempted(preempting(bad, ignorable=ignorable), preempting(good), a=["a0"], b=["b0"])
+    if ignorable:
+        assert found == {"a": (["a1"], 0)}
+    else:
+        assert isinstance(found, Status)
+        assert (found.code, found.plugin) == (Code.ERROR, "Extender")
+        assert problem in found.message
+
+
+async def test_a_node_without_victims_is_an_error_unless_the_extender_is_ignorable() -> None:
+    async with small_extender({"preempt": leave(a=[], b=["b0"])}) as extender:
+        found = await preempted(preempting(extender), a=["a0"], b=["b0"])
+        assert isinstance(found, Status)
+        assert "expected at least one victim pod on node 'a'" in found.message
+        assert await preempted(preempting(extender, ignorable=True), a=["a0"], b=["b0"]) == {"b": (["b0"], 0)}
+
+
+async def test_a_victim_that_goes_while_the_extender_thinks_is_a_victim_still() -> None:
+    found = snapshot()
+    node = found.columns.infos[found.columns.row_of["a"]]
+    assert node is not None
+    victim = PodInfo(node.pods["ns/a0"].pod)
+
+    def thinking(_: Body) -> Any:
+        node.remove_pod("ns/a0")
+        return leave(a=["a0"])({})
+
+    async with small_extender({"preempt": thinking}) as extender, Extenders([preempting(extender)]) as asking:
+        left = await asking.preempt(POD, {"a": Victims((victim,))}, found)
+    assert left == {"a": Victims((victim,))}
+
+
+# ------------------------------------------------------------------------------------------------ many at a time
+
+
+async def test_calls_that_hang_keep_no_other_call_waiting() -> None:
+    """More at a time than an HTTP client's pool usually has room for."""
+    async with small_extender({"bind": hang}) as extender:
+        slow = Extender(extender.url, bind_verb="bind", http_timeout=Duration(20))
+        async with Extenders([slow]) as asking, anyio.create_task_group() as group:
+            for _ in range(150):
+                group.start_soon(asking.bind, POD, "a")
+            with anyio.fail_after(10):
+                while len(extender.asked) < 150:
+                    await anyio.sleep(0.01)
+            group.cancel_scope.cancel()
+
+
+def test_the_file_of_a_client_certificate_is_not_left_behind(
+    tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    tls = ExtenderTLSConfig(cert_data=pem(authority, "client.crt"), key_data=pem(authority, "client.key"))
+    Extenders([Extender("https://h", tls_config=tls)])
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,488 @@
+"""The scheduler with HTTP extenders, against the embedded API server: every verb, and every way to fail."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import anyio
+import pytest
+import structlog
+import yaml
+from click.testing import CliRunner, Result
+
+from actors.client.rest import Client, Connection
+from actors.runtime.clock import SystemClock
+from actors.system import run_scheduler
+from config.load import from_mapping
+from config.types import API_VERSION, KIND
+from tests.kit.extender import FAILURES, Answer, Body, SmallExtender, error, hang, internal_error, small_extender
+from tools.apiserver.app import serve
+from tools.explain.command import explain
+
+Document = dict[str, Any]
+PODS = "/api/v1/namespaces/default/pods"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
+SOON = "300ms"
+
+
+def entry(extender: SmallExtender, *verbs: str, **fields: Any) -> Document:
+    """How the configuration names an extender: it is asked for these verbs, by names, within 5 seconds."""
+    given = {f"{verb}Verb": verb for verb in verbs}
+    weight = {"weight": 1} if "prioritize" in verbs else {}
+    return {"urlPrefix": f"{extender.url}/", "nodeCacheCapable": True, **given, **weight, **fields}
+
+
+def document(*extenders: Document, **fields: Any) -> Document:
+    return {"apiVersion": API_VERSION, "kind": KIND, "extenders": list(extenders), **fields}
+
+
+def node(name: str) -> Document:
+    metadata = {"name": name, "labels": {"zone": "a"}, "annotations": {"price": "3"}}
+    return {"metadata": metadata, "status": {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}}}
+
+
+def pod(name: str, **requests: str) -> Document:
+    resources = {name.replace("_", "."): amount for name, amount in requests.items()}
+    container = {"name": "c", "image": "nginx", "resources": {"requests": resources}}
+    return {"metadata": {"name": name}, "spec": {"containers": [container]}}
+
+
+def gpu_pod(name: str) -> Document:
+    made = pod(name)
+    made["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "1"}}
+    return made
+
+
+class Cluster:
+    def __init__(self, client: Client, url: str) -> None:
+        self.client = client
+        self.url = url
+
+    async def add(self, *documents: Document) -> None:
+        """Nodes if they have no containers, else pods."""
+        for made in documents:
+            await self.client.call("POST", PODS if "spec" in made else "/api/v1/nodes", dict, made)
+
+    async def pod(self, name: str = "p") -> Document:
+        return await self.client.call("GET", f"{PODS}/{name}", dict)
+
+    async def placed(self, name: str = "p", seconds: float = 10) -> str:
+        """Wait until the pod is bound; where."""
+        with anyio.fail_after(seconds):
+            while not (node := (await self.pod(name))["spec"].get("nodeName", "")):
+                await anyio.sleep(0.01)
+        return str(node)
+
+    async def refused(self, name: str = "p") -> tuple[str, str]:
+        """Wait until the pod is told why it is not bound; reason and message."""
+        with anyio.fail_after(10):
+            while not (conditions := (await self.pod(name)).get("status", {}).get("conditions")):
+                await anyio.sleep(0.01)
+        return conditions[0]["reason"], conditions[0]["message"]
+
+    async def event(self) -> tuple[str, str]:
+        """Wait for the first event; reason and message."""
+        with anyio.fail_after(10):
+            while not (events := (await self.client.call("GET", "/api/v1/events", dict))["items"]):
+                await anyio.sleep(0.01)
+        return events[0]["reason"], events[0]["message"]
+
+
+@asynccontextmanager
+async def cluster(*extenders: Document, nodes: Iterable[str] = ("a", "b"), **fields: Any) -> AsyncIterator[Cluster]:
+    """A scheduler with these extenders, and an API server with these nodes."""
+    configuration = from_mapping(document(*extenders, **{"leaderElection": {"leaderElect": False}, **fields}))
+    async with serve() as url, Client(Connection(url)) as client, anyio.create_task_group() as group:
+        running = Cluster(client, url)
+        await running.add(*map(node, nodes))
+        await group.start(run_scheduler, configuration, Connection(url), SystemClock(), Random(1))
+        yield running
+        group.cancel_scope.cancel()
+
+
+def keep(*names: str, **failed: str) -> Answer:
+    """Answers filter with those of these nodes that were sent."""
+
+    def answer(body: Body) -> Document:
+        return {"NodeNames": [name for name in body["NodeNames"] if name in names], "FailedNodes": failed}
+
+    return answer
+
+
+def prefer(**scores: int) -> Answer:
+    return lambda body: [{"Host": name, "Score": scores.get(name, 0)} for name in body["NodeNames"]]
+
+
+# ------------------------------------------------------------------------------------------------ filter
+
+
+async def test_filter_by_names() -> None:
+    async with small_extender({"filter": keep("b")}) as extender, cluster(entry(extender, "filter")) as running:
+        await running.add(pod("p"), pod("q"))
+        assert await running.placed("p") == await running.placed("q") == "b"
+        first = extender.bodies("filter")[0]
+        assert first["Pod"]["metadata"]["name"] == "p"
+        assert first["Pod"]["spec"]["containers"][0]["image"] == "nginx"
+        assert first["Nodes"] is None
+        assert sorted(first["NodeNames"]) == ["a", "b"]
+
+
+async def test_filter_by_whole_nodes_answered_as_go_does() -> None:
+    def cheapest(body: Body) -> Document:
+        assert body["NodeNames"] is None
+        items = body["Nodes"]["items"]
+        assert {item["metadata"]["annotations"]["price"] for item in items} == {"3"}
+        assert {item["status"]["allocatable"]["cpu"] for item in items} == {"8"}
+        kept = [item for item in items if item["metadata"]["name"] == "b"]
+        return {"nodes": {"metadata": {}, "items": kept}, "nodenames": None, "failedNodes": None, "error": ""}
+
+    async with (
+        small_extender({"filter": cheapest}) as extender,
+        cluster(entry(extender, "filter", nodeCacheCapable=False)) as running,
+    ):
+        await running.add(pod("p"))
+        assert await running.placed() == "b"
+
+
+async def test_a_pod_that_extenders_reject_is_told_why_and_woken_by_any_event() -> None:
+    first, second = keep("b", "c", a="too dear"), keep("c", b="too far")
+    async with (
+        small_extender({"filter": first}) as one,
+        small_extender({"filter": second}) as two,
+        cluster(entry(one, "filter"), entry(two, "filter")) as running,
+    ):
+        await running.add(pod("p"))
+        assert await running.refused() == ("Unschedulable", "0/2 nodes are available: 1 too dear, 1 too far.")
+        assert two.bodies("filter")[0]["NodeNames"] == ["b"]
+        await running.add(node("c"))
+        assert await running.placed() == "c"
+
+
+async def test_extenders_after_one_that_leaves_no_node_are_not_asked() -> None:
+    async with (
+        small_extender({"filter": keep()}) as one,
+        small_extender({"filter": keep("a")}) as two,
+        cluster(entry(one, "filter"), entry(two, "filter", "prioritize")) as running,
+    ):
+        await running.add(pod("p"))
+        assert await running.refused() == ("Unschedulable", "0/2 nodes are available:")
+        assert not two.asked
+
+
+def unknown_node(body: Body) -> Document:
+    return {"NodeNames": [*body["NodeNames"], "nowhere"]}
+
+
+FILTER_FAILURES = {
+    **FAILURES,
+    "unknown node": (unknown_node, "claims a filtered node 'nowhere'"),
+    "error": (error, "not today"),
+}
+
+
+@pytest.mark.parametrize("failure", FILTER_FAILURES)
+async def test_a_filter_that_fails_fails_the_attempt(failure: str) -> None:
+    answer, problem = FILTER_FAILURES[failure]
+    async with (
+        small_extender({"filter": answer}) as extender,
+        cluster(entry(extender, "filter", httpTimeout=SOON)) as running,
+    ):
+        await running.add(pod("p"))
+        reason, message = await running.refused()
+        assert reason == "SchedulerError"
+        assert problem in message
+        assert extender.url in message
+
+
+async def test_an_attempt_that_failed_is_tried_again() -> None:
+    async with small_extender({"filter": internal_error}) as extender, cluster(entry(extender, "filter")) as running:
+        await running.add(pod("p"))
+        await running.refused()
+        extender.answers["filter"] = keep("b")
+        assert await running.placed() == "b"
+
+
+@pytest.mark.parametrize("failure", FILTER_FAILURES)
+async def test_an_ignorable_filter_that_fails_is_passed_over_and_asked_last(failure: str) -> None:
+    answer, problem = FILTER_FAILURES[failure]
+    with structlog.testing.capture_logs() as logs:
+        async with small_extender({"filter": answer}) as bad, small_extender({"filter": keep("b")}) as good:
+            first = entry(bad, "filter", ignorable=True, httpTimeout=SOON)
+            async with cluster(first, entry(good, "filter")) as running:
+                await running.add(pod("p"))
+                assert await running.placed() == "b"
+                assert bad.bodies("filter")[0]["NodeNames"] == ["b"]
+    (line,) = [line for line in logs if line["event"] == "extender passed over"]
+    assert problem in line["reason"]
+
+
+async def test_an_extender_that_is_not_there() -> None:
+    async with small_extender() as extender:
+        gone = entry(extender, "filter")
+    async with cluster(gone) as running:
+        await running.add(pod("p"))
+        reason, message = await running.refused()
+        assert reason == "SchedulerError"
+        assert "Connect" in message
+    async with cluster({**gone, "ignorable": True}) as running:
+        await running.add(pod("p"))
+        await running.placed()
+
+
+# ------------------------------------------------------------------------------------------------ prioritize
+
+
+async def test_scores_count_by_their_weights() -> None:
+    async with (
+        small_extender({"prioritize": lambda body: prefer(**scores[body["Pod"]["metadata"]["name"]])(body)}) as one,
+        small_extender({"prioritize": prefer(b=4)}) as two,
+        cluster(entry(one, "prioritize", weight=3), entry(two, "prioritize", weight=6)) as running,
+    ):
+        scores = {"p": {"a": 10}, "q": {"a": 6}}
+        await running.add(pod("p"), pod("q"))
+        assert await running.placed("p") == "a"  # 30 to 24, tenfold
+        assert await running.placed("q") == "b"  # 18 to 24
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("ignorable", [True, False])
+async def test_scores_that_fail_never_fail_the_attempt(failure: str, ignorable: bool) -> None:
+    answer, _ = FAILURES[failure]
+    async with small_extender({"prioritize": answer}) as bad, small_extender({"prioritize": prefer(b=10)}) as good:
+        first = entry(bad, "prioritize", ignorable=ignorable, httpTimeout=SOON)
+        async with cluster(first, entry(good, "prioritize", weight=5)) as running:
+            await running.add(pod("p"))
+            assert await running.placed() == "b"
+            assert bad.asked
+
+
+async def test_scores_of_nodes_that_were_not_sent_are_nothing() -> None:
+    scores = [{"Host": "nowhere", "Score": 10}, {"Host": "b", "Score": 5}]
+    async with (
+        small_extender({"prioritize": lambda _: scores}) as extender,
+        cluster(entry(extender, "prioritize", weight=5)) as running,
+    ):
+        await running.add(pod("p"))
+        assert await running.placed() == "b"
+
+
+async def test_extenders_prioritise_at_the_same_time() -> None:
+    """Each answers only once all are asked, which one after the other would never come to."""
+    asked: list[str] = []
+    all_asked = anyio.Event()
+
+    def waiting(name: str) -> Answer:
+        async def answer(body: Body) -> list[Document]:
+            asked.append(name)
+            if len(asked) == 3:
+                all_asked.set()
+            await all_asked.wait()
+            return [{"Host": "b", "Score": 10}]
+
+        return answer
+
+    async with (
+        small_extender({"prioritize": waiting("x")}) as x,
+        small_extender({"prioritize": waiting("y")}) as y,
+        small_extender({"prioritize": waiting("z")}) as z,
+        cluster(*(entry(extender, "prioritize", weight=3) for extender in (x, y, z))) as running,
+    ):
+        await running.add(pod("p"))
+        assert await running.placed(seconds=4) == "b"
+
+
+# ------------------------------------------------------------------------------------------------ what hangs
+
+
+async def test_one_that_hangs_costs_its_time_out_and_no_more() -> None:
+    """Three that hang do so at the same time."""
+    async with small_extender({"prioritize": hang}) as slow:
+        slow_ones = [entry(slow, "prioritize", httpTimeout="400ms") for _ in range(3)]
+        async with cluster(*slow_ones) as running:
+            started = time.monotonic()
+            await running.add(pod("p"))
+            await running.placed()
+            assert 0.4 <= time.monotonic() - started < 1.2
+
+
+async def test_the_daemon_goes_on_while_an_extender_hangs() -> None:
+    """The lease is renewed, again and again."""
+    entered, answer_now = anyio.Event(), anyio.Event()
+    renewed = {"leaderElect": True, "leaseDuration": "2s", "renewDeadline": "1s", "retryPeriod": "100ms"}
+
+    async def slow(body: Body) -> Document:
+        entered.set()
+        await answer_now.wait()
+        return {"NodeNames": ["b"]}
+
+    async with (
+        small_extender({"filter": slow}) as extender,
+        cluster(entry(extender, "filter", httpTimeout="20s"), leaderElection=renewed) as running,
+    ):
+        await running.add(pod("p"))
+        await entered.wait()
+        renewals: set[str] = set()
+        with anyio.fail_after(10):
+            while len(renewals) < 4:
+                await anyio.sleep(0.02)
+                renewals.add((await running.client.call("GET", LEASE, dict))["spec"]["renewTime"])
+        assert not (await running.pod())["spec"].get("nodeName")
+        answer_now.set()
+        assert await running.placed() == "b"
+
+
+# ------------------------------------------------------------------------------------------------ bind
+
+
+def binder(running: Cluster) -> Answer:
+    """Binds as an extender does, by a call of its own to the API server."""
+
+    async def answer(body: Body) -> Document:
+        await running.client.bind(body["PodNamespace"], body["PodName"], body["PodUID"], body["Node"])
+        return {"Error": ""}
+
+    return answer
+
+
+async def test_an_extender_binds() -> None:
+    async with small_extender({"bind": error}) as extender, cluster(entry(extender, "bind"), nodes=["a"]) as running:
+        extender.answers["bind"] = binder(running)
+        await running.add(pod("p"))
+        assert await running.placed() == "a"
+        uid = (await running.pod())["metadata"]["uid"]
+        assert extender.bodies("bind") == [{"PodName": "p", "PodNamespace": "default", "PodUID": uid, "Node": "a"}]
+        assert await running.event() == ("Scheduled", "Successfully assigned default/p to a")
+
+
+BIND_FAILURES = {**FAILURES, "error": (error, "not today")}
+
+
+@pytest.mark.parametrize("failure", BIND_FAILURES)
+async def test_a_binding_that_fails_is_undone(failure: str) -> None:
+    answer, problem = BIND_FAILURES[failure]
+    async with (
+        small_extender({"bind": answer}) as extender,
+        cluster(entry(extender, "bind", httpTimeout=SOON), nodes=["a"]) as running,
+    ):
+        await running.add(pod("p", cpu="8"))
+        reason, message = await running.refused()
+        assert reason == "SchedulerError"
+        assert problem in message
+        await running.add(pod("q", cpu="8"))
+        extender.answers["bind"] = binder(running)
+        assert await running.placed("q") == "a"  # the room that p had was given back
+
+
+@pytest.mark.parametrize("failure", BIND_FAILURES)
+async def test_where_an_ignorable_extender_does_not_bind_the_plugin_does(failure: str) -> None:
+    answer, _ = BIND_FAILURES[failure]
+    async with (
+        small_extender({"bind": answer}) as extender,
+        cluster(entry(extender, "bind", ignorable=True, httpTimeout=SOON)) as running,
+    ):
+        await running.add(pod("p"))
+        await running.placed()
+        assert len(extender.asked) == 1
+
+
+async def test_a_pod_that_was_bound_without_a_word_stays_bound() -> None:
+    """The extender binds, and answers too late: the watch has told the truth by then."""
+    async with (
+        small_extender({"bind": error}) as extender,
+        cluster(entry(extender, "bind", httpTimeout=SOON), nodes=["a"]) as running,
+    ):
+
+        async def mute(body: Body) -> None:
+            await running.client.bind(body["PodNamespace"], body["PodName"], body["PodUID"], body["Node"])
+            await anyio.sleep_forever()
+
+        extender.answers["bind"] = mute
+        await running.add(pod("p", cpu="5"))
+        assert await running.placed() == "a"
+        assert await running.event() == ("FailedScheduling", f"extender {extender.url}/: bind: no answer within 0.3s")
+        await running.add(pod("q", cpu="5"))
+        assert await running.refused("q") == ("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu.")
+        assert len(extender.asked) == 1
+
+
+# ------------------------------------------------------------------------------------------------ managed resources
+
+
+async def test_an_extender_is_asked_about_its_resources_alone_and_counts_them() -> None:
+    """No node has the resource; NodeResourcesFit leaves it out, because the extender counts it."""
+    verbs = {"filter": keep("b"), "prioritize": prefer(), "bind": internal_error}
+    async with small_extender(verbs) as extender:
+        managed = [{"name": "example.com/gpu", "ignoredByScheduler": True}]
+        configured = entry(extender, "filter", "prioritize", "bind", managedResources=managed, ignorable=True)
+        async with cluster(configured) as running:
+            await running.add(pod("p"))
+            await running.placed("p")
+            assert not extender.asked
+            await running.add(gpu_pod("q"))
+            assert await running.placed("q") == "b"
+            assert [verb for verb, _ in extender.asked] == ["filter", "bind"]
+
+
+async def test_a_managed_resource_that_is_not_ignored_is_counted_by_the_scheduler_too() -> None:
+    async with small_extender({"filter": keep("a", "b")}) as extender:
+        managed = [{"name": "example.com/gpu"}]
+        async with cluster(entry(extender, "filter", managedResources=managed)) as running:
+            await running.add(gpu_pod("p"))
+            message = "0/2 nodes are available: 2 Insufficient example.com/gpu."
+            assert await running.refused() == ("Unschedulable", message)
+            assert not extender.asked
+
+
+# ------------------------------------------------------------------------------------------------ explain
+
+
+def explained(folder: Path, *extenders: Document, output: str = "json") -> Result:
+    objects = [{"apiVersion": "v1", "kind": "Node", **node(name)} for name in ("a", "b", "c")]
+    objects.append({"apiVersion": "v1", "kind": "Pod", **pod("p")})
+    (folder / "cluster.yaml").write_text(yaml.safe_dump_all(objects))
+    (folder / "config.yaml").write_text(yaml.safe_dump(document(*extenders)))
+    files = ["-f", str(folder / "cluster.yaml"), "--config", str(folder / "config.yaml")]
+    return CliRunner().invoke(explain, [*files, "--pod", "p", "-o", output])
+
+
+async def test_explain_asks_the_extenders(tmp_path: Path) -> None:
+    async with small_extender(
+        {"filter": keep("a", "b", c="too dear"), "prioritize": prefer(b=10), "bind": error}
+    ) as extender:
+        verbs = entry(extender, "filter", "prioritize", "bind", weight=2)
+        result = await anyio.to_thread.run_sync(explained, tmp_path, verbs)
+        assert [verb for verb, _ in extender.asked] == ["filter", "prioritize"]
+    assert result.exit_code == 0, result.output
+    decision = json.loads(result.stdout)
+    assert decision["filter"]["c"] == {"code": "Unschedulable", "plugin": "Extender", "reasons": ["too dear"]}
+    assert decision["score"]["Extender"] == {"a": 0, "b": 200}
+    assert decision["total"]["b"] == decision["total"]["a"] + 200
+    assert decision["hosts"] == ["b"]
+
+
+async def test_explain_says_that_no_extender_leaves_a_node(tmp_path: Path) -> None:
+    async with small_extender({"filter": keep(a="no", b="no", c="never")}) as extender:
+        result = await anyio.to_thread.run_sync(explained, tmp_path, entry(extender, "filter"))
+    decision = json.loads(result.stdout)
+    assert decision["message"] == "0/3 nodes are available: 1 never, 2 no."
+    assert decision["hosts"] == []
+
+
+@pytest.mark.parametrize("ignorable", [True, False])
+async def test_explain_with_an_extender_that_fails(tmp_path: Path, ignorable: bool) -> None:
+    async with small_extender({"filter": internal_error}) as extender:
+        configured = entry(extender, "filter", ignorable=ignorable)
+        result = await anyio.to_thread.run_sync(explained, tmp_path, configured)
+    assert result.exit_code == 0, result.output
+    decision = json.loads(result.stdout)
+    if ignorable:
+        assert decision["hosts"] == ["a", "b", "c"]
+        assert "HTTP 500" in result.stderr
+    else:
+        assert "HTTP 500: it broke" in decision["error"]

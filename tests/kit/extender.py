@@ -1,0 +1,78 @@
+"""A small HTTP extender: verbs answered by functions, and ways to fail."""
+
+from __future__ import annotations
+
+import inspect
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from aiohttp import web
+
+Body = dict[str, Any]
+Answer = Callable[[Body], Any | Awaitable[Any]]
+
+
+class SmallExtender:
+    """Answers each verb with the JSON, or the response, that its function gives; `asked` is all that it was sent."""
+
+    def __init__(self, answers: dict[str, Answer]) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, Body]] = []
+        self.url = ""
+
+    def bodies(self, verb: str) -> list[Body]:
+        return [body for asked, body in self.asked if asked == verb]
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        assert request.method == "POST"
+        assert request.content_type == "application/json"
+        verb, body = request.path.removeprefix("/scheduler/"), await request.json()
+        self.asked.append((verb, body))
+        answer = self.answers[verb](body)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        return answer if isinstance(answer, web.StreamResponse) else web.json_response(answer)
+
+
+@asynccontextmanager
+async def small_extender(
+    answers: dict[str, Answer] | None = None, context: ssl.SSLContext | None = None
+) -> AsyncIterator[SmallExtender]:
+    """One that runs while the block does."""
+    extender = SmallExtender(answers or {})
+    runner = web.ServerRunner(web.Server(extender.handle), shutdown_timeout=0.05)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    await site.start()
+    try:
+        extender.url = f"{'https' if context else 'http'}://127.0.0.1:{runner.addresses[0][1]}/scheduler"
+        yield extender
+    finally:
+        await runner.cleanup()
+
+
+def internal_error(_: Body) -> Any:
+    return web.Response(status=500, text="it broke")
+
+
+def garbage(_: Body) -> Any:
+    return web.Response(text="<html>hello</html>")
+
+
+async def hang(_: Body) -> Any:
+    await anyio.sleep_forever()
+
+
+def error(_: Body) -> Any:
+    """The answer that extender/v1 has for it."""
+    return {"Error": "not today"}
+
+
+FAILURES: dict[str, tuple[Answer, str]] = {
+    "500": (internal_error, "HTTP 500: it broke"),
+    "garbage": (garbage, "unexpected answer"),
+    "hang": (hang, "no answer within"),
+}
