@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from actors.kube.quantity import nano_value
 from tools.apiserver.resources import BY_KIND
 from tools.apiserver.store import Document, Refused, Store
 
@@ -26,6 +27,8 @@ def admitted_pod(store: Store, pod: Document) -> Document:
     _give_priority(store, spec)
     if spec.get("runtimeClassName"):
         _give_overhead(store, spec, pod["metadata"]["name"])
+    elif spec.get("overhead"):
+        raise _without_overhead(pod["metadata"]["name"])
     spec["tolerations"] = _tolerations(spec)
     return {**pod, "spec": spec, "status": {"phase": "Pending", "qosClass": qos_class(spec)}}
 
@@ -57,10 +60,10 @@ def qos_class(spec: dict[str, Any]) -> str:
     for container in containers:
         resources = container.get("resources") or {}
         for name in ("cpu", "memory"):
-            request = (resources.get("requests") or {}).get(name)
-            limit = (resources.get("limits") or {}).get(name)
-            any_amount = any_amount or request is not None or limit is not None
-            guaranteed = guaranteed and limit is not None and request == limit
+            request = nano_value((resources.get("requests") or {}).get(name) or 0)
+            limit = nano_value((resources.get("limits") or {}).get(name) or 0)
+            any_amount = any_amount or request > 0 or limit > 0
+            guaranteed = guaranteed and request == limit > 0
     return "Guaranteed" if guaranteed else "Burstable" if any_amount else "BestEffort"
 
 
@@ -72,15 +75,20 @@ def _give_priority(store: Store, spec: dict[str, Any]) -> None:
             raise Refused(403, "Forbidden", f"no PriorityClass with name {name} was found")
     else:
         classes = [stored.document for stored in store.list(PRIORITY_CLASSES)]
-        found = min((c for c in classes if c.get("globalDefault")), key=lambda c: int(c["value"]), default=None)
+        found = min((c for c in classes if c.get("globalDefault")), key=lambda c: int(c.get("value", 0)), default=None)
         if found is not None:
             spec["priorityClassName"] = found["metadata"]["name"]
-    value = 0 if found is None else found["value"]
+    value = (found or {}).get("value", 0)
     if spec.get("priority", value) != value:
         raise Refused(403, "Forbidden", "the integer value of priority must not be provided in pod spec; "
                       "priority admission controller computes it from the given PriorityClass name")  # fmt: skip
     spec["priority"] = value
-    spec.setdefault("preemptionPolicy", (found or {}).get("preemptionPolicy", "PreemptLowerPriority"))
+    policy = (found or {}).get("preemptionPolicy", "PreemptLowerPriority")
+    if spec.get("preemptionPolicy", policy) != policy:
+        given = f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec"
+        computed = f"priority admission controller computed {policy} from the given PriorityClass name"
+        raise Refused(403, "Forbidden", f"{given}; {computed}")
+    spec["preemptionPolicy"] = policy
 
 
 def _give_overhead(store: Store, spec: dict[str, Any], pod: str) -> None:
@@ -89,8 +97,10 @@ def _give_overhead(store: Store, spec: dict[str, Any], pod: str) -> None:
     if found is None:
         message = f'pods "{pod}" is forbidden: pod rejected: RuntimeClass "{name}" not found'
         raise Refused(403, "Forbidden", message)
-    overhead = (found.get("overhead") or {}).get("podFixed")
-    if overhead and spec.get("overhead") not in (None, overhead):
+    overhead = (found.get("overhead") or {}).get("podFixed") or {}
+    if spec.get("overhead") and not overhead:
+        raise _without_overhead(pod)
+    if spec.get("overhead") and _amounts(spec["overhead"]) != _amounts(overhead):
         raise Refused(
             403,
             "Forbidden",
@@ -108,6 +118,15 @@ def _give_overhead(store: Store, spec: dict[str, Any], pod: str) -> None:
     if scheduling.get("tolerations"):
         have = list(spec.get("tolerations") or ())
         spec["tolerations"] = have + [t for t in scheduling["tolerations"] if t not in have]
+
+
+def _amounts(overhead: dict[str, Any]) -> dict[str, int]:
+    return {name: nano_value(amount) for name, amount in overhead.items()}
+
+
+def _without_overhead(pod: str) -> Refused:
+    why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+    return Refused(403, "Forbidden", f'pods "{pod}" is forbidden: {why}')
 
 
 def _tolerations(spec: dict[str, Any]) -> list[dict[str, Any]]:

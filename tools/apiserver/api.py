@@ -1,55 +1,51 @@
 """What requests do to the store: create, update, patch, delete, bind, evict, scale. No HTTP here.
 
-Mirrors the generic registry of the API server with the strategies of the kinds: which fields a client may set, when a
-generation moves, what a deletion waits for. Every method raises Refused with what the API would answer.
+Mirrors the generic registry of the API server with the strategies of the kinds: how a document is decoded, which fields
+a client may set, when a generation moves, what a deletion waits for. Every method raises Refused with what the API
+would answer.
 """
 
 from __future__ import annotations
 
 import random
 import uuid
+from collections.abc import Sequence
 from typing import Any
-
-import msgspec
 
 from tools.apiserver.admission import CLAIMS, PRIORITY_CLASSES, admitted_claim, admitted_pod, readmitted_pod
 from tools.apiserver.clock import now
 from tools.apiserver.defaults import defaulted
 from tools.apiserver.eviction import PODS, check_eviction, mark_disrupted
 from tools.apiserver.patch import STRATEGIC, patched
+from tools.apiserver.requests import Binding, DeleteOptions, Eviction, Named, Preconditions, Replicas, Scale, converted
 from tools.apiserver.resources import BY_KIND, KINDS, Kind
-from tools.apiserver.schema import unknown_and_mistyped
+from tools.apiserver.schema import TYPES, pruned, strict_message, unknown_and_mistyped
 from tools.apiserver.selectors import Matches
 from tools.apiserver.store import Document, Refused, Store, Stored
 from tools.apiserver.validation import invalid_details, invalid_message, problems
 
 NAMESPACES = BY_KIND["v1", "Namespace"]
 NODES = BY_KIND["v1", "Node"]
-SERVICE_ACCOUNTS = BY_KIND["v1", "ServiceAccount"]
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 FIRST_CLASSES = (("system-cluster-critical", 2000000000), ("system-node-critical", 2000001000))
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+LONGEST_PREFIX = 58  # of a generated name, which is a label of at most 63 characters
 OWNED_BY_SERVER = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "namespace")
 OVER = ("Succeeded", "Failed")
 
 
-class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
-    uid: str | None = None
-    resource_version: str | None = None
-
-
-class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
-    """metav1.DeleteOptions, as far as it is heeded here."""
-
-    grace_period_seconds: int | None = None
-    propagation_policy: str | None = None
-    preconditions: Preconditions = Preconditions()
-    dry_run: tuple[str, ...] = ()
-
-
 class Api:
-    def __init__(self, store: Store) -> None:
+    """Does requests on a store.
+
+    `validation` is their fieldValidation: unknown fields and `duplicates` are refused if Strict, and told in `warnings`
+    if Warn. In any case they are not kept.
+    """
+
+    def __init__(self, store: Store, validation: str = "Ignore", duplicates: Sequence[str] = ()) -> None:
         self.store = store
+        self.warnings: list[str] = []
+        self._validation = validation
+        self._duplicates = duplicates
 
     def seed(self) -> None:
         """What every cluster has from its first moment."""
@@ -61,9 +57,10 @@ class Api:
                 self.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
 
     def create(self, kind: Kind, namespace: str, document: Document) -> Stored:
-        metadata = dict(_metadata(document))
+        document = self._decoded(kind, document)
+        metadata = dict(document.get("metadata") or {})
         if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = f"{metadata['generateName']}{''.join(random.choices(ALPHABET, k=5))}"
+            metadata["name"] = metadata["generateName"][:LONGEST_PREFIX] + "".join(random.choices(ALPHABET, k=5))
         if kind.namespaced:
             self._check_namespace(namespace, metadata)
             metadata["namespace"] = namespace
@@ -86,8 +83,13 @@ class Api:
     def update(self, kind: Kind, namespace: str, name: str, document: Document, subresource: str) -> Stored:
         """Replace an object, or only its status. A pod's binding is no matter of an update."""
         before = self.store.get(kind, namespace, name)
-        given = _metadata(document)
+        document = self._decoded(kind, document)
+        given = document.get("metadata") or {}
         wanted = given.get("resourceVersion")
+        for field, here in (("name", name), ("namespace", namespace)):
+            if (given.get(field) or here) != here:
+                message = f"the {field} of the object ({given[field]}) does not match the {field} on the URL ({here})"
+                raise Refused(400, "BadRequest", message)
         if given.get("uid", before["metadata"]["uid"]) != before["metadata"]["uid"]:
             raise _conflict(kind, name, f"Precondition failed: UID in precondition: {given['uid']}, "
                             f"UID in object meta: {before['metadata']['uid']}")  # fmt: skip
@@ -100,17 +102,13 @@ class Api:
             if field in before["metadata"]:
                 metadata[field] = before["metadata"][field]
         after = {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
-        mistyped = unknown_and_mistyped(kind.kind, after).mistyped
-        if mistyped:
-            raise Refused(400, "BadRequest", mistyped)
+        after = defaulted(kind, after)
+        if kind == PODS:
+            after = readmitted_pod(after, before)
         if kind.status:
+            after.pop("status", None)
             if "status" in before:
                 after["status"] = before["status"]
-            else:
-                after.pop("status", None)
-            after = defaulted(kind, after)
-            if kind == PODS:
-                after = readmitted_pod(after, before)
             metadata["generation"] = before["metadata"].get("generation", 1) + (after.get("spec") != before.get("spec"))
         if kind == PODS and after["spec"].get("nodeName") != before["spec"].get("nodeName"):
             problem = "spec.nodeName: Forbidden: a pod is bound through its binding subresource only"
@@ -118,9 +116,8 @@ class Api:
         if subresource != "resize":
             _check(kind, after, before)
         written = self.store.update(kind, after)
-        if "deletionTimestamp" in metadata and not metadata.get("finalizers") and kind not in (PODS, NAMESPACES):
-            return self._remove(kind, namespace, name)
-        return written
+        waits = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds") or kind == NAMESPACES
+        return written if "deletionTimestamp" not in metadata or waits else self._remove(kind, namespace, name)
 
     def patch(self, kind: Kind, namespace: str, name: str, patch: Any, how: str, subresource: str) -> Stored:
         """A patch that names no resourceVersion is applied to whatever is there."""
@@ -135,17 +132,17 @@ class Api:
     def apply(self, kind: Kind, namespace: str, name: str, document: Document, subresource: str) -> tuple[Stored, bool]:
         """Server-side apply, without ownership of fields: merge into what is there, or create; true if created."""
         if not subresource and self.store.find(kind, namespace, name) is None:
-            metadata = {**_metadata(document), "name": name}
-            return self.create(kind, namespace, {**document, "metadata": metadata}), True
+            return self.create(kind, namespace, document), True
         return self.patch(kind, namespace, name, document, STRATEGIC, subresource), False
 
     def delete(self, kind: Kind, namespace: str, name: str, options: DeleteOptions) -> Stored:
         """A running pod gets its grace, what has finalizers waits for them, a namespace goes when it is empty."""
         before = self.store.stored(kind, namespace, name)
         metadata = before.document["metadata"]
+        wanted = options.preconditions or Preconditions()
         for asked, have in (
-            (options.preconditions.uid, metadata["uid"]),
-            (options.preconditions.resource_version, metadata["resourceVersion"]),
+            (wanted.uid, metadata["uid"]),
+            (wanted.resource_version, metadata["resourceVersion"]),
         ):
             if asked is not None and asked != have:
                 raise _conflict(kind, name, f"Precondition failed: expected {asked}, found {have}")
@@ -170,8 +167,8 @@ class Api:
     def bind(self, namespace: str, name: str, binding: Document) -> None:
         """409 if the pod is bound, deleting or gated, or is another pod of that name."""
         pod = self.store.get(PODS, namespace, name)
-        node = (binding.get("target") or {}).get("name", "")
-        uid = (binding.get("metadata") or {}).get("uid", "")
+        asked = converted(binding, Binding)
+        node, uid = (asked.target or Named()).name, (asked.metadata or Named()).uid
         problem = ""
         if not node:
             raise Refused(422, "Invalid", f'Binding "{name}" is invalid: target.name: Required value')
@@ -195,7 +192,7 @@ class Api:
     def evict(self, namespace: str, name: str, eviction: Document) -> None:
         """Delete a pod if its disruption budget allows that; 429 if not."""
         pod = self.store.get(PODS, namespace, name)
-        options = delete_options(eviction.get("deleteOptions") or {})
+        options = converted(eviction, Eviction).delete_options or DeleteOptions()
         check_eviction(self.store, pod)
         mark_disrupted(self.store, pod)
         self.delete(PODS, namespace, name, options)
@@ -220,14 +217,28 @@ class Api:
     def rescale(self, kind: Kind, namespace: str, name: str, scale: Document) -> Stored:
         """Set the replicas of a workload from its Scale."""
         document = self.store.get(kind, namespace, name)
-        replicas = (scale.get("spec") or {}).get("replicas", 0)
-        if not isinstance(replicas, int) or replicas < 0:
-            problem = f"spec.replicas: Invalid value: {replicas!r}: must be greater than or equal to 0"
+        asked = converted(scale, Scale)
+        replicas = (asked.spec or Replicas()).replicas
+        if replicas < 0:
+            problem = f"spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0"
             raise Refused(422, "Invalid", f'Scale "{name}" is invalid: {problem}')
-        wanted = _metadata(scale).get("resourceVersion") or document["metadata"]["resourceVersion"]
+        wanted = (asked.metadata or Named()).resource_version or document["metadata"]["resourceVersion"]
         metadata = {**document["metadata"], "resourceVersion": wanted}
         spec = {**document["spec"], "replicas": replicas}
         return self.update(kind, namespace, name, {**document, "metadata": metadata, "spec": spec}, "")
+
+    def _decoded(self, kind: Kind, document: Document) -> Document:
+        """What its kind reads of a document. Raises Refused with 400 for a wrong type, or if it is strict."""
+        found = unknown_and_mistyped(kind.kind, document)
+        if found.mistyped:
+            raise Refused(400, "BadRequest", found.mistyped)
+        unknown = [*found.unknown, *self._duplicates]
+        if unknown and self._validation == "Strict":
+            raise Refused(400, "BadRequest", strict_message(kind.kind, unknown))
+        if self._validation == "Warn":
+            self.warnings += unknown
+        kept: Document = pruned(TYPES[kind.kind], document)
+        return kept
 
     def _check_namespace(self, namespace: str, metadata: dict[str, Any]) -> None:
         given = metadata.get("namespace") or namespace
@@ -253,7 +264,7 @@ class Api:
         name = namespace.document["metadata"]["name"]
         if name in FIRST_NAMESPACES:
             raise Refused(403, "Forbidden", f'namespaces "{name}" is forbidden: this namespace may not be deleted')
-        metadata = {**namespace.document["metadata"], "deletionTimestamp": now()}
+        metadata = {"deletionTimestamp": now(), **namespace.document["metadata"]}
         ending = self.store.update(
             NAMESPACES, {**namespace.document, "metadata": metadata, "status": {"phase": "Terminating"}}
         )
@@ -282,23 +293,6 @@ def _check(kind: Kind, document: Document, before: Document | None) -> None:
         name = document["metadata"].get("name", "")
         details = invalid_details(kind.kind, name, found)
         raise Refused(422, "Invalid", invalid_message(kind.kind, name, found), details)
-
-
-def delete_options(document: Any) -> DeleteOptions:
-    """Raises Refused with 400."""
-    try:
-        return msgspec.convert(document, DeleteOptions, strict=False)
-    except msgspec.ValidationError as problem:
-        raise Refused(400, "BadRequest", f"DeleteOptions: {problem}") from None
-
-
-def _metadata(document: Document) -> Document:
-    metadata = document.get("metadata")
-    if metadata is None:
-        return {}
-    if not isinstance(metadata, dict):
-        raise Refused(400, "BadRequest", f"metadata: expected an object, got {type(metadata).__name__}")
-    return metadata
 
 
 def _grace(pod: Document, asked: int | None) -> int:

@@ -14,13 +14,14 @@ import msgspec
 import yaml
 from aiohttp import web
 
-from tools.apiserver.api import Api, delete_options
+from tools.apiserver.api import Api
 from tools.apiserver.discovery import discovery
 from tools.apiserver.openapi import document as openapi
 from tools.apiserver.protobuf import CONTENT_TYPE as PROTOBUF
 from tools.apiserver.protobuf import decoded
-from tools.apiserver.resources import BY_PATH, Kind
-from tools.apiserver.schema import duplicate_fields, strict_message, unknown_and_mistyped
+from tools.apiserver.requests import delete_options
+from tools.apiserver.resources import BY_PATH, UNSERVED, Kind
+from tools.apiserver.schema import duplicate_fields
 from tools.apiserver.selectors import Matches, matches_of
 from tools.apiserver.store import Document, Refused, Store, Stored
 from tools.apiserver.tables import table
@@ -55,17 +56,19 @@ def target_of(path: str) -> Target:
     if rest[0] == "namespaces" and len(rest) >= 3 and rest[2] not in ("status", "finalize"):
         namespace, rest = rest[1], rest[2:]
     kind = BY_PATH.get((group, version, rest[0]))
-    if kind is None or len(rest) > 3:
+    if kind is None or len(rest) > 3 or (namespace and not kind.namespaced):
         raise Refused(404, "NotFound", "the server could not find the requested resource")
     name, subresource = (*rest[1:], "", "")[:2]
+    if subresource and subresource not in kind.subresources:
+        raise Refused(404, "NotFound", "the server could not find the requested resource")
     return Target(kind, namespace, name, subresource)
 
 
 class Server:
-    """Answers requests from one Api."""
+    """Answers requests from one store."""
 
-    def __init__(self, api: Api) -> None:
-        self._api = api
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
@@ -83,16 +86,17 @@ class Server:
         target = target_of(path)
         if request.method == "GET":
             if not target.name and request.query.get("watch") in ("true", "1"):
-                return await Watch(self._api.store, target.kind, target.namespace, request).run()
+                return await Watch(self._store, target.kind, target.namespace, request).run()
             return self._shown(request, target.kind, self._read(request, target))
         raw = await request.read()
         document = _body(raw, request.headers.get("Content-Type", ""))
-        warnings = _decoding(request, target, raw, document)
         dry = request.query.get("dryRun") == "All" or (isinstance(document, dict) and document.get("dryRun") == ["All"])
-        api = Api(self._api.store.fork()) if dry else self._api
+        validation = request.query.get("fieldValidation", "Warn")
+        duplicates = duplicate_fields(raw) if validation == "Strict" and raw[:1] == b"{" else ()
+        api = Api(self._store.fork() if dry else self._store, validation, duplicates)
         answer, code = self._write(api, request, target, document)
         response = self._shown(request, target.kind, answer, code)
-        for warning in warnings:
+        for warning in api.warnings:
             response.headers.add("Warning", f'299 - "{warning.replace(chr(34), chr(92) + chr(34))}"')
         return response
 
@@ -101,11 +105,11 @@ class Server:
             return self._list(request, target)
         match target.subresource:
             case "" | "status" | "resize":
-                return self._api.store.stored(target.kind, target.namespace, target.name)
-            case "scale" if target.kind.scale:
-                return self._api.scale_of(target.kind, target.namespace, target.name)
+                return self._store.stored(target.kind, target.namespace, target.name)
+            case "scale":
+                return Api(self._store).scale_of(target.kind, target.namespace, target.name)
             case _:
-                raise _not_allowed(request)
+                raise self._not_allowed(request, target)
 
     def _write(self, api: Api, request: web.BaseRequest, target: Target, document: Any) -> tuple[Answer, int]:
         """Do what the request asks; the answer and its HTTP code."""
@@ -122,7 +126,7 @@ class Server:
             case "POST", "eviction":
                 api.evict(namespace, name, document)
                 return {**SUCCESS, "code": 201}, 201
-            case "PUT", "scale" if kind.scale:
+            case "PUT", "scale":
                 api.rescale(kind, namespace, name, document)
                 return api.scale_of(kind, namespace, name), 200
             case "PUT", "" | "status" | "resize" if name:
@@ -136,20 +140,29 @@ class Server:
                 patched = api.patch(kind, namespace, name, document, how, subresource)
                 return api.scale_of(kind, namespace, name) if subresource == "scale" else patched, 200
             case "DELETE", "":
-                asked = {k: request.query[k] for k in ("gracePeriodSeconds", "propagationPolicy") if k in request.query}
-                options = delete_options({**asked, **document})
+                options = delete_options(document, request.query)
                 if name:
                     return api.delete(kind, namespace, name, options), 200
-                gone = api.delete_all(kind, namespace, _matches(request), options)
+                gone = api.delete_all(kind, namespace, _matches(request, kind), options)
                 return {**SUCCESS, "details": {"kind": kind.plural, "group": kind.group, "removed": len(gone)}}, 200
             case _:
-                raise _not_allowed(request)
+                raise self._not_allowed(request, target)
+
+    def _not_allowed(self, request: web.BaseRequest, target: Target) -> Refused:
+        """405, with a reason where the API has one to offer. Raises Refused with 404 if there is no such object."""
+        if target.subresource in UNSERVED:
+            self._store.stored(target.kind, target.namespace, target.name)
+            why = f"pod {target.name} is hollow: no container runs in it, so there is no {target.subresource}"
+            return Refused(405, "MethodNotAllowed", why)
+        return Refused(405, "MethodNotAllowed", f"{request.method} is not allowed on {request.path}")
 
     def _list(self, request: web.BaseRequest, target: Target) -> list[Stored]:
         """All that is selected: `_shown` makes pages of it."""
-        matches = _matches(request)
-        after, _ = _continued(request)
-        found = self._api.store.list(target.kind, target.namespace, after)
+        matches = _matches(request, target.kind)
+        after, revision = _continued(request)
+        if revision:
+            self._store.check_known(target.kind, revision)
+        found = self._store.list(target.kind, target.namespace, after)
         return [stored for stored in found if matches is None or matches(stored.document)]
 
     def _shown(
@@ -157,13 +170,12 @@ class Server:
     ) -> web.Response:
         """The answer in the form that the client accepts: objects, their metadata, or a table to print."""
         accept = request.headers.get("Accept", "")
-        revision = str(self._api.store.revision)
+        revision = str(self._store.revision)
         token, items = "", []
         if isinstance(answer, list):
             _, first_revision = _continued(request)
-            revision = first_revision or revision
-            limit = int(request.query.get("limit") or 0)
-            items = answer[:limit] if limit > 0 else answer
+            revision = str(first_revision) if first_revision else revision
+            items = answer[: _limit(request)]
             if len(items) < len(answer):
                 last = items[-1].document["metadata"]
                 token = _token(revision, last.get("namespace", ""), last["name"])
@@ -201,23 +213,6 @@ def _body(raw: bytes, content_type: str) -> Any:
         raise Refused(400, "BadRequest", f"the body cannot be read: {problem}") from None
 
 
-def _decoding(request: web.BaseRequest, target: Target, raw: bytes, document: Any) -> list[str]:
-    """What strict decoding of an object finds; warnings, unless it must be refused. Raises Refused with 400."""
-    whole = request.method in ("POST", "PUT") and target.subresource in ("", "status", "resize")
-    how = request.query.get("fieldValidation", "Warn")
-    if not whole or not isinstance(document, dict):
-        return []
-    found = unknown_and_mistyped(target.kind.kind, document)
-    if found.mistyped:
-        raise Refused(400, "BadRequest", found.mistyped)
-    unknown = found.unknown
-    if how == "Strict":
-        unknown = unknown + (duplicate_fields(raw) if raw[:1] == b"{" else [])
-        if unknown:
-            raise Refused(400, "BadRequest", strict_message(target.kind.kind, unknown))
-    return unknown if how == "Warn" else []
-
-
 def _check_kind(kind: Kind, document: Document) -> None:
     for field, expected in (("kind", kind.kind), ("apiVersion", kind.api_version)):
         given = document.get(field) or expected
@@ -225,28 +220,32 @@ def _check_kind(kind: Kind, document: Document) -> None:
             raise Refused(400, "BadRequest", f"{field}: expected {expected}, got {given}")
 
 
-def _matches(request: web.BaseRequest) -> Matches | None:
-    return matches_of(request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
+def _matches(request: web.BaseRequest, kind: Kind) -> Matches | None:
+    return matches_of(kind, request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
 
 
 def _token(revision: str, namespace: str, name: str) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode((revision, namespace, name))).decode()
+    return base64.urlsafe_b64encode(msgspec.json.encode((int(revision), namespace, name))).decode()
 
 
-def _continued(request: web.BaseRequest) -> tuple[tuple[str, str] | None, str]:
-    """The key after which a list goes on, and the revision of its first page. Raises Refused with 410."""
+def _limit(request: web.BaseRequest) -> int | None:
+    """How many objects a page has; None for all. Raises Refused with 400."""
+    try:
+        return max(int(request.query.get("limit") or 0), 0) or None
+    except ValueError as problem:
+        raise Refused(400, "BadRequest", f"limit: {problem}") from None
+
+
+def _continued(request: web.BaseRequest) -> tuple[tuple[str, str] | None, int]:
+    """The key after which a list goes on, and the revision of its first page. Raises Refused with 400."""
     token = request.query.get("continue", "")
     if not token:
-        return None, ""
+        return None, 0
     try:
-        revision, namespace, name = msgspec.json.decode(base64.urlsafe_b64decode(token), type=tuple[str, str, str])
+        revision, namespace, name = msgspec.json.decode(base64.urlsafe_b64decode(token), type=tuple[int, str, str])
     except (ValueError, msgspec.DecodeError):
         raise Refused(400, "BadRequest", "continue: expected the token of an earlier list") from None
     return (namespace, name), revision
-
-
-def _not_allowed(request: web.BaseRequest) -> Refused:
-    return Refused(405, "MethodNotAllowed", f"{request.method} is not allowed on {request.path}")
 
 
 def _json(document: Document, code: int = 200) -> web.Response:
@@ -269,11 +268,11 @@ def _request(loop: asyncio.AbstractEventLoop, *parts: Any) -> web.BaseRequest:
 @asynccontextmanager
 async def serve(port: int = 0, host: str = "127.0.0.1", store: Store | None = None) -> AsyncIterator[str]:
     """An API server for as long as the block runs, empty without a store; yields its URL. Raises OSError."""
-    api = Api(Store() if store is None else store)
-    api.seed()
+    store = Store() if store is None else store
+    Api(store).seed()
     loop = asyncio.get_running_loop()
     request = partial(_request, loop)
-    server = web.Server(Server(api).answer, access_log=None, request_factory=request, handler_cancellation=True)
+    server = web.Server(Server(store).answer, access_log=None, request_factory=request, handler_cancellation=True)
     runner = web.ServerRunner(server, shutdown_timeout=0.5)
     await runner.setup()
     try:

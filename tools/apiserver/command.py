@@ -37,7 +37,8 @@ def apiserver(port: int, data: Path | None, kubeconfig_out: Path | None) -> None
     except JournalError as problem:
         raise click.ClickException(str(problem)) from None
     except OSError as problem:
-        raise click.ClickException(f"cannot start: {problem.strerror or problem}") from None
+        where = f"{problem.filename}: " if problem.filename else ""
+        raise click.ClickException(f"cannot start: {where}{problem.strerror or problem}") from None
 
 
 async def _run(port: int, data: Path | None, kubeconfig_out: Path | None) -> None:

@@ -45,14 +45,7 @@ def _container(container: dict[str, Any], *, host: bool) -> dict[str, Any]:
         resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
     filled["resources"] = resources
     if container.get("ports"):
-        filled["ports"] = [
-            {
-                **({"hostPort": port["containerPort"]} if host and "containerPort" in port else {}),
-                "protocol": "TCP",
-                **port,
-            }
-            for port in container["ports"]
-        ]
+        filled["ports"] = [_port(port, host=host) for port in container["ports"]]
     return filled
 
 

@@ -1,13 +1,17 @@
 """The journal: a file in which every write is a line of JSON, so that a server started anew has its objects back.
 
 The file is rewritten without its past when it is opened. A line that was cut off when the machine stopped is left out;
-any other line that cannot be read is an error, since an object would be lost with it.
+any other line that cannot be read is an error, since an object would be lost with it. One server at a time has the
+file.
 """
 
 from __future__ import annotations
 
+import fcntl
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 import msgspec
 
@@ -16,7 +20,7 @@ from tools.apiserver.store import Document, Event, Store
 
 
 class JournalError(ValueError):
-    """The file is no journal; the message names the line."""
+    """The file is no journal, or another server's; the message says which."""
 
 
 COMPACTED = "COMPACTED"  # what came before, up to a revision, is left out
@@ -34,14 +38,15 @@ class Journal:
         """Raises JournalError, or OSError if the file cannot be read or written."""
         self.store = Store(journal=self._write)
         self._path = path
-        self._replay()
-        rewritten = path.with_name(path.name + ".new")
-        with rewritten.open("wb") as file:
-            file.write(_line(COMPACTED.encode(), b'{"metadata":{"resourceVersion":"%d"}}' % self.store.revision))
-            for _, stored in self.store.everything():
-                file.write(_line(b"ADDED", stored.raw))
-        rewritten.replace(path)
-        self._file = path.open("ab", buffering=0)
+        with path.open("ab+") as before:
+            self._lock(before)
+            before.seek(0)
+            self._replay(before.read())
+            rewritten = path.with_name(path.name + ".new")
+            self._file = rewritten.open("wb", buffering=0)
+            self._lock(self._file)
+            self._file.write(self._rewritten())
+            rewritten.replace(path)
 
     def __enter__(self) -> Journal:
         return self
@@ -51,13 +56,25 @@ class Journal:
     ) -> None:
         self._file.close()
 
+    def _lock(self, file: BinaryIO | FileIO) -> None:
+        """Held until the file is closed, also by the end of the process."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise JournalError(f"{self._path}: another server keeps its objects there") from None
+
+    def _rewritten(self) -> bytes:
+        """The journal without its past."""
+        head = _line(COMPACTED.encode(), b'{"metadata":{"resourceVersion":"%d"}}' % self.store.revision)
+        return head + b"".join(_line(b"ADDED", stored.raw) for _, stored in self.store.everything())
+
     def _write(self, kind: Kind, written: Event) -> None:
         self._file.write(_line(written.type.encode(), written.after.raw))
 
-    def _replay(self) -> None:
-        if not self._path.exists():
+    def _replay(self, written: bytes) -> None:
+        if not written:
             return
-        lines = self._path.read_bytes().split(b"\n")
+        lines = written.split(b"\n")
         living: dict[tuple[Kind, str, str], Document] = {}
         revision = 1
         for number, raw in enumerate(lines[:-1], 1):

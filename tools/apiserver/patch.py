@@ -14,7 +14,9 @@ STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 BY_VALUE = "*"
+_UNFIT = (TypeError, LookupError, AttributeError, ValueError)  # what the library raises for a path through a scalar
 DELETE_FROM = "$deleteFromPrimitiveList/"
+ORDER = "$setElementOrder/"
 
 
 def patched(kind: Kind, document: Document, patch: Any, content_type: str) -> Document:
@@ -25,9 +27,11 @@ def patched(kind: Kind, document: Document, patch: Any, content_type: str) -> Do
         case "application/strategic-merge-patch+json":
             result = _merge_strategic(TYPES.get(kind.kind), document, patch)
         case "application/json-patch+json":
+            if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
+                raise Refused(400, "BadRequest", "the patch does not fit: expected a list of operations")
             try:
                 result = jsonpatch.apply_patch(document, patch)
-            except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, KeyError) as problem:
+            except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, *_UNFIT) as problem:
                 raise Refused(422, "Invalid", f"the patch does not fit: {problem}") from None
         case other:
             expected = f"{JSON_PATCH}, {MERGE} or {STRATEGIC}"
@@ -63,8 +67,8 @@ def _merge_strategic(shape: Shape | None, old: Any, patch: Any) -> Any:
     fields = shape.fields if shape is not None and shape.fields is not None else {}
     for key, value in patch.items():
         if key.startswith(DELETE_FROM):
-            name = key.removeprefix(DELETE_FROM)
-            result[name] = [item for item in result.get(name) or () if item not in value]
+            name, unwanted = key.removeprefix(DELETE_FROM), _listed(key, value)
+            result[name] = [item for item in result.get(name) or () if item not in unwanted]
         elif key.startswith("$"):
             continue
         elif value is None or (isinstance(value, dict) and value.get("$patch") == "delete"):
@@ -77,7 +81,35 @@ def _merge_strategic(shape: Shape | None, old: Any, patch: Any) -> Any:
                 result[key] = _merge_list(item, result.get(key) or [], value, field.merge_key)
             else:
                 result[key] = _merge_strategic(below, result.get(key), value)
+    for key in patch:
+        name = key.removeprefix(ORDER)
+        if key != name and name in fields and name in result:
+            old_list = (old if isinstance(old, dict) else {}).get(name) or []
+            merge_key = fields[name].merge_key or BY_VALUE
+            result[name] = _ordered(result[name], old_list, _listed(key, patch[key]), merge_key)
     return result
+
+
+def _listed(directive: str, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise Refused(422, "Invalid", f"the patch does not fit: {directive}: expected a list")
+    return value
+
+
+def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: str) -> list[Any]:
+    """The items that the order names, in that order; the others keep their place before what they were before."""
+
+    def identity(item: Any) -> Any:
+        return item.get(key) if key != BY_VALUE and isinstance(item, dict) else item
+
+    wanted, was = [identity(item) for item in order], [identity(item) for item in old]
+    named = sorted((i for i in merged if identity(i) in wanted), key=lambda item: wanted.index(identity(item)))
+    result: list[Any] = []
+    for other in (item for item in merged if identity(item) not in wanted):
+        while named and identity(named[0]) in was and was.index(identity(named[0])) < was.index(identity(other)):
+            result.append(named.pop(0))
+        result.append(other)
+    return result + named
 
 
 def _merge_list(shape: Shape | None, old: list[Any], patch: list[Any], key: str) -> list[Any]:

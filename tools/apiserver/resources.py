@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+# What of a pod needs containers that run: known, so that it can be refused in words.
+UNSERVED = ("log", "exec", "attach", "portforward", "proxy")
+
 
 class Kind(msgspec.Struct, frozen=True):
     """A kind and where it is served; `status` and `scale` say whether it has these subresources."""
@@ -28,6 +31,11 @@ class Kind(msgspec.Struct, frozen=True):
     def resource(self) -> str:
         """As messages name it: plural and group."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def subresources(self) -> tuple[str, ...]:
+        own = ("binding", "eviction", "resize", *UNSERVED) if self.kind == "Pod" else ()
+        return (*(("status",) if self.status else ()), *(("scale",) if self.scale else ()), *own)
 
     def path(self, namespace: str = "", name: str = "") -> str:
         """Where objects of this kind are on the server."""

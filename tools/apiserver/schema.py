@@ -145,6 +145,19 @@ def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
     return Findings(walk.unknown, walk.mistyped and f"{_cannot(shape)}: {walk.mistyped}")
 
 
+def pruned(shape: Shape, value: Any) -> Any:
+    """A well-typed value as Kubernetes reads it: without nulls, and without fields that its type does not have."""
+    if type(value) is dict and shape.fields is not None:
+        fields = shape.fields
+        known = ((key, below) for key, below in value.items() if below is not None and key in fields)
+        return {key: pruned(fields[key].shape, below) for key, below in known}
+    if type(value) is dict and shape.values is not None:
+        return {key: pruned(shape.values, below) for key, below in value.items() if below is not None}
+    if type(value) is list and shape.item is not None:
+        return [pruned(shape.item, below) for below in value if below is not None]
+    return value
+
+
 def strict_message(kind: str, unknown: list[str]) -> str:
     """The refusal of a request with fieldValidation=Strict; what is unknown or duplicate are messages."""
     return f"{_cannot(TYPES[kind])}: strict decoding error: {', '.join(unknown)}"

@@ -1,4 +1,7 @@
-"""Label and field selectors of list and watch requests."""
+"""Label and field selectors of list and watch requests.
+
+A field selector may name an object's name and namespace, and of some kinds a few fields more, as in Kubernetes.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,40 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.kube.labels import SelectorError, parse
+from tools.apiserver.resources import Kind
 from tools.apiserver.store import Document, Refused
 
 Matches = Callable[[Document], bool]
 _FIELD = re.compile(r"([\w.]+)(!=|==|=)(.*)")
+_OF_ALL = ("metadata.name", "metadata.namespace")
+_ABOUT = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_OF_KIND = {
+    "Pod": ("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
+            "status.phase", "status.podIP", "status.nominatedNodeName"),
+    "Node": ("spec.unschedulable",),
+    "Namespace": ("status.phase",),
+    "Service": ("spec.clusterIP", "spec.type"),
+    "Secret": ("type",),
+    "Event": (*(f"involvedObject.{field}" for field in _ABOUT), "reason", "reportingComponent", "source", "type"),
+    "ReplicaSet": ("status.replicas",),
+    "ReplicationController": ("status.replicas",),
+    "Job": ("status.successful",),
+    "ResourceSlice": ("spec.driver", "spec.nodeName"),
+}  # fmt: skip
+# Where a label of a field selector is not the path of its field.
+_PATHS = {"source": "source.component", "status.successful": "status.succeeded"}
+# What a field that is left out reads as; all others as "".
+_ABSENT = {
+    "spec.hostNetwork": "false",
+    "spec.unschedulable": "false",
+    "status.replicas": "0",
+    "status.successful": "0",
+}
 
 
-def matches_of(labels: str, fields: str) -> Matches | None:
-    """What a request selects; None if everything. Raises Refused with 400."""
-    chosen = [match for match in (_labels(labels), _fields(fields)) if match is not None]
+def matches_of(kind: Kind, labels: str, fields: str) -> Matches | None:
+    """What a request for objects of a kind selects; None if everything. Raises Refused with 400."""
+    chosen = [match for match in (_labels(labels), _fields(kind, fields)) if match is not None]
     match chosen:
         case []:
             return None
@@ -35,7 +63,7 @@ def _labels(text: str) -> Matches | None:
     return lambda document: selector.matches(document["metadata"].get("labels") or {})
 
 
-def _fields(text: str) -> Matches | None:
+def _fields(kind: Kind, text: str) -> Matches | None:
     requirements = []
     for part in filter(None, text.split(",")):
         match = _FIELD.fullmatch(part)
@@ -43,21 +71,24 @@ def _fields(text: str) -> Matches | None:
             raise Refused(
                 400, "BadRequest", f"invalid selector: {part!r}; can't understand it as key=value or key!=value"
             )
-        path, operator, value = match.groups()
-        requirements.append((tuple(path.split(".")), value, operator != "!="))
+        label, operator, value = match.groups()
+        if label not in _OF_ALL and label not in _OF_KIND.get(kind.kind, ()):
+            raise Refused(400, "BadRequest", f"field label not supported: {label}")
+        path = tuple(_PATHS.get(label, label).split("."))
+        requirements.append((path, _ABSENT.get(label, ""), value, operator != "!="))
     if not requirements:
         return None
 
     def holds(document: Document) -> bool:
-        return all((_field(document, path) == value) == equal for path, value, equal in requirements)
+        return all((_field(document, path, absent) == value) == equal for path, absent, value, equal in requirements)
 
     return holds
 
 
-def _field(document: Document, path: tuple[str, ...]) -> str:
+def _field(document: Document, path: tuple[str, ...], absent: str) -> str:
     found: Any = document
     for step in path:
         found = found.get(step) if isinstance(found, dict) else None
     if isinstance(found, bool):
         return str(found).lower()
-    return "" if found is None else str(found)
+    return absent if found is None else str(found)

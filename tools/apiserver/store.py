@@ -61,10 +61,10 @@ class Event(msgspec.Struct, frozen=True):
 class Shelf:
     """The objects of one kind, and what happened to them."""
 
-    def __init__(self, history: int) -> None:
+    def __init__(self, history: int, compacted: int) -> None:
         self.objects: dict[Key, Stored] = {}
         self.history: deque[Event] = deque(maxlen=history)
-        self.compacted = 0  # the last revision that the history has forgotten
+        self.compacted = compacted  # the last revision that the history has forgotten
         self.news = asyncio.Event()
 
 
@@ -76,6 +76,7 @@ class Store:
         self._history = history
         self._journal = journal
         self._shelves: dict[Kind, Shelf] = {}
+        self._compacted = 0  # for the kinds of which nothing is known yet
 
     def fork(self) -> Store:
         """A store with the same objects, and no past and no journal, that is written to without effect on this one."""
@@ -93,6 +94,7 @@ class Store:
 
     def compact(self) -> None:
         """Forget the past: watches from an earlier revision are answered with 410."""
+        self._compacted = self.revision
         for shelf in self._shelves.values():
             shelf.history.clear()
             shelf.compacted = self.revision
@@ -137,15 +139,15 @@ class Store:
         """Replace. Raises Refused: 404, or 409 if the document carries a resourceVersion that is not the latest."""
         namespace, name = _key(document)
         before = self.stored(kind, namespace, name)
-        wanted = document["metadata"].get("resourceVersion")
-        if wanted and wanted != before.document["metadata"]["resourceVersion"]:
+        latest = before.document["metadata"]["resourceVersion"]
+        if (document["metadata"].get("resourceVersion") or latest) != latest:
             raise Refused(
                 409,
                 "Conflict",
                 f'Operation cannot be fulfilled on {kind.resource} "{name}": the object has been modified; '
                 "please apply your changes to the latest version and try again",
             )
-        if document == before.document:
+        if {**document, "metadata": {**document["metadata"], "resourceVersion": latest}} == before.document:
             return before
         return self._put(kind, "MODIFIED", document, before)
 
@@ -158,12 +160,19 @@ class Store:
 
     def since(self, kind: Kind, revision: int) -> Sequence[Event]:
         """The events of a kind after a revision, oldest first. Raises Refused with 410 if some are forgotten."""
+        self.check_known(kind, revision)
         shelf = self._shelf(kind)
-        if revision < shelf.compacted:
-            raise Refused(410, "Expired", f"too old resource version: {revision} ({shelf.compacted})")
         fresh = list(takewhile(lambda event: event.after.revision > revision, reversed(shelf.history)))
         fresh.reverse()
         return fresh
+
+    def check_known(self, kind: Kind, revision: int) -> None:
+        """Raises Refused with 410 for a revision that is forgotten, or that is of another store since it is to come."""
+        compacted = self._shelf(kind).compacted
+        if revision < compacted:
+            raise Refused(410, "Expired", f"too old resource version: {revision} ({compacted})")
+        if revision > self.revision:
+            raise Refused(410, "Expired", f"too large resource version: {revision}, current: {self.revision}")
 
     async def news(self, kind: Kind) -> None:
         """Wait for the next write of a kind."""
@@ -172,7 +181,7 @@ class Store:
     def _shelf(self, kind: Kind) -> Shelf:
         shelf = self._shelves.get(kind)
         if shelf is None:
-            shelf = self._shelves[kind] = Shelf(self._history)
+            shelf = self._shelves[kind] = Shelf(self._history, self._compacted)
         return shelf
 
     def _put(self, kind: Kind, happened: str, document: Document, before: Stored | None) -> Stored:

@@ -14,7 +14,7 @@ from tools.apiserver.store import Document, Event, Refused, Store, Stored
 from tools.apiserver.tables import table
 
 BOOKMARK_SECONDS = 30.0
-LONGEST_SECONDS = 3600.0
+LONGEST_SECONDS = 3600
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -28,20 +28,22 @@ class Watch:
         self._kind = kind
         self._namespace = namespace
         self._request = request
-        self._matches = matches_of(query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        self._matches = matches_of(kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
         self._as_table = "as=Table" in request.headers.get("Accept", "").split(",", maxsplit=1)[0]
         self._include = query.get("includeObject", "Metadata")
         self._bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
         self._definitions = True
-        self._mark_initial = query.get("sendInitialEvents") in ("true", "1")
+        initial = query.get("sendInitialEvents", "")
+        self._mark_initial = initial in ("true", "1")
         try:
             self._revision = int(query.get("resourceVersion") or 0)
-            self._seconds = float(query.get("timeoutSeconds") or LONGEST_SECONDS)
+            self._seconds = int(query.get("timeoutSeconds") or LONGEST_SECONDS)
         except ValueError as problem:
             raise Refused(400, "BadRequest", f"resourceVersion, timeoutSeconds: {problem}") from None
-        self._from_start = self._revision == 0 or self._mark_initial
+        self._from_start = self._mark_initial or (self._revision == 0 and not initial)
         if not self._from_start:
-            store.since(kind, self._revision)
+            self._revision = self._revision or store.revision
+            store.check_known(kind, self._revision)
 
     async def run(self) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})

@@ -1,0 +1,275 @@
+"""kubectl, as it is installed, against a toy cluster and against the API server alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl here")
+
+SKEW = re.compile(r"WARNING: version difference between client .*\n")
+NODES = 6
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME, labels: {app: NAME}}
+spec: {containers: [{name: c, image: nginx, resources: {requests: {cpu: 100m}}}]}
+"""
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: NAME, labels: {app: NAME}}
+spec:
+  replicas: 4
+  selector: {matchLabels: {app: NAME}}
+  template:
+    metadata: {creationTimestamp: null, labels: {app: NAME}}
+    spec: {containers: [{name: c, image: "nginx:1", resources: {requests: {cpu: 10m}}}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: NAME}
+spec: {maxUnavailable: 1, selector: {matchLabels: {app: NAME}}}
+"""
+
+
+class Kubectl:
+    def __init__(self, config: Path, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {**os.environ, "KUBECONFIG": str(config), "HOME": str(folder)}
+
+    def run(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        command = ["kubectl", *arguments]
+        return subprocess.run(
+            command, input=given, env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=30
+        )
+
+    def __call__(self, *arguments: str, given: str = "") -> str:
+        """What it prints, having succeeded without a word of complaint."""
+        done = self.run(*arguments, given=given)
+        assert (done.returncode, SKEW.sub("", done.stderr)) == (0, ""), (arguments, done)
+        return done.stdout
+
+    def refused(self, *arguments: str, given: str = "") -> str:
+        """What it complains of, in one line."""
+        done = self.run(*arguments, given=given)
+        assert done.returncode != 0, done
+        return done.stderr
+
+    def read(self, *arguments: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self("get", *arguments, "-o", "json"))
+        return found
+
+
+class Daemon:
+    """A berth command that stays up: killed at the end, unless it was stopped before."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.config = folder / "config"
+        self.config.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "actors", *arguments, "--kubeconfig-out", str(self.config)]
+        self.errors = (folder / "stderr").open("w+")
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.errors)
+        until(self.written, 15)
+        self.kubectl = Kubectl(self.config, folder)
+
+    def written(self) -> bool:
+        assert self.process.poll() is None, self.complaints()
+        return self.config.exists() and self.config.stat().st_size > 0
+
+    def complaints(self) -> str:
+        self.errors.flush()
+        self.errors.seek(0)
+        return self.errors.read()
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(how)
+        code = self.process.wait(10)
+        self.errors.close()
+        return code
+
+
+def until(holds: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
+    folder = tmp_path_factory.mktemp("demo")
+    (folder / "none").mkdir()
+    daemon = Daemon(folder, "demo", "--keep", "--nodes", str(NODES), "-f", str(folder / "none"))
+    yield daemon.kubectl
+    said = daemon.complaints()
+    assert daemon.end() == 0
+    assert "Traceback" not in said
+
+
+def test_a_pod_runs_within_a_second_and_is_described_with_its_events(demo: Kubectl) -> None:
+    assert demo("create", "-f", "-", given=POD.replace("NAME", "first")) == "pod/first created\n"
+    assert demo("wait", "--for=condition=Ready", "pod/first", "--timeout=1s") == "pod/first condition met\n"
+    (row,) = demo("get", "pods", "-l", "app=first", "-o", "wide", "--no-headers").splitlines()
+    node = row.split()[6]
+    assert row.split()[:4] == ["first", "1/1", "Running", "0"]
+    described = demo("describe", "pod", "first")
+    assert re.search(rf"Node: +{node}/", described)
+    assert re.search(rf"Scheduled .* default-scheduler +Successfully assigned default/first to {node}", described)
+    assert "first" in demo("get", "pods", "--field-selector", f"spec.nodeName={node}", "-o", "name")
+    assert re.search(r"default +first +100m", demo("describe", "node", node))
+    watching = subprocess.Popen(
+        ["kubectl", "get", "pod", "first", "-w", "-o", "name"], env=demo.environment, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert watching.stdout is not None
+        assert watching.stdout.readline() == "pod/first\n"
+        demo("label", "pod", "first", "seen=yes")
+        assert watching.stdout.readline() == "pod/first\n"
+    finally:
+        watching.kill()
+        watching.communicate()
+    assert demo("replace", "-f", "-", given=demo("get", "pod", "first", "-o", "yaml")) == "pod/first replaced\n"
+    assert demo("delete", "pod", "first") == 'pod "first" deleted\n'
+    assert 'pods "first" not found' in demo.refused("get", "pod", "first")
+
+
+def test_a_deployment_is_applied_scaled_rolled_and_deleted(demo: Kubectl) -> None:
+    manifest = DEPLOYMENT.replace("NAME", "web")
+    assert "deployment.apps/web created" in demo("apply", "-f", "-", given=manifest)
+    demo("scale", "deployment/web", "--replicas=100")
+    assert "successfully rolled out" in demo("rollout", "status", "deployment/web", "--timeout=15s")
+    pods = demo.read("pods", "-l", "app=web")["items"]
+    spread = Counter(pod["spec"]["nodeName"] for pod in pods)
+    assert (len(pods), len(spread)) == (100, NODES)
+    assert max(spread.values()) - min(spread.values()) <= 1
+    assert {pod["status"]["phase"] for pod in pods} == {"Running"}
+
+    assert "configured" in demo("apply", "-f", "-", given=manifest.replace("replicas: 4", "replicas: 5"))
+    demo("set", "image", "deployment/web", "c=nginx:2")
+    assert "successfully rolled out" in demo("rollout", "status", "deployment/web", "--timeout=15s")
+    assert "2" in demo("rollout", "history", "deployment/web")
+    demo("rollout", "undo", "deployment/web")
+    demo("rollout", "status", "deployment/web", "--timeout=15s")
+    assert demo("get", "deployment", "web", "-o", "wide", "--no-headers").split()[5:7] == ["c", "nginx:1"]
+    printed = demo("get", "all")
+    assert all(word in printed for word in ("pod/web-", "deployment.apps/web", "replicaset.apps/web-"))
+    assert "NewReplicaSetAvailable" in demo("describe", "deployment", "web")
+    assert "Allowed disruptions" in demo("describe", "pdb", "web")
+
+    for patch, how in (
+        ('{"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx:3"}]}}}}', "strategic"),
+        ('{"spec": {"replicas": 3}}', "merge"),
+        ('[{"op": "add", "path": "/metadata/labels/a", "value": "b"}]', "json"),
+    ):
+        assert "patched" in demo("patch", "deployment", "web", "--type", how, "-p", patch)
+    found = demo.read("deployment", "web")
+    (container,) = found["spec"]["template"]["spec"]["containers"]
+    assert (container["image"], container["resources"]) == ("nginx:3", {"requests": {"cpu": "10m"}})
+    assert (found["spec"]["replicas"], found["metadata"]["labels"]) == (3, {"app": "web", "a": "b"})
+    assert "serverside-applied" in demo("apply", "--server-side", "--force-conflicts", "-f", "-", given=manifest)
+    assert demo("diff", "-f", "-", given=manifest) == ""
+    demo("delete", "-f", "-", given=manifest)
+    until(lambda: not demo.read("replicasets,pods", "-l", "app=web")["items"], 5)
+
+
+def test_a_node_is_labelled_tainted_cordoned_and_drained(demo: Kubectl) -> None:
+    demo("apply", "-f", "-", given=DEPLOYMENT.replace("NAME", "db"))
+    demo("rollout", "status", "deployment/db", "--timeout=15s")
+    node = demo.read("pods", "-l", "app=db")["items"][0]["spec"]["nodeName"]
+    assert demo("label", "node", node, "disk=ssd") == f"node/{node} labeled\n"
+    assert demo("get", "nodes", "-l", "disk=ssd", "-o", "name") == f"node/{node}\n"
+    assert demo("taint", "node", node, "k=v:PreferNoSchedule") == f"node/{node} tainted\n"
+    assert demo("taint", "node", node, "k-") == f"node/{node} untainted\n"
+    assert demo("cordon", node) == f"node/{node} cordoned\n"
+    assert "SchedulingDisabled" in demo("get", "node", node)
+    assert demo("get", "nodes", "--field-selector", "spec.unschedulable=true", "-o", "name") == f"node/{node}\n"
+    # the budget lets one pod go at a time, so drain has to ask again
+    assert "evicted" in demo("drain", node, "--ignore-daemonsets", "--timeout=15s")
+    demo("rollout", "status", "deployment/db", "--timeout=15s")
+    assert node not in {pod["spec"]["nodeName"] for pod in demo.read("pods", "-l", "app=db")["items"]}
+    assert demo("uncordon", node) == f"node/{node} uncordoned\n"
+    assert "taints" not in demo.read("node", node)["spec"] or demo.read("node", node)["spec"]["taints"] == []
+
+
+def test_what_is_served_is_listed_and_explained(demo: Kubectl) -> None:
+    resources = demo("api-resources", "-o", "name").splitlines()
+    assert {"pods", "deployments.apps", "poddisruptionbudgets.policy", "resourceclaims.resource.k8s.io"} <= {*resources}
+    assert "node/node-1" in demo("get", ",".join(resources), "-A", "-o", "name")
+    assert "FIELD: nodeName <string>" in demo("explain", "pod.spec.nodeName")
+    assert "replicas" in demo("explain", "deployment.spec")
+    assert "system-node-critical" in demo("get", "priorityclasses")
+    assert demo("get", "--raw", "/healthz") == "ok"
+    assert "Server Version: v1.36" in demo("version")
+
+
+def test_what_cannot_be_is_said_in_one_line(demo: Kubectl) -> None:
+    demo("create", "-f", "-", given=POD.replace("NAME", "quiet"))
+    far = POD.replace("{name: NAME", "{namespace: nowhere, name: b")
+    boat = POD.replace("NAME", "b").replace("spec: {", "spec: {boat: 1, ")
+    refusals = [
+        (("logs", "quiet"), "pod quiet is hollow: no container runs in it, so there is no log", ""),
+        (("exec", "quiet", "--", "ls"), "so there is no exec", ""),
+        (("port-forward", "quiet", "80"), "so there is no portforward", ""),
+        (("get", "boats"), 'the server doesn\'t have a resource type "boats"', ""),
+        (("get", "pods", "--field-selector", "spec.image=x"), "field label not supported: spec.image", ""),
+        (("create", "-f", "-"), 'pods "quiet" already exists', POD.replace("NAME", "quiet")),
+        (("create", "-f", "-"), 'namespaces "nowhere" not found', far),
+        (("create", "-f", "-"), 'unknown field "spec.boat"', boat),
+        (("create", "-f", "-"), "spec.containers: Required value", "apiVersion: v1\nkind: Pod\nmetadata: {name: b}"),
+        (("create", "-f", "-"), "cannot unmarshal", POD.replace("NAME", "b").replace("name: c", "name: 5")),
+        (("patch", "pod", "quiet", "-p", '{"spec": {"nodeName": "x"}}'), "spec.nodeName: Forbidden", ""),
+    ]  # fmt: skip
+    for arguments, why, given in refusals:
+        complaint = demo.refused(*arguments, given=given)
+        assert why in complaint
+        assert len(complaint.splitlines()) == 1
+    demo("delete", "pod", "quiet", "--now")
+
+
+def test_objects_outlive_a_server_that_is_killed(tmp_path: Path) -> None:
+    data = tmp_path / "objects"
+    daemon = Daemon(tmp_path, "apiserver", "--data", str(data))
+    for name in ("kept", "gone"):
+        daemon.kubectl("create", "-f", "-", given=POD.replace("NAME", name))
+    daemon.kubectl("delete", "pod", "gone")
+    before = daemon.kubectl.read("pods,namespaces,priorityclasses", "-A")["items"]
+    assert daemon.end(signal.SIGKILL) != 0
+    with data.open("ab") as file:
+        file.write(b'{"type":"DELETED","object":{"apiVersion":"v1","kind":"Pod","meta')  # a write that was cut off
+    daemon = Daemon(tmp_path, "apiserver", "--data", str(data))
+    assert daemon.kubectl.read("pods,namespaces,priorityclasses", "-A")["items"] == before
+    assert complaint_of("apiserver", "--data", str(data)) == f"Error: {data}: another server keeps its objects there"
+    assert daemon.end() == 0
+
+
+def complaint_of(*arguments: str) -> str:
+    """The one line in which a berth command says why it ends."""
+    command = [sys.executable, "-m", "actors", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=15)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+def test_a_server_that_cannot_start_says_so_in_one_line(tmp_path: Path) -> None:
+    journal = tmp_path / "no-journal"
+    journal.write_text("hello\nworld\n")
+    assert f"{journal}, line 1: no write of an API server" in complaint_of("apiserver", "--data", str(journal))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert "cannot start: " in complaint_of("apiserver", "--port", str(taken.getsockname()[1]))
