@@ -18,7 +18,8 @@ from actors.leader.actor import LeaseLostError
 from actors.runtime.clock import SystemClock
 from actors.runtime.logs import LogFormat, configure_logs
 from actors.runtime.signals import until_signalled
-from actors.system import run_scheduler
+from actors.server.actor import Address
+from actors.system import Options, run_scheduler
 from config.feature_gates import FeatureGateError, parse_gates, with_defaults
 from config.load import ConfigError, dump, from_mapping, load_file, validated
 from config.profiles import ProfileError
@@ -61,6 +62,10 @@ DURATION = DurationParameter()
 @click.option("--feature-gates", default="", metavar="NAME=BOOL,...", help="Kubernetes' feature gates for scheduling.")
 @click.option("--pod-max-in-unschedulable-pods-duration", "max_unschedulable", type=DURATION, default="5m",
               show_default=True, help="A pod parked for this long is tried again without an event.")  # fmt: skip
+@click.option("--bind-address", default="127.0.0.1", show_default=True, metavar="HOST",
+              help="Where health, metrics and configuration are served, over plain HTTP.")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True,
+              help="Their port, such as 10251; 0 serves nothing.")  # fmt: skip
 @click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-v", "--v", "verbosity", type=click.IntRange(0, 10), default=2, show_default=True,
               help="How much to log; every decision from 4 on.")  # fmt: skip
@@ -71,6 +76,8 @@ def run(
     kubeconfig: str,
     feature_gates: str,
     max_unschedulable: Duration,
+    bind_address: str,
+    port: int,
     logging_format: LogFormat,
     verbosity: int,
     qps: float | None,
@@ -98,15 +105,8 @@ def run(
             write_config_to.write_text(dump(configuration), encoding="utf-8")
             return
         connection = load(kubeconfig or configuration.client_connection.kubeconfig or None, master=master)
-        daemon = partial(
-            run_scheduler,
-            configuration,
-            connection,
-            SystemClock(),
-            Random(),
-            max_unschedulable,
-            feature_gates=gates,
-        )
+        options = Options(max_unschedulable, gates, Address(bind_address, port) if port else None)
+        daemon = partial(run_scheduler, configuration, connection, SystemClock(), Random(), options)
         anyio.run(until_signalled, daemon, backend_options={"use_uvloop": True})
     except (ConfigError, RegistryError, ProfileError, FeatureGateError, KubeconfigError, LeaseLostError) as problem:
         raise click.ClickException(str(problem)) from None

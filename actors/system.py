@@ -8,7 +8,9 @@ from random import Random
 from uuid import UUID
 
 import anyio
+import msgspec
 from anyio.abc import TaskStatus
+from msgspec.structs import asdict
 
 from actors.binding.actor import BindingActor
 from actors.cache.actor import CacheActor
@@ -32,15 +34,31 @@ from actors.plugins.in_tree import IN_TREE, WITHOUT_RULES
 from actors.queue.actor import QueueActor
 from actors.queue.state import QueueRules, QueueState
 from actors.recorder.actor import RecorderActor
+from actors.recorder.state import RecorderState
 from actors.runtime.clock import Clock
-from actors.runtime.mailbox import Mailbox, Overflow
+from actors.runtime.mailbox import Mailbox
 from actors.runtime.observer import NOBODY, Observer
 from actors.runtime.supervisor import Child, OnCrash, Supervisor
+from actors.server.actor import Address, ServerActor
+from actors.server.metrics import Metrics
 from config.extenders import without_ignored_resources
 from config.feature_gates import DEFAULTS
+from config.load import to_document
 from config.types import KubeSchedulerConfiguration
 
-RECORDER_CAPACITY = 10_000
+
+class Options(msgspec.Struct, frozen=True):
+    """What `berth run` is told by flags, as kube-scheduler is, and not by its configuration.
+
+    `max_unschedulable` is in seconds; `serve_at` is where health and metrics are served, None for nowhere.
+    """
+
+    max_unschedulable: float = 300.0
+    feature_gates: Mapping[str, bool] = msgspec.field(default_factory=lambda: DEFAULTS)
+    serve_at: Address | None = None
+
+
+DEFAULT_OPTIONS = Options()
 
 
 class ApiWrites:
@@ -65,6 +83,31 @@ class ClientHandle:
         self.feature_gates = feature_gates
 
 
+class Readiness(TaskStatus[None]):
+    """Passes on that all is started, and remembers it: every informer has its first list then."""
+
+    def __init__(self, told: TaskStatus[None]) -> None:
+        self._told = told
+        self._reached = False
+
+    def started(self, value: None = None) -> None:
+        self._reached = True
+        self._told.started()
+
+    def reached(self) -> bool:
+        return self._reached
+
+
+def _pending(queue: QueueState) -> dict[str, int]:
+    counts = queue.statistics()
+    return {
+        "active": counts.active,
+        "backoff": counts.backoff,
+        "unschedulable": counts.unschedulable,
+        "gated": counts.gated,
+    }
+
+
 def profiles_of(configuration: KubeSchedulerConfiguration, handle: Handle) -> dict[str, Profile]:
     """The profiles by scheduler name. Raises RegistryError or ProfileError with the path of what does not fit."""
     return build_profiles(without_ignored_resources(configuration), with_entry_points(IN_TREE), handle, WITHOUT_RULES)
@@ -75,9 +118,8 @@ async def run_scheduler(
     connection: Connection,
     clock: Clock,
     rng: Random,
-    max_unschedulable: float = 300.0,
+    options: Options = DEFAULT_OPTIONS,
     *,
-    feature_gates: Mapping[str, bool] = DEFAULTS,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Schedule until cancelled; started once the caches are synced. Raises what ended it, or a configuration error."""
@@ -86,16 +128,7 @@ async def run_scheduler(
         remote(connection, clock, rng, limits.qps, limits.burst) as access,
         Extenders(configuration.extenders) as extenders,
     ):
-        await schedule(
-            configuration,
-            access,
-            extenders,
-            clock,
-            rng,
-            max_unschedulable,
-            feature_gates=feature_gates,
-            task_status=task_status,
-        )
+        await schedule(configuration, access, extenders, clock, rng, options, task_status=task_status)
 
 
 async def schedule(
@@ -104,18 +137,17 @@ async def schedule(
     extenders: Extenders,
     clock: Clock,
     rng: Random,
-    max_unschedulable: float = 300.0,
+    options: Options = DEFAULT_OPTIONS,
     observer: Observer = NOBODY,
     *,
-    feature_gates: Mapping[str, bool] = DEFAULTS,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """`run_scheduler` with access to an API server that is open already; what takes long is told to the observer."""
-    profiles = profiles_of(configuration, ClientHandle(access.calls, feature_gates))
+    profiles = profiles_of(configuration, ClientHandle(access.calls, options.feature_gates))
     queue: Mailbox[QueueMessage] = Mailbox("queue", None)
     cache: Mailbox[CacheMessage] = Mailbox("cache", None)
     binding: Mailbox[BindingMessage] = Mailbox("binding", None)
-    recorder: Mailbox[RecorderMessage] = Mailbox("recorder", RECORDER_CAPACITY, Overflow.DROP_OLDEST)
+    recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
     first = next(iter(profiles.values()))
     rules = QueueRules(
         first.queue_sort.sort_key,
@@ -123,7 +155,7 @@ async def schedule(
         {name: profile.hints() for name, profile in profiles.items()},
         configuration.pod_initial_backoff_seconds,
         configuration.pod_max_backoff_seconds,
-        max_unschedulable,
+        options.max_unschedulable,
     )
     looked_up = tuple(
         Child(
@@ -133,11 +165,18 @@ async def schedule(
         )
         for kind in LOOKED_UP
     )
+    queue_state, cache_state, readiness = QueueState(rules), CacheState(), Readiness(task_status)
+    served: tuple[Child, ...] = ()
+    if options.serve_at is not None:
+        observer = metrics = Metrics(lambda: _pending(queue_state), lambda: asdict(cache_state.statistics()))
+        server = ServerActor(options.serve_at, readiness.reached, metrics.text, to_document(configuration))
+        served = (Child("server", server.run),)
     scheduler = Scheduler(rng, configuration.percentage_of_nodes_to_score)
     children: tuple[Child, ...] = (
-        Child("recorder", RecorderActor(recorder, access.events, clock).run),
-        Child("cache", CacheActor(cache, CacheState()).run),
-        Child("queue", QueueActor(queue, QueueState(rules), clock).run),
+        *served,
+        Child("recorder", RecorderActor(recorder, RecorderState(), access.events, clock, rng).run),
+        Child("cache", CacheActor(cache, cache_state).run),
+        Child("queue", QueueActor(queue, queue_state, clock).run),
         *looked_up,
         Child(
             "informer of Node",
@@ -172,13 +211,15 @@ async def schedule(
             election.renew_deadline,
             election.retry_period,
         )
-        leader = LeaderActor(terms, access.leases, clock, rng, Supervisor(gated, clock, rng).run)
+        leader = LeaderActor(
+            terms, access.leases, clock, rng, recorder, first.scheduler_name, Supervisor(gated, clock, rng).run
+        )
         # Stopping it ends the gated part, undoes what it must and gives the lease back.
         children += (Child("leader election", leader.run, stop_deadline=20.0),)
     else:
         children += gated
     try:
-        await Supervisor(children, clock, rng).run(task_status=task_status)
+        await Supervisor(children, clock, rng).run(task_status=readiness)
     finally:
         for mailbox in (queue, cache, binding, recorder):
             mailbox.close()

@@ -77,8 +77,13 @@ def validated(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfigu
 
 def dump(configuration: KubeSchedulerConfiguration) -> str:
     """The configuration with all its defaults, as YAML that `load_file` reads back to the same."""
-    document = msgspec.to_builtins(configuration, enc_hook=str)
-    return yaml.safe_dump(document, sort_keys=False)
+    return yaml.safe_dump(to_document(configuration), sort_keys=False)
+
+
+def to_document(configuration: KubeSchedulerConfiguration) -> object:
+    """The configuration with all its defaults, as plain mappings, lists and values."""
+    document: object = msgspec.to_builtins(configuration, enc_hook=str)
+    return document
 
 
 def _decode(kind: type, value: object) -> object:

@@ -39,6 +39,7 @@ from actors.messages import (
 )
 from actors.runtime.actor import Actor
 from actors.runtime.clock import Clock
+from actors.runtime.logs import Result, log_attempt
 from actors.runtime.mailbox import Mailbox
 from actors.runtime.observer import NOBODY, Observer
 
@@ -148,11 +149,12 @@ class BindingActor(Actor[BindingMessage]):
 
     async def _finish(self, profile: Profile, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
-        self._observer.scheduled(self._clock.now() - placement.started)
+        seconds = self._clock.now() - placement.started
+        self._observer.scheduled(seconds)
         await self._cache.tell(FinishBinding(info.key))
         for failure in profile.post_bind(placement.cycle, info, node):
             log.error("post-bind failed", pod=info.key, node=node, error=failure.message)
-        log.info("bound", pod=info.key, node=node, attempt=placement.pod.attempts)
+        log_attempt(info.key, Result.SCHEDULED, placement.pod.attempts, seconds, node=node)
         note = f"Successfully assigned {info.key} to {node}"
         await self._recorder.tell(_event(placement, EventType.NORMAL, "Scheduled", "Binding", note))
 
@@ -164,7 +166,9 @@ class BindingActor(Actor[BindingMessage]):
         if status.ok:
             return  # Cancelled: the process stops, and whoever leads next sees the pod pending.
         rejected_by = frozenset((status.plugin,)) if status.rejected else frozenset[str]()
-        log.warning("not bound", pod=info.key, node=node, attempt=placement.pod.attempts, reason=status.message)
+        result = Result.UNSCHEDULABLE if status.rejected else Result.ERROR
+        seconds = self._clock.now() - placement.started
+        log_attempt(info.key, result, placement.pod.attempts, seconds, node=node, reason=status.message)
         spec = msgspec.structs.replace(info.pod.spec, node_name=node)
         await self._queue.tell(ClusterChanged(FREED, msgspec.structs.replace(info.pod, spec=spec), None))
         await self._queue.tell(AttemptFailed(placement.pod, rejected_by, error=not status.rejected))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Mapping
 from types import MappingProxyType, TracebackType
@@ -191,7 +192,7 @@ class Client:
         return decoded
 
     def _failed(self, failure: Exception) -> ConnectionFailedError:
-        return ConnectionFailedError(f"{self._connection.server}: {str(failure) or type(failure).__name__}")
+        return ConnectionFailedError(f"{self._connection.server}: {in_words(failure)}")
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         """Bind a pod to a node. Raises as `call` does; 409 if the pod is bound, deleting or gated."""
@@ -217,6 +218,17 @@ def refusal(code: int, raw: bytes, retry_after: str | None) -> ApiError:
     except UNREADABLE:
         return ApiError(code, "", f"HTTP {code}: {raw[:200].decode(errors='replace')}", seconds)
     return ApiError(code, status.reason, status.message or f"HTTP {code}", seconds)
+
+
+def in_words(failure: Exception) -> str:
+    """What went wrong with a connection, in few words; it stands beside the server's address."""
+    if isinstance(failure, aiohttp.ClientConnectorError) and not isinstance(failure, aiohttp.ClientSSLError):
+        number = failure.os_error.errno
+        if number is not None and number > 0:  # below are those of name resolution, which has its own words
+            return os.strerror(number)
+    if isinstance(failure, aiohttp.ClientPayloadError):
+        return "the connection was closed in the middle of an answer"
+    return str(failure) or type(failure).__name__
 
 
 def _is_severed(failure: Exception) -> bool:

@@ -6,6 +6,7 @@ what was missed. Failures are handled here and logged; the stream does not end.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from types import GenericAlias
@@ -16,7 +17,7 @@ import msgspec
 import structlog
 
 from actors.client.reflector_state import Ended, Next, ReflectorState
-from actors.client.rest import UNREADABLE, ApiError, Client, ConnectionFailedError, refusal
+from actors.client.rest import UNREADABLE, ApiError, Client, ConnectionFailedError, in_words, refusal
 from actors.kube.meta import HasMetadata, ListMeta, ObjectMeta
 from actors.kube.meta import Status as ApiStatus
 from actors.runtime.backoff import Rng
@@ -87,6 +88,7 @@ class Reflector(Generic[T]):
         self._clock = clock
         self._rng = rng
         self._state = ReflectorState(rng)
+        self._interrupted = False
         self._decode = msgspec.json.Decoder(kind, strict=False)
         alias = GenericAlias(_Event, (kind,))  # what _Event[kind] is, for a kind known at run time only
         self._event: msgspec.json.Decoder[_Event[T]] = msgspec.json.Decoder(alias, strict=False)
@@ -109,10 +111,17 @@ class Reflector(Generic[T]):
 
     def _after(self, interruption: _Interrupted) -> Next:
         step = self._state.ended(interruption.how, self._clock.now(), interruption.retry_after)
-        log.warning(
-            "watch interrupted", path=self._path, error=str(interruption), again_in_seconds=round(step.delay, 1)
-        )
+        # One line an outage for each kind, however often it is tried.
+        level = logging.DEBUG if self._interrupted else logging.WARNING
+        told = {"path": self._path, "error": str(interruption), "again_in_seconds": round(step.delay, 1)}
+        log.log(level, "watch interrupted", **told)
+        self._interrupted = True
         return step
+
+    def _answered(self) -> None:
+        if self._interrupted:
+            self._interrupted = False
+            log.info("watch resumed", path=self._path)
 
     async def _list(self) -> Listed[T]:
         items: list[T] = []
@@ -126,6 +135,7 @@ class Reflector(Generic[T]):
             items.extend(decoded for raw in answer.items or () if (decoded := self._decoded(raw)) is not None)
             token = answer.metadata.continue_
             if not token:
+                self._answered()
                 self._state.resource_version = answer.metadata.resource_version
                 return Listed(tuple(items))
 
@@ -140,6 +150,7 @@ class Reflector(Generic[T]):
                 if response.status >= 400:
                     failure = refusal(response.status, await response.read(), response.headers.get("Retry-After"))
                     raise _interruption(failure)
+                self._answered()
                 pending = b""
                 async for chunk in response.content.iter_any():
                     *lines, pending = (pending + chunk).split(b"\n")
@@ -149,7 +160,7 @@ class Reflector(Generic[T]):
                         if change is not None:
                             yield change
         except (aiohttp.ClientError, TimeoutError, OSError, ConnectionFailedError) as failure:
-            raise _Interrupted(Ended.BUSY, str(failure) or type(failure).__name__) from None
+            raise _Interrupted(Ended.BUSY, in_words(failure)) from None
         if not told and self._clock.now() - opened < SHORT_SECONDS:
             # A server or proxy that cannot watch would otherwise be asked without a pause.
             raise _Interrupted(Ended.BUSY, "the watch was closed at once")

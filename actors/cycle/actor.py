@@ -41,6 +41,7 @@ from actors.model.pod_info import PodInfo
 from actors.model.snapshot import Snapshot
 from actors.runtime.ask import ask
 from actors.runtime.clock import Clock
+from actors.runtime.logs import Result, log_attempt
 from actors.runtime.mailbox import Mailbox
 from actors.runtime.observer import NOBODY, Observer
 
@@ -92,9 +93,9 @@ class CycleActor:
             case Chosen(node, state):
                 await self._place(profile, queued, node, state, started)
             case Unfit(message, rejected_by):
-                await self._reject(queued, Status(Code.UNSCHEDULABLE, (message,)), rejected_by)
+                await self._reject(queued, Status(Code.UNSCHEDULABLE, (message,)), rejected_by, started)
             case Failed(status):
-                await self._reject(queued, status, frozenset())
+                await self._reject(queued, status, frozenset(), started)
 
     async def _decide(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:
         """Let the scheduler decide, and ask the extenders for it where they have a say."""
@@ -118,13 +119,14 @@ class CycleActor:
             log.error("unreserve failed", pod=info.key, node=node, error=failure.message)
         await self._cache.tell(Forget(info, node))
         rejected_by = frozenset((status.plugin,)) if status.rejected else frozenset[str]()
-        await self._reject(queued, status, rejected_by)
+        await self._reject(queued, status, rejected_by, started)
 
-    async def _reject(self, queued: QueuedPod, status: Status, rejected_by: frozenset[str]) -> None:
+    async def _reject(self, queued: QueuedPod, status: Status, rejected_by: frozenset[str], started: float) -> None:
         """Back to the queue, and tell the user why."""
         info, failed = queued.info, not status.rejected
         pod = info.pod
-        log.info("not placed", pod=info.key, attempt=queued.attempts, reason=status.message)
+        result = Result.ERROR if failed else Result.UNSCHEDULABLE
+        log_attempt(info.key, result, queued.attempts, self._clock.now() - started, reason=status.message)
         await self._queue.tell(AttemptFailed(queued, rejected_by, error=failed))
         reason = "SchedulerError" if failed else "Unschedulable"
         await self._recorder.tell(SetUnschedulable(pod, reason, status.message))

@@ -51,9 +51,9 @@ class LeaderState:
     def leading(self) -> bool:
         return self._renewed_at is not None
 
-    def lost(self, now: float) -> bool:
-        """True for a leader that has not renewed within the renew deadline."""
-        return self._renewed_at is not None and now - self._renewed_at >= self._terms.renew_deadline
+    def left(self, now: float) -> float:
+        """Seconds that a leader has to renew the lease; 0 if it has not within the renew deadline, or does not lead."""
+        return 0.0 if self._renewed_at is None else max(self._renewed_at + self._terms.renew_deadline - now, 0.0)
 
     def found(self, lease: Lease | None, now: float, wall: datetime) -> Write | Wait:
         """What to do about the lease as it stands; None if there is none. `now` is when it was asked for."""

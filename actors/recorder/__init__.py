@@ -1,1 +1,1 @@
-"""The recorder actor: events."""
+"""The recorder actor: events about objects and conditions of pods, written without holding anything up."""

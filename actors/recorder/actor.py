@@ -1,55 +1,162 @@
-"""The recorder: writes events and conditions, a few at a time, and never holds up whoever sends them."""
+"""The recorder: writes events and conditions, several at a time, and never holds up whoever sends them.
+
+Its mailbox needs no bound: a message is put in the outbox at once, and the outbox is bounded. What could not be
+delivered waits there for the API server; what the API server refuses is logged and forgotten.
+"""
 
 from __future__ import annotations
 
-from itertools import count
 from typing import assert_never
 
 import anyio
-import msgspec
 import structlog
+from anyio.abc import TaskStatus
 
 from actors.client.access import Calls
 from actors.client.rest import ApiError, ConnectionFailedError
-from actors.messages import RecorderMessage, RecordEvent, SetUnschedulable
-from actors.recorder.state import condition_patch, event_document
+from actors.kube.core import Pod
+from actors.messages import RecorderMessage, SetUnschedulable
+from actors.recorder.correlator import EventWrite
+from actors.recorder.state import RecorderState, Work, condition_patch
 from actors.runtime.actor import Actor
+from actors.runtime.backoff import Backoff, Rng
 from actors.runtime.clock import Clock
 from actors.runtime.mailbox import Mailbox
 
 log = structlog.get_logger(__name__)
-Anything = dict[str, msgspec.Raw]
+
+WRITERS = 16
+BACKOFF = Backoff(0.5, 10.0, 0.5)
+FLUSH_SECONDS = 2.0
+MOST_CONFLICTS = 5
 
 
 class RecorderActor(Actor[RecorderMessage]):
-    """Its mailbox drops the oldest message when it is full: an event may be lost, a pod may not wait for one."""
+    """When it stops, what still waits is written if that takes no longer than two seconds."""
 
-    def __init__(self, mailbox: Mailbox[RecorderMessage], client: Calls, clock: Clock) -> None:
+    def __init__(
+        self, mailbox: Mailbox[RecorderMessage], state: RecorderState, client: Calls, clock: Clock, rng: Rng
+    ) -> None:
         super().__init__("recorder", mailbox)
+        self._state = state
         self._client = client
         self._clock = clock
-        self._serial = count()
+        self._rng = rng
+        self._news = anyio.Event()
+        self._stopping = False
+        self._failures = 0
+        self._silent_until = float("-inf")
+        self._writing = anyio.CancelScope(shield=True)
+        self._written = anyio.Event()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._write_all)
+            await super().run(task_status=task_status)
 
     async def handle(self, batch: list[RecorderMessage]) -> None:
-        async with anyio.create_task_group() as group:
-            for message in batch:
-                group.start_soon(self._write, message)
+        for message in batch:
+            self._state.handle(message, self._clock.now(), self._clock.wall())
+        self._tell_writers()
 
-    async def _write(self, message: RecorderMessage) -> None:
-        wall = self._clock.wall()
+    async def on_stop(self) -> None:
+        self._stopping = True
+        self._tell_writers()
+        if not self._failures:
+            with anyio.move_on_after(FLUSH_SECONDS):
+                await self._written.wait()
+        self._writing.cancel()
+
+    def _tell_writers(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()
+
+    async def _write_all(self) -> None:
+        """Its own scope: a stop lets the writers finish."""
+        with self._writing:
+            async with anyio.create_task_group() as writers:
+                for _ in range(WRITERS):
+                    writers.start_soon(self._write_on)
+        self._written.set()
+
+    async def _write_on(self) -> None:
+        """Write what comes; after a stop, until there is nothing left or nobody to write it to."""
+        while True:
+            work = self._state.take()
+            if work is None:
+                if self._stopping:
+                    return
+                await self._news.wait()
+                continue
+            try:
+                await self._write(work)
+            except ConnectionFailedError as failure:
+                self._state.put_back(work)
+                if self._stopping:
+                    return
+                await self._clock.sleep(self._unreachable(failure))
+                continue
+            except ApiError as refused:
+                log.warning("not recorded", error=str(refused))
+            self._state.done(work)
+            self._failures = 0
+
+    def _unreachable(self, failure: ConnectionFailedError) -> float:
+        """Seconds until the API server is asked again; all writers wait, and one line is logged an outage."""
+        now = self._clock.now()
+        if now >= self._silent_until:
+            self._failures += 1
+            self._silent_until = now + BACKOFF.delay(self._failures, self._rng)
+            if self._failures == 1:
+                log.warning("events wait for the API server", error=str(failure), waiting=len(self._state))
+        return self._silent_until - now
+
+    async def _write(self, work: Work) -> None:
+        match work:
+            case EventWrite():
+                await self._write_event(work)
+            case SetUnschedulable():
+                await self._write_condition(work)
+            case _:
+                assert_never(work)
+
+    async def _write_event(self, work: EventWrite) -> None:
+        """Count on the event that is there; create it if it is not, or no longer: events expire."""
+        path = f"/api/v1/namespaces/{work.namespace}/events"
+        if work.count > 1:
+            try:
+                await self._client.patch(f"{path}/{work.name}", work.update, dict)
+            except ApiError as refused:
+                if refused.code != 404:
+                    raise
+            else:
+                return
         try:
-            match message:
-                case RecordEvent():
-                    document = event_document(message, wall, next(self._serial))
-                    path = f"/api/v1/namespaces/{document['metadata']['namespace']}/events"
-                    await self._client.call("POST", path, dict, document)
-                case SetUnschedulable(pod):
-                    patch = condition_patch(message, wall)
-                    if patch is not None:
-                        metadata = pod.metadata
-                        path = f"/api/v1/namespaces/{metadata.namespace}/pods/{metadata.name}/status"
-                        await self._client.patch(path, patch, dict)
-                case _:
-                    assert_never(message)
-        except (ApiError, ConnectionFailedError) as failure:
-            log.warning("not recorded", error=str(failure))
+            await self._client.call("POST", path, dict, work.document)
+        except ApiError as refused:
+            if refused.reason != "AlreadyExists":  # the answer to the first POST was lost
+                raise
+
+    async def _write_condition(self, order: SetUnschedulable) -> None:
+        """Unless the pod is gone or has got a node meanwhile: that, too, the condition would say."""
+        pod, metadata = order.pod, order.pod.metadata
+        path = f"/api/v1/namespaces/{metadata.namespace}/pods/{metadata.name}"
+        for _ in range(MOST_CONFLICTS):
+            patch = condition_patch(order, pod, self._clock.wall())
+            if patch is None:
+                return
+            try:
+                await self._client.patch(f"{path}/status", patch, dict)
+            except ApiError as refused:
+                if refused.code == 404:
+                    return
+                if refused.code != 409:
+                    raise
+            else:
+                return
+            pod = await self._client.call("GET", path, Pod)
+            if pod.metadata.uid != metadata.uid or pod.spec.node_name:
+                return
+        log.warning(
+            "condition not written", pod=f"{metadata.namespace}/{metadata.name}", error="the pod keeps changing"
+        )

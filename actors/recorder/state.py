@@ -1,62 +1,123 @@
-"""What the recorder writes: events and pod conditions as the API takes them. Pure."""
+"""The recorder's outbox: what is to be written, and what is being written. Pure.
+
+Invariants: of an object at most one write is under way, so that writes cannot overtake each other; of a pod at most
+one condition waits, the latest; at most `most_events` events wait, and what is dropped for it is the oldest event,
+never a condition. Conditions go first.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar, assert_never
 
-from actors.messages import RecordEvent, SetUnschedulable
+from actors.kube.core import Pod
+from actors.messages import RecorderMessage, RecordEvent, SetUnschedulable
+from actors.recorder.correlator import Correlator, EventWrite
 
-NOTE_BYTES = 1024
-
-
-def cut(note: str, most: int = NOTE_BYTES) -> str:
-    """The note in at most this many bytes of UTF-8, without half a character at the end."""
-    encoded = note.encode()
-    return note if len(encoded) <= most else encoded[:most].decode(errors="ignore")
+MOST_EVENTS = 10_000
+Work = EventWrite | SetUnschedulable
+W = TypeVar("W", EventWrite, SetUnschedulable)
 
 
-def event_document(event: RecordEvent, wall: datetime, serial: int) -> dict[str, Any]:
-    """A core/v1 Event; `serial` makes its name unique."""
-    namespace = event.namespace or "default"
-    stamp = wall.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": f"{event.name}.{int(wall.timestamp() * 1e6):x}{serial:x}", "namespace": namespace},
-        "involvedObject": {
-            "apiVersion": event.api_version,
-            "kind": event.kind,
-            "namespace": event.namespace,
-            "name": event.name,
-            "uid": event.uid,
-        },
-        "type": event.type.value,
-        "reason": event.reason,
-        "action": event.action,
-        "message": cut(event.note),
-        "source": {"component": event.reporting_controller},
-        "reportingComponent": event.reporting_controller,
-        "firstTimestamp": stamp,
-        "lastTimestamp": stamp,
-        "count": 1,
-    }
+class RecorderState:
+    def __init__(self, most_events: int = MOST_EVENTS, correlator: Correlator | None = None) -> None:
+        self._most_events = most_events
+        self._correlator = Correlator() if correlator is None else correlator
+        self._conditions: dict[str, SetUnschedulable] = {}
+        self._events: dict[str, EventWrite] = {}
+        self._under_way: set[str] = set()
+        self.dropped = 0
+
+    def handle(self, message: RecorderMessage, now: float, wall: datetime) -> None:
+        """Let it wait; `now` is monotonic."""
+        match message:
+            case RecordEvent():
+                write = self._correlator.observe(message, now, wall)
+                if write is not None:
+                    self._put_event(write)
+            case SetUnschedulable():
+                self._conditions[_place(message)] = message
+            case _:
+                assert_never(message)
+
+    def take(self) -> Work | None:
+        """The next to write, if there is one; it is under way until `done`."""
+        return self._first(self._conditions) or self._first(self._events)
+
+    def _first(self, waiting: dict[str, W]) -> W | None:
+        # What is under way is a handful, so the first few entries decide.
+        place = next((place for place in waiting if place not in self._under_way), None)
+        if place is None:
+            return None
+        self._under_way.add(place)
+        return waiting.pop(place)
+
+    def done(self, work: Work) -> None:
+        """Written, or refused for good."""
+        self._under_way.remove(_place(work))
+
+    def put_back(self, work: Work) -> None:
+        """Not written: it waits again, unless something newer about the same does."""
+        self.done(work)
+        place = _place(work)
+        match work:
+            case SetUnschedulable():
+                self._conditions.setdefault(place, work)
+            case EventWrite():
+                if place not in self._events:
+                    self._put_event(work)
+            case _:
+                assert_never(work)
+
+    def _put_event(self, write: EventWrite) -> None:
+        self._events[_place(write)] = write
+        if len(self._events) > self._most_events:
+            self._events.pop(next(iter(self._events)))
+            self.dropped += 1
+
+    def __len__(self) -> int:
+        return len(self._conditions) + len(self._events)
+
+    def validate(self) -> None:
+        assert len(self._events) <= self._most_events
+        assert all(_place(work) == place for place, work in self._conditions.items())
+        assert all(_place(work) == place for place, work in self._events.items())
+        self._correlator.validate()
 
 
-def condition_patch(order: SetUnschedulable, wall: datetime) -> dict[str, Any] | None:
-    """A strategic merge patch of the pod's status; None if the condition says so already."""
-    for condition in order.pod.status.conditions:
-        if condition.type == "PodScheduled":
-            same = (condition.status, condition.reason, condition.message) == ("False", order.reason, order.message)
-            if same:
+def _place(work: Work) -> str:
+    """The object that is written."""
+    match work:
+        case EventWrite(namespace, name):
+            return f"Event {namespace}/{name}"
+        case SetUnschedulable(pod):
+            return f"Pod {pod.metadata.uid}"
+        case _:
+            assert_never(work)
+
+
+def condition_patch(order: SetUnschedulable, pod: Pod, wall: datetime) -> dict[str, Any] | None:
+    """A strategic merge patch of the pod's status; None if the pod's condition says so already.
+
+    It is for the pod as it is known: if it has changed meanwhile, such as by being bound, the server refuses it.
+    """
+    metadata = pod.metadata
+    generation = {"observedGeneration": metadata.generation} if metadata.generation else {}
+    since = wall.strftime("%Y-%m-%dT%H:%M:%SZ")
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            told = (condition.reason, condition.message, condition.observed_generation)
+            if told == (order.reason, order.message, metadata.generation):
                 return None
-    stamp = wall.strftime("%Y-%m-%dT%H:%M:%SZ")
+            since = condition.last_transition_time or since
     condition_now = {
         "type": "PodScheduled",
         "status": "False",
         "reason": order.reason,
         "message": order.message,
         "lastProbeTime": None,
-        "lastTransitionTime": stamp,
+        "lastTransitionTime": since,
+        **generation,
     }
-    return {"metadata": {"uid": order.pod.metadata.uid}, "status": {"conditions": [condition_now]}}
+    version = {"resourceVersion": metadata.resource_version} if metadata.resource_version else {}
+    return {"metadata": {"uid": metadata.uid, **version}, "status": {"conditions": [condition_now]}}

@@ -1,15 +1,52 @@
-"""Logs: one line a fact, on standard error, as text for people or as JSON for machines."""
+"""Logs: one line a fact, on standard error, as text for people or as JSON for machines.
+
+A pod's story is the lines with its key. Every attempt to schedule it ends in one, from verbosity 0 on:
+
+    attempted  pod=default/web result=scheduled node=node-3 attempt=2 seconds=0.004
+    attempted  pod=default/web result=unschedulable attempt=1 seconds=0.001 reason='0/3 nodes are available: ...'
+    attempted  pod=default/web result=error node=node-3 attempt=1 seconds=0.2 reason='binding rejected: ...'
+
+The results are those of kube-scheduler's metric `schedule_attempts_total`. `seconds` is from the moment the queue gave
+the pod out; `node` is there if one was chosen, `reason` if the pod is not bound. An error is a warning, as the attempt
+is repeated. From verbosity 4 on, debug lines say what comes between two attempts:
+
+    queued     pod=default/web queue=active because=NodeAdd
+
+Lines about others have the keys `node`, `path`, `child`; what went wrong is `error`. An outage is told once for each
+kind that is followed ("watch interrupted", "watch resumed"), not once a retry.
+"""
 
 from __future__ import annotations
 
+import enum
 import logging
 import sys
 from typing import Literal
 
 import structlog
 
+log = structlog.get_logger(__name__)
+
 LogFormat = Literal["text", "json"]
 DEBUG_VERBOSITY = 4
+
+
+class Result(enum.StrEnum):
+    """How an attempt ended."""
+
+    SCHEDULED = "scheduled"
+    UNSCHEDULABLE = "unschedulable"
+    ERROR = "error"
+
+
+def log_attempt(pod: str, result: Result, attempt: int, seconds: float, *, node: str = "", reason: str = "") -> None:
+    """The line that ends an attempt; see above."""
+    place = {"node": node} if node else {}
+    why = {"reason": reason} if reason else {}
+    level = logging.WARNING if result is Result.ERROR else logging.INFO
+    log.log(
+        level, "attempted", pod=pod, result=result.value, **place, attempt=attempt, seconds=round(seconds, 6), **why
+    )
 
 
 def configure_logs(verbosity: int, form: LogFormat, *, quiet: bool = False) -> None:
@@ -19,7 +56,7 @@ def configure_logs(verbosity: int, form: LogFormat, *, quiet: bool = False) -> N
     renderer: structlog.types.Processor = (
         structlog.processors.JSONRenderer()
         if form == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=32)
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=18, sort_keys=False)
     )
     structlog.configure(
         processors=[structlog.processors.add_log_level, stamp, renderer],

@@ -1,1 +1,1 @@
-"""Health, metrics and debug endpoints."""
+"""The server actor: health, metrics and the configuration, over HTTP."""

@@ -14,7 +14,11 @@ import pytest
 from actors.client.rest import ApiError, Client, Connection
 from actors.runtime.clock import SystemClock
 from actors.system import run_scheduler
-from config.types import Duration, KubeSchedulerConfiguration, LeaderElectionConfiguration
+from config.types import (
+    Duration,
+    KubeSchedulerConfiguration,
+    LeaderElectionConfiguration,
+)
 from tools.apiserver.app import serve
 
 Document = dict[str, Any]
@@ -40,6 +44,10 @@ class Cluster:
     async def pods(self) -> dict[str, Document]:
         listed = await self.client.call("GET", "/api/v1/namespaces/default/pods", dict)
         return {item["metadata"]["name"]: item for item in listed["items"]}
+
+    async def events(self, reason: str) -> list[Document]:
+        listed = await self.client.call("GET", "/api/v1/namespaces/default/events", dict)
+        return [event for event in listed["items"] if event["reason"] == reason]
 
     async def until(self, holds: Callable[[dict[str, Document]], bool], seconds: float = 20) -> dict[str, Document]:
         with anyio.fail_after(seconds):
@@ -71,12 +79,9 @@ async def test_pods_are_bound_and_spread_and_told_of() -> None:
         pods = await running.until(all_bound)
         spread = Counter(p["spec"]["nodeName"] for p in pods.values())
         assert sorted(spread.values()) == [25, 25, 25, 25]
-        events: list[Document] = []
         with anyio.fail_after(10):
-            while len(events) < 100:
+            while len(events := await running.events("Scheduled")) < 100:
                 await anyio.sleep(0.02)
-                events = (await running.client.call("GET", "/api/v1/events", dict))["items"]
-        assert {event["reason"] for event in events} == {"Scheduled"}
         assert f"Successfully assigned default/p0 to {pods['p0']['spec']['nodeName']}" in {e["message"] for e in events}
 
 

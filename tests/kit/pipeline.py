@@ -34,7 +34,7 @@ from actors.messages import (
 from actors.plugins.in_tree import IN_TREE, WITHOUT_RULES
 from actors.queue.actor import QueueActor
 from actors.queue.state import QueueRules, QueueState
-from actors.runtime.mailbox import Mailbox, Overflow
+from actors.runtime.mailbox import Mailbox
 from config.feature_gates import DEFAULTS
 from config.load import from_mapping
 from tests.kit.clock import VirtualClock
@@ -80,7 +80,7 @@ class Pipeline:
         self.queue: Mailbox[QueueMessage] = Mailbox("queue", None)
         self.cache: Mailbox[CacheMessage] = Mailbox("cache", None)
         self.binding: Mailbox[BindingMessage] = Mailbox("binding", None)
-        self.recorder: Mailbox[RecorderMessage] = Mailbox("recorder", 1000, Overflow.DROP_OLDEST)
+        self.recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
         self.store = Store(self.queue, self.cache)
         extra = {"enabled": [{"name": plugin.name} for plugin in plugins]}
         document = {

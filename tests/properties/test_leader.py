@@ -27,11 +27,11 @@ class Election(RuleBasedStateMachine):
         self.skew = {"a": -3, "b": 0, "c": 5}
 
     def leads(self, who: str) -> bool:
-        return self.states[who].leading and not self.states[who].lost(self.now)
+        return self.states[who].left(self.now) > 0
 
     @rule(who=WHO, delay=st.floats(0, 2), outcome=st.sampled_from(["written", "answer lost", "refused"]))
     def tries(self, who: str, delay: float, outcome: str) -> None:
-        if self.states[who].lost(self.now):
+        if self.states[who].leading and not self.leads(who):
             self.states[who] = LeaderState(Terms(who, "ns", "l", 15, 10, 2))  # the process ends and comes back
         wall = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=self.skew[who], seconds=self.now)
         asked_at, read = self.now, self.version

@@ -1,0 +1,75 @@
+"""The server: /healthz, /livez, /readyz, /metrics and /configz, as kube-scheduler has them, over plain HTTP.
+
+It is up before anything else and ready once every informer has its first list; a standby is ready, too. There is no
+authentication: bind it to an address that only those reach who may read the configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+import msgspec
+import structlog
+from aiohttp import web
+from anyio.abc import TaskStatus
+
+log = structlog.get_logger(__name__)
+
+
+class Address(msgspec.Struct, frozen=True):
+    host: str
+    port: int
+
+
+class ServerActor:
+    """`metrics` gives the text of /metrics, `configuration` is what /configz shows."""
+
+    def __init__(
+        self, address: Address, ready: Callable[[], bool], metrics: Callable[[], bytes], configuration: object
+    ) -> None:
+        self._address = address
+        self._ready = ready
+        self._metrics = metrics
+        self._configuration = msgspec.json.encode({"componentconfig": configuration})
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled. Raises OSError if the address cannot be had."""
+        app = web.Application()
+        app.router.add_get("/healthz", self._alive)
+        app.router.add_get("/livez", self._alive)
+        app.router.add_get("/readyz", self._readiness)
+        app.router.add_get("/metrics", self._measured)
+        app.router.add_get("/configz", self._configured)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, self._address.host, self._address.port).start()
+            log.info("serving", url=f"http://{self._address.host}:{runner.addresses[0][1]}")
+            task_status.started()
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await runner.cleanup()
+
+    async def _alive(self, request: web.Request) -> web.Response:
+        return _checked(request, {"ping": True})
+
+    async def _readiness(self, request: web.Request) -> web.Response:
+        return _checked(request, {"ping": True, "sched-handler-sync": self._ready()})
+
+    async def _measured(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    async def _configured(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._configuration, content_type="application/json")
+
+
+def _checked(request: web.Request, checks: dict[str, bool]) -> web.Response:
+    """`ok`, or every check by name if one fails or `?verbose` asks for it."""
+    passed = all(checks.values())
+    if passed and "verbose" not in request.query:
+        return web.Response(text="ok")
+    lines = [f"[+]{name} ok" if ok else f"[-]{name} failed" for name, ok in checks.items()]
+    end = f"{request.path.strip('/')} check {'passed' if passed else 'failed'}"
+    return web.Response(text="\n".join([*lines, end, ""]), status=200 if passed else 500)

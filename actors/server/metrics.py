@@ -1,0 +1,61 @@
+"""The metrics of kube-scheduler that berth has, under the same names.
+
+Attempts are measured for pods that were bound; kube-scheduler's labels `result` and `profile` are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+BUCKETS = tuple(0.001 * 2**i for i in range(15))
+Counts = Callable[[], Mapping[str, int]]
+
+
+class Sizes(Collector):
+    """Gauges that are read when they are asked for."""
+
+    def __init__(self, pending: Counts, cached: Counts) -> None:
+        self._pending = pending
+        self._cached = cached
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        pending = GaugeMetricFamily("scheduler_pending_pods", "Pods that wait, by queue.", labels=["queue"])
+        cached = GaugeMetricFamily("scheduler_cache_size", "What the cache holds, by type.", labels=["type"])
+        for family, counts in ((pending, self._pending), (cached, self._cached)):
+            for label, count in counts().items():
+                family.add_metric([label], count)
+            yield family
+
+
+class Metrics:
+    """An Observer; `pending` are the pods by queue, `cached` the nodes, pods and assumed pods."""
+
+    def __init__(self, pending: Counts, cached: Counts) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(Sizes(pending, cached))
+        self._algorithm = Histogram(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "From PreFilter to the choice of a node.",
+            registry=self._registry,
+            buckets=BUCKETS,
+        )
+        self._attempt = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Attempts that ended with the pod bound, the binding included.",
+            registry=self._registry,
+            buckets=BUCKETS,
+        )
+
+    def decided(self, seconds: float) -> None:
+        self._algorithm.observe(seconds)
+
+    def scheduled(self, seconds: float) -> None:
+        self._attempt.observe(seconds)
+
+    def text(self) -> bytes:
+        """In Prometheus' text format."""
+        return generate_latest(self._registry)

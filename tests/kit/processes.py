@@ -1,0 +1,94 @@
+"""Processes: `berth` as its user runs it, with what it prints, line by line."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import IO
+
+import anyio
+from anyio.abc import Process
+
+ROOT = Path(__file__).resolve().parents[2]
+POLL_SECONDS = 0.01
+_SERIAL = count()
+
+
+class Berth:
+    """A running `berth`; both its outputs go to one file."""
+
+    def __init__(self, process: Process, output: Path) -> None:
+        self._process = process
+        self._output = output
+
+    @property
+    def output(self) -> str:
+        return self._output.read_text()
+
+    def count(self, text: str) -> int:
+        """How many lines contain this text."""
+        return sum(text in line for line in self.output.splitlines())
+
+    def attempts(self, result: str) -> list[str]:
+        """The pods of the attempts that ended so, in order; the log is in JSON."""
+        lines = (line for line in self.output.splitlines() if line.startswith("{") and line.endswith("}"))
+        records = [record for record in map(json.loads, lines) if record["event"] == "attempted"]
+        return [record["pod"] for record in records if record["result"] == result]
+
+    async def says(self, text: str, seconds: float = 20.0) -> str:
+        """The first line that contains this text, once it is there; the test fails if the process ends before."""
+        with anyio.fail_after(seconds):
+            while True:
+                ended = self._process.returncode is not None
+                for line in self.output.splitlines(keepends=True):
+                    if text in line and line.endswith("\n"):
+                        return line.rstrip()
+                assert not ended, f"ended without saying {text!r}: {self.output}"
+                await anyio.sleep(POLL_SECONDS)
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    async def end(self, seconds: float = 10.0) -> int:
+        """The exit code, once it has ended by itself."""
+        with anyio.fail_after(seconds):
+            return await self._process.wait()
+
+    async def kill(self) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+
+
+@asynccontextmanager
+async def berth(folder: Path, *arguments: str) -> AsyncIterator[Berth]:
+    """`berth` with these arguments, killed at the end of the block if it still runs."""
+    output = folder / f"{arguments[0]}-{next(_SERIAL)}.log"
+    with output.open("wb") as file:
+        process = await _open(file, arguments)
+        running = Berth(process, output)
+        try:
+            yield running
+        finally:
+            with anyio.CancelScope(shield=True):
+                await running.kill()
+                await process.aclose()
+
+
+async def _open(file: IO[bytes], arguments: tuple[str, ...]) -> Process:
+    command = [sys.executable, "-m", "actors", *arguments]
+    return await anyio.open_process(command, stdin=None, stdout=file, stderr=file, cwd=ROOT)
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
