@@ -30,7 +30,7 @@ from actors.kube.kinds import LOOKED_UP, NODES, PODS
 from actors.leader.actor import LeaderActor
 from actors.leader.state import Terms
 from actors.messages import BindingMessage, CacheMessage, QueueMessage, RecorderMessage
-from actors.plugins.in_tree import IN_TREE, WITHOUT_RULES
+from actors.plugins.in_tree import IN_TREE
 from actors.queue.actor import QueueActor
 from actors.queue.state import QueueRules, QueueState
 from actors.recorder.actor import RecorderActor
@@ -110,7 +110,7 @@ def _pending(queue: QueueState) -> dict[str, int]:
 
 def profiles_of(configuration: KubeSchedulerConfiguration, handle: Handle) -> dict[str, Profile]:
     """The profiles by scheduler name. Raises RegistryError or ProfileError with the path of what does not fit."""
-    return build_profiles(without_ignored_resources(configuration), with_entry_points(IN_TREE), handle, WITHOUT_RULES)
+    return build_profiles(without_ignored_resources(configuration), with_entry_points(IN_TREE), handle)
 
 
 async def run_scheduler(

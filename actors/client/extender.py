@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ssl
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar, assert_never
@@ -30,6 +30,7 @@ from actors.framework.extender import (
     Filtering,
     FilterNodes,
     HostPriorityList,
+    PreemptVictims,
     PrioritizeNodes,
     Steps,
     Victims,
@@ -83,7 +84,7 @@ class Extenders:
 
     def decide_on(self, pod: Pod) -> bool:
         """True if an extender has a say in where the pod goes."""
-        return any((e.filter_verb or e.prioritize_verb) and interested(e, pod) for e in self._all)
+        return any((e.filter_verb or e.prioritize_verb or e.preempt_verb) and interested(e, pod) for e in self._all)
 
     async def drive(self, pod: Pod, steps: Steps[T]) -> T:
         """Take a decision on the pod to its end, asking what it wants to have asked."""
@@ -99,6 +100,8 @@ class Extenders:
                     answer = await self.filter(pod, nodes)
                 case PrioritizeNodes(nodes):
                     answer = await self.prioritize(pod, nodes)
+                case PreemptVictims(snapshot, candidates):
+                    answer = await self.preempt(pod, candidates, snapshot)
                 case _:
                     assert_never(question)
 
@@ -155,8 +158,8 @@ class Extenders:
         return None
 
     async def preempt(
-        self, pod: Pod, candidates: Mapping[str, Victims], snapshot: Snapshot
-    ) -> Mapping[str, Victims] | Status:
+        self, pod: Pod, candidates: dict[str, Victims], snapshot: Snapshot
+    ) -> dict[str, Victims] | Status:
         """Let one extender after the other reduce the candidates (node -> victims) that are left."""
         proposed = candidates
 

@@ -8,32 +8,26 @@ answers.
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Protocol
-
 import msgspec
 import numpy as np
 
 from actors.cycle.memory import Memories, Memory
 from actors.framework.cycle_state import CycleState
-from actors.framework.extender import Filtered, FilterNodes, PrioritizeNodes, Steps
+from actors.framework.extender import Filtered, FilterNodes, PrioritizeNodes, Steps, unasked
+from actors.framework.feasibility import Evaluation, evaluate, filter_nodes, reject_for_nominated
 from actors.framework.interface import Reads
-from actors.framework.rules import NODE_SET_REASON, PluginError, PluginScores, PreFiltered, Rules
+from actors.framework.post_filter import FailedAttempt, Nomination, Rng
+from actors.framework.rules import NODE_SET_REASON, PluginError, PluginScores, Rules
 from actors.framework.runner import Profile
 from actors.framework.status import Status
-from actors.framework.verdicts import Diagnosis
+from actors.framework.verdicts import fit_error
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
 from actors.model.vectors import Bools, Ints, Rows
-from actors.model.what_if import supposing
 
 MIN_FEASIBLE_NODES = 100
 MIN_FEASIBLE_PERCENT = 5
 NO_NODES = "no nodes available to schedule pods"
-
-
-class Rng(Protocol):
-    def randrange(self, stop: int, /) -> int: ...
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -46,10 +40,15 @@ class Chosen(msgspec.Struct, frozen=True):
 
 
 class Unfit(msgspec.Struct, frozen=True):
-    """No node fits. `message` is what the user reads; `rejected_by` are the plugins whose events may help."""
+    """No node fits. `message` is what the user reads; `rejected_by` are the plugins whose events may help.
+
+    `nomination` is the node that PostFilter promises; `denominate` says that an earlier promise is void.
+    """
 
     message: str
     rejected_by: frozenset[str]
+    nomination: Nomination | None = None
+    denominate: bool = False
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -61,17 +60,6 @@ class Failed(msgspec.Struct, frozen=True):
 Outcome = Chosen | Unfit | Failed
 
 
-class Evaluation(msgspec.Struct, frozen=True):
-    """Everything the filters had to say. `diagnosis` covers a view; `live` are its positions that are nodes.
-
-    `diagnosis` and `live` are None if PreFilter rejected the pod for all nodes.
-    """
-
-    prefilter: PreFiltered
-    diagnosis: Diagnosis | None = None
-    live: Bools | None = None
-
-
 def sample_size(percentage: int, nodes: int) -> int:
     """How many feasible nodes are enough. A percentage of 0 adapts: 50 - nodes/125, at least 5; 100 nodes at least."""
     if nodes < MIN_FEASIBLE_NODES:
@@ -79,49 +67,6 @@ def sample_size(percentage: int, nodes: int) -> int:
     if percentage == 0:
         percentage = max(50 - nodes // 125, MIN_FEASIBLE_PERCENT)
     return max(nodes * percentage // 100, MIN_FEASIBLE_NODES)
-
-
-def evaluate(profile: Profile, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Evaluation:
-    """Run PreFilter and the filters over every node that PreFilter leaves. Raises PluginError."""
-    prefilter = profile.pre_filter(state, info, snapshot)
-    if not prefilter.status.ok:
-        return Evaluation(prefilter)
-    columns = snapshot.columns
-    if prefilter.node_names is None:
-        view = snapshot.all()
-        live = np.zeros(view.size, dtype=np.bool_)
-        live[columns.order] = True
-    else:
-        known = sorted(prefilter.node_names & columns.row_of.keys())
-        view = snapshot.rows(np.array([columns.row_of[name] for name in known], dtype=np.int64))
-        live = np.ones(view.size, dtype=np.bool_)
-    return Evaluation(prefilter, filter_nodes(profile, state, info, view), live)
-
-
-def filter_nodes(profile: Profile, state: CycleState, info: PodInfo, nodes: NodeView) -> Diagnosis:
-    """Run the filters; a node must pass with the pods nominated to it ahead of this one, and without them."""
-    diagnosis = profile.filter(state, info, nodes)
-    if nodes.snapshot.nominations:
-        for position, status in reject_for_nominated(profile, state, info, nodes).items():
-            diagnosis.reject(position, status)
-    return diagnosis
-
-
-def reject_for_nominated(profile: Profile, state: CycleState, info: PodInfo, nodes: NodeView) -> dict[int, Status]:
-    """The nodes, by position, that would not let the pod in if the pods nominated to them ahead of it ran there."""
-    snapshot = nodes.snapshot
-    rejected = {}
-    for name, ahead in snapshot.nominations.ahead_of(info).items():
-        row = snapshot.columns.row_of.get(name)
-        position = None if row is None else nodes.position(row)
-        if row is None or position is None:
-            continue
-        with supposing(snapshot, row, ahead):
-            supposed = profile.supposed_state(state, info, snapshot)
-            status = profile.filter(supposed, info, snapshot.rows(np.array([row]))).status(0)
-        if not status.ok:
-            rejected[position] = status
-    return rejected
 
 
 def score(rules: Rules, state: CycleState, info: PodInfo, nodes: NodeView) -> list[PluginScores]:
@@ -139,18 +84,15 @@ def total(scores: list[PluginScores], nodes: NodeView) -> Ints:
     return np.asarray(np.sum([s.scores for s in scores], axis=0))
 
 
-def fit_error(evaluation: Evaluation, nodes: int) -> str:
-    """`0/N nodes are available: ...`, as users of kube-scheduler know it."""
-    head = f"0/{nodes} nodes are available:"
+def unfit_message(evaluation: Evaluation, nodes: int) -> str:
+    """`0/N nodes are available: ...`: why not one of them was."""
     if evaluation.diagnosis is None or evaluation.live is None:
-        return f"{head} {evaluation.prefilter.status.message}."
-    counts: Counter[str] = evaluation.diagnosis.reasons(evaluation.live)
+        return f"0/{nodes} nodes are available: {evaluation.prefilter.status.message}."
+    counts = evaluation.diagnosis.reasons(evaluation.live)
     outside = nodes - int(evaluation.live.sum())
     if outside:
         counts[NODE_SET_REASON.format(" ".join(sorted(evaluation.prefilter.restricted_by)))] += outside
-    if not counts:
-        return head
-    return f"{head} {', '.join(sorted(f'{count} {reason}' for reason, count in counts.items()))}."
+    return fit_error(nodes, counts)
 
 
 def _filtered(nodes: NodeView) -> Steps[Filtered]:
@@ -186,21 +128,20 @@ class Scheduler:
 
     def schedule(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:
         """Choose a node for the pod, with no extender to ask."""
-        try:
-            question = next(self.steps(profile, info, snapshot, extended=False))
-        except StopIteration as done:
-            outcome: Outcome = done.value
-            return outcome
-        raise AssertionError(question)
+        return unasked(self.steps(profile, info, snapshot, extended=False))
 
     def steps(self, profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool) -> Steps[Outcome]:
         """Choose a node for the pod; `extended` if there are extenders to ask."""
         if not len(snapshot):
             return Unfit(NO_NODES, frozenset())
         try:
-            search = self._remembered(profile, info, snapshot) or _searched(profile, info, snapshot)
-            if isinstance(search, Unfit):
-                return search
+            search = self._remembered(profile, info, snapshot)
+            if search is None:
+                state = CycleState()
+                evaluation = evaluate(profile, state, info, snapshot)
+                if evaluation.diagnosis is None:
+                    return (yield from _unfit(profile, state, info, snapshot, evaluation, self._rng))
+                search = _searched(state, snapshot, evaluation)
             nominated = yield from self._nominated(profile, search.state, info, snapshot, extended)
             if nominated is not None:
                 return Chosen(nominated, search.state, 1, 1)
@@ -211,7 +152,7 @@ class Scheduler:
                 filtered = yield from _filtered(snapshot.rows(rows))
                 sample, rows = snapshot.columns.position[filtered.rows], filtered.rows
             if not len(rows):
-                return _unfit(profile, info, snapshot, search, filtered)
+                return (yield from self._no_row(profile, info, snapshot, search, filtered))
             chosen = int(rows[0])
             if len(rows) > 1:
                 totals = _totals(profile, search, info, snapshot.rows(rows), sample)
@@ -281,20 +222,30 @@ class Scheduler:
         self._start = (start + looked_at) % nodes
         return positions[:wanted], looked_at
 
+    def _no_row(
+        self, profile: Profile, info: PodInfo, snapshot: Snapshot, search: Search, by_extenders: Filtered | None
+    ) -> Steps[Unfit]:
+        """No node is left; what was remembered does not say why, so the filters are asked again."""
+        state, evaluation = search.state, search.evaluation
+        if evaluation is None:
+            state = CycleState()
+            evaluation = evaluate(profile, state, info, snapshot)
+        assert evaluation.diagnosis is not None
+        if by_extenders is not None:
+            by_extenders.explain_to(evaluation.diagnosis)
+        return (yield from _unfit(profile, state, info, snapshot, evaluation, self._rng))
+
     def _best(self, totals: Ints) -> int:
         """The position of the highest total; ties are broken by the rng."""
         ties = np.flatnonzero(totals == totals.max())
         return int(ties[self._rng.randrange(len(ties))] if len(ties) > 1 else ties[0])
 
 
-def _searched(profile: Profile, info: PodInfo, snapshot: Snapshot) -> Search | Unfit:
-    """Where the pod fits, by asking every rule about every node."""
-    state, columns = CycleState(), snapshot.columns
-    evaluation = evaluate(profile, state, info, snapshot)
-    diagnosis, order = evaluation.diagnosis, columns.order
-    if diagnosis is None or evaluation.live is None:
-        rejected_by = frozenset((evaluation.prefilter.status.plugin,)) - {""}
-        return Unfit(fit_error(evaluation, len(snapshot)), rejected_by)
+def _searched(state: CycleState, snapshot: Snapshot, evaluation: Evaluation) -> Search:
+    """Where the pod fits, by what every rule said of every node."""
+    diagnosis, columns, order = evaluation.diagnosis, snapshot.columns, snapshot.columns.order
+    assert diagnosis is not None
+    assert evaluation.live is not None
     fits = np.zeros(columns.size, dtype=np.bool_)
     fits[diagnosis.view.rows] = diagnosis.feasible() & evaluation.live
     if evaluation.prefilter.node_names is not None:
@@ -304,15 +255,22 @@ def _searched(profile: Profile, info: PodInfo, snapshot: Snapshot) -> Search | U
     return Search(state, order, fits[order], evaluation)
 
 
-def _unfit(profile: Profile, info: PodInfo, snapshot: Snapshot, search: Search, by_extenders: Filtered | None) -> Unfit:
-    """Why no node is left; what was remembered does not say, so the filters are asked again."""
-    evaluation = search.evaluation or evaluate(profile, CycleState(), info, snapshot)
-    assert evaluation.diagnosis is not None
-    assert evaluation.live is not None
-    if by_extenders is not None:
-        by_extenders.explain_to(evaluation.diagnosis)
-    rejected_by = evaluation.diagnosis.rejecting_plugins(evaluation.live)
-    return Unfit(fit_error(evaluation, len(snapshot)), rejected_by | set(evaluation.prefilter.restricted_by))
+def _unfit(
+    profile: Profile, state: CycleState, info: PodInfo, snapshot: Snapshot, evaluation: Evaluation, rng: Rng
+) -> Steps[Unfit]:
+    """Why no node is left, and what PostFilter makes of it."""
+    message = unfit_message(evaluation, len(snapshot))
+    if evaluation.diagnosis is None or evaluation.live is None:
+        rejected_by = frozenset((evaluation.prefilter.status.plugin,)) - {""}
+    else:
+        rejected_by = evaluation.diagnosis.rejecting_plugins(evaluation.live)
+        rejected_by |= set(evaluation.prefilter.restricted_by)
+    found = yield from profile.post_filter(FailedAttempt(profile, state, info, snapshot, evaluation, rng))
+    if found is None:
+        return Unfit(message, rejected_by)
+    if found.status.message:
+        message = f"{message} {found.status.message}"
+    return Unfit(message, rejected_by, found.nomination, found.denominate)
 
 
 def _totals(profile: Profile, search: Search, info: PodInfo, nodes: NodeView, sample: Rows) -> Ints:

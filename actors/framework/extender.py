@@ -23,7 +23,7 @@ from actors.kube.core import Container, Node, Pod
 from actors.kube.meta import ListMeta
 from actors.model.columns import Ints
 from actors.model.pod_info import PodInfo
-from actors.model.snapshot import NodeView
+from actors.model.snapshot import NodeView, Snapshot
 from config.types import Extender
 
 NAME = "Extender"  # what stands in the place of a plugin's name where an extender rejected nodes
@@ -181,7 +181,21 @@ class PrioritizeNodes(msgspec.Struct, frozen=True):
     nodes: NodeView
 
 
-Question = FilterNodes | PrioritizeNodes
+class Victims(msgspec.Struct, frozen=True):
+    """The pods that would have to go from one node, and how many budgets that would break."""
+
+    pods: tuple[PodInfo, ...]
+    pdb_violations: int = 0
+
+
+class PreemptVictims(msgspec.Struct, frozen=True):
+    """Ask the extenders which candidates they leave, node -> victims; the answer is such a mapping, or a Status."""
+
+    snapshot: Snapshot
+    candidates: dict[str, Victims]
+
+
+Question = FilterNodes | PrioritizeNodes | PreemptVictims
 
 
 def interested(extender: Extender, pod: Pod) -> bool:
@@ -231,8 +245,22 @@ class Filtered(msgspec.Struct, frozen=True):
         diagnosis.add(NAME, Verdicts(codes, keys, lambda key: statuses[key].reasons))
 
 
-Answer = Filtered | Status | Ints  # to a FilterNodes the first or the second, to a PrioritizeNodes the last
+# To a FilterNodes the first or a Status, to a PrioritizeNodes the second, to a PreemptVictims the third or a Status.
+Answer = Filtered | Ints | dict[str, Victims] | Status
 Steps = Generator[Question, Answer, T]
+
+
+def unasked(steps: Steps[T]) -> T:
+    """Take a decision to its end where there is no extender: victims are left as they are, nothing else is asked."""
+    answer: Answer | None = None
+    while True:
+        try:
+            question = next(steps) if answer is None else steps.send(answer)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        assert isinstance(question, PreemptVictims), question
+        answer = question.candidates
 
 
 class Filtering:
@@ -292,13 +320,6 @@ def merged_scores(answers: Iterable[tuple[Extender, HostPriorityList]], nodes: N
 
 
 # ------------------------------------------------------------------------------------------------ preempt
-
-
-class Victims(msgspec.Struct, frozen=True):
-    """The pods that would have to go from one node, and how many budgets that would break."""
-
-    pods: tuple[PodInfo, ...]
-    pdb_violations: int = 0
 
 
 def preemption_arguments(extender: Extender, pod: Pod, victims: Mapping[str, Victims]) -> ExtenderPreemptionArgs:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 
@@ -25,6 +25,10 @@ from actors.model.columns import Bools, Ints
 from actors.model.node_info import NodeInfo
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
+
+if TYPE_CHECKING:
+    from actors.framework.extender import Steps
+    from actors.framework.post_filter import FailedAttempt, PostFiltered
 
 MAX_NODE_SCORE = 100
 A = TypeVar("A")
@@ -138,6 +142,12 @@ class NodeFilterPlugin(Plugin):
         """The scalar form of Filter: a status for one node."""
 
 
+class PostFilterPlugin(Plugin):
+    @abstractmethod
+    def post_filter(self, attempt: FailedAttempt) -> PostFiltered | Steps[PostFiltered]:
+        """What to do for a pod that fits nowhere; success ends the search, all else lets the next plugin try."""
+
+
 class PreScorePlugin(Plugin):
     @abstractmethod
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
@@ -230,6 +240,7 @@ __all__ = [
     "Pod",
     "PodInfo",
     "PostBindPlugin",
+    "PostFilterPlugin",
     "PreBindPlugin",
     "PreEnqueuePlugin",
     "PreFilterPlugin",

@@ -6,7 +6,7 @@ names a Plugin class. A name may be taken only once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 
 from actors.framework import interface as api
@@ -22,6 +22,7 @@ EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
     "queueSort": (api.QueueSortPlugin,),
     "preFilter": (api.PreFilterPlugin,),
     "filter": (api.FilterPlugin, api.NodeFilterPlugin),
+    "postFilter": (api.PostFilterPlugin,),
     "preScore": (api.PreScorePlugin,),
     "score": (api.ScorePlugin, api.NodeScorePlugin),
     "reserve": (api.ReservePlugin,),
@@ -62,21 +63,16 @@ def build_profiles(
     configuration: KubeSchedulerConfiguration,
     registry: Mapping[str, type[Plugin]],
     handle: Handle,
-    without_rules: Set[str] = frozenset(),
 ) -> dict[str, Profile]:
-    """A Profile for every scheduler name. Raises RegistryError or ProfileError with the path of what does not fit.
-
-    `without_rules` are names that the configuration may use although nothing runs under them.
-    """
-    points_of: dict[str, frozenset[str]] = dict.fromkeys(without_rules, frozenset())
-    points_of |= {name: extension_points(plugin) for name, plugin in registry.items()}
+    """A Profile for every scheduler name. Raises RegistryError or ProfileError with the path of what does not fit."""
+    points_of = {name: extension_points(plugin) for name, plugin in registry.items()}
     profiles = {}
     for i, profile in enumerate(configuration.profiles):
         expanded = expand_profile(profile, points_of, f"profiles[{i}]")
-        wanted = {reference.name for enabled in expanded.values() for reference in enabled} & registry.keys()
+        wanted = {reference.name for enabled in expanded.values() for reference in enabled}
         made = {name: _make(registry[name], profile, handle, f"profiles[{i}]") for name in sorted(wanted)}
         points = {
-            point: [(made[reference.name], reference.weight) for reference in enabled if reference.name in made]
+            point: [(made[reference.name], reference.weight) for reference in enabled]
             for point, enabled in expanded.items()
         }
         profiles[profile.scheduler_name] = Profile(profile.scheduler_name, points, profile.percentage_of_nodes_to_score)

@@ -133,14 +133,16 @@ class Rules:
     def supposed_state(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> CycleState:
         """The state that PreFilter gives while something is supposed; who asked to be skipped before stays so."""
         supposed = CycleState()
+        supposed.skip_filter = state.skip_filter.copy()
         for plugin in self._pre_filter:
             if plugin.name in state.skip_filter:
                 continue
             try:
-                plugin.pre_filter(supposed, info, snapshot)
+                answer = plugin.pre_filter(supposed, info, snapshot)
             except Exception as exception:
                 raise PluginError(crashed(plugin, exception)) from exception
-        supposed.skip_filter = state.skip_filter
+            if not isinstance(answer, PreFilterResult) and answer.code is Code.SKIP:
+                supposed.skip_filter.add(plugin.name)
         return supposed
 
     def filters_nothing(self, state: CycleState) -> bool:

@@ -6,25 +6,29 @@ plugin and fails that pod's attempt, never the process; so does an answer that i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TypeVar
 
+import msgspec
 import structlog
 
 from actors.framework.cycle_state import CycleState
 from actors.framework.events import Hint, Registration
+from actors.framework.extender import Steps
 from actors.framework.interface import (
     BindPlugin,
     PermitPlugin,
     Plugin,
     PostBindPlugin,
+    PostFilterPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
     QueueSortPlugin,
     Reads,
     ReservePlugin,
 )
-from actors.framework.rules import Points, Rules, answered, crashed
+from actors.framework.post_filter import FailedAttempt, PostFiltered
+from actors.framework.rules import PluginError, Points, Rules, answered, crashed
 from actors.framework.status import SUCCESS, Code, Status, error
 from actors.kube.core import Pod
 from actors.model.pod_info import PodInfo
@@ -71,6 +75,7 @@ class Profile(Rules):
 
         self.pre_enqueue_plugins = [p for p in at("preEnqueue") if isinstance(p, PreEnqueuePlugin)]
         self.queue_sort = next(p for p in at("queueSort") if isinstance(p, QueueSortPlugin))
+        self._post_filter = [p for p in at("postFilter") if isinstance(p, PostFilterPlugin)]
         self._reserve = [p for p in at("reserve") if isinstance(p, ReservePlugin)]
         self._permit = [p for p in at("permit") if isinstance(p, PermitPlugin)]
         self._pre_bind = [p for p in at("preBind") if isinstance(p, PreBindPlugin)]
@@ -96,6 +101,33 @@ class Profile(Rules):
             plugin.name: tuple(hinting(plugin, registration) for registration in plugin.events_to_register())
             for plugin in self.plugins
         }
+
+    # ---------------------------------------------------------------------------------------- where no node fits
+
+    def post_filter(self, attempt: FailedAttempt) -> Steps[PostFiltered | None]:
+        """Run PostFilter until a plugin makes room; None if there is no plugin.
+
+        The reasons of those that could not are put together; an error replaces them.
+        """
+        reasons: list[str] = []
+        denominate = False
+        for plugin in self._post_filter:
+            try:
+                answer = plugin.post_filter(attempt)
+                if isinstance(answer, Generator):
+                    answer = yield from answer
+            except PluginError as failure:
+                return PostFiltered(failure.status)
+            except Exception as exception:
+                return PostFiltered(crashed(plugin, exception))
+            status = answer.status.by(plugin.name)
+            if status.ok or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE or not status.rejected:
+                return msgspec.structs.replace(answer, status=status)
+            reasons += status.reasons
+            denominate = denominate or answer.denominate
+        if not self._post_filter:
+            return None
+        return PostFiltered(Status(Code.UNSCHEDULABLE, tuple(reasons)), denominate=denominate)
 
     # ---------------------------------------------------------------------------------------- after a node is chosen
 

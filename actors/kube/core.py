@@ -6,6 +6,8 @@ zero values. Quantities stay text (or a bare number, as YAML may have it) until 
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from actors.kube.meta import LabelSelector, ObjectMeta
@@ -148,6 +150,10 @@ class Volume(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
     image: ImageVolumeSource | None = None
+    gce_persistent_disk: dict[str, Any] | None = None
+    aws_elastic_block_store: dict[str, Any] | None = None
+    rbd: dict[str, Any] | None = None
+    iscsi: dict[str, Any] | None = None
 
 
 class PodResourceClaim(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):

@@ -9,6 +9,7 @@ import msgspec
 from actors.kube.apps import ReplicaSet, ReplicationController, StatefulSet
 from actors.kube.core import Namespace, Node, Pod, Service
 from actors.kube.meta import HasMetadata
+from actors.kube.policy import PodDisruptionBudget
 
 
 class WatchedKind(msgspec.Struct, frozen=True):
@@ -28,6 +29,7 @@ LOOKED_UP = (
     WatchedKind("v1", "ReplicationController", "/api/v1/replicationcontrollers", ReplicationController),
     WatchedKind("apps/v1", "ReplicaSet", "/apis/apps/v1/replicasets", ReplicaSet),
     WatchedKind("apps/v1", "StatefulSet", "/apis/apps/v1/statefulsets", StatefulSet),
+    WatchedKind("policy/v1", "PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets", PodDisruptionBudget),
 )
 
 BY_KIND = {(kind.api_version, kind.kind): kind for kind in (PODS, NODES, *LOOKED_UP)}

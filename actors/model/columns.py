@@ -274,7 +274,8 @@ class NodeColumns:
             del rows[row]
             if not rows:
                 del self.ports[claim]
-        for claim, by_ip in info.ports.items():
-            self.ports.setdefault(claim, {})[row] = frozenset(by_ip)
-        if info.ports:
-            self._ports_of[row] = frozenset(info.ports)
+        taken = info.ports_in_use()
+        for claim, ips in taken.items():
+            self.ports.setdefault(claim, {})[row] = ips
+        if taken:
+            self._ports_of[row] = frozenset(taken)

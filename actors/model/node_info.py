@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from actors.kube.core import Node
 from actors.kube.quantity import milli_value, value
 from actors.model.pod_info import PodInfo
+from actors.model.pod_template import HostPort
 
 # (protocol, port) -> ip -> how many pods of the node claim it
 UsedPorts = dict[tuple[str, int], Counter[str]]
@@ -20,11 +21,16 @@ WILDCARD_IP = "0.0.0.0"  # noqa: S104 - a host port without hostIP, not a listen
 
 
 class NodeInfo:
-    """Sums in integers: cpu in thousandths of a core, all other resources in whole units."""
+    """Sums in integers: cpu in thousandths of a core, all other resources in whole units.
+
+    `freed_ports` are ports (ip, protocol, port) that a pod which is gone only in thought held: they count as free even
+    if another pod holds them too, as in kube-scheduler's dry run, which keeps ports in a set.
+    """
 
     __slots__ = (
         "allocatable",
         "changes",
+        "freed_ports",
         "generation",
         "name",
         "node",
@@ -45,6 +51,7 @@ class NodeInfo:
         self.nonzero_cpu = 0
         self.nonzero_memory = 0
         self.ports: UsedPorts = {}
+        self.freed_ports: set[HostPort] = set()
         self.changes: list[tuple[PodInfo, int]] = []
 
     def set_node(self, node: Node) -> None:
@@ -77,6 +84,14 @@ class NodeInfo:
             return False
         self.pods[info.key] = info
         return True
+
+    def ports_in_use(self) -> dict[tuple[str, int], frozenset[str]]:
+        """(protocol, port) -> the ips on which it is taken."""
+        if not self.freed_ports:
+            return {claim: frozenset(by_ip) for claim, by_ip in self.ports.items()}
+        freed = {(port.protocol, port.port, port.ip) for port in self.freed_ports}
+        taken = {c: frozenset(ip for ip in by_ip if (*c, ip) not in freed) for c, by_ip in self.ports.items()}
+        return {claim: ips for claim, ips in taken.items() if ips}
 
     def take_changes(self) -> list[tuple[PodInfo, int]]:
         """The pods that came (+1) and went (-1) since this was last asked."""

@@ -81,7 +81,10 @@ class TermColumns(Generic[T]):
 
 
 class PodCounts:
-    """`required`, `required_anti` and `preferred` hold the terms that pods carry; the last by (term, weight)."""
+    """`required`, `required_anti` and `preferred` hold the terms that pods carry; the last by (term, weight).
+
+    `missed` are terminating pods, with their rows, that are gone only in thought: see `PodTopologySpread`.
+    """
 
     def __init__(self, rows: int) -> None:
         self._size = rows
@@ -89,6 +92,7 @@ class PodCounts:
         self._columns: dict[Counted, Column] = {}
         self._on_row: dict[int, dict[str, PodInfo]] = {}
         self._clock = 0
+        self.missed: list[tuple[int, PodInfo]] = []
         self.required: TermColumns[AffinityTerm] = TermColumns()
         self.required_anti: TermColumns[AffinityTerm] = TermColumns()
         self.preferred: TermColumns[tuple[AffinityTerm, int]] = TermColumns()

@@ -5,7 +5,9 @@ Mirrors the framework's PodInfo. Immutable; made when a pod enters the queue or 
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import cached_property
+from math import inf
 
 import msgspec
 
@@ -68,6 +70,12 @@ class PodInfo:
     @property
     def host_ports(self) -> tuple[HostPort, ...]:
         return self.template.host_ports
+
+    @cached_property
+    def started(self) -> float:
+        """When the kubelet took the pod, in seconds since 1970; infinity if it has not, which is later than any."""
+        text = self.pod.status.start_time
+        return inf if text is None else datetime.fromisoformat(text).timestamp()
 
     def counts_like(self, other: PodInfo) -> bool:
         """True if no sum over pods, and no count of them, can tell the two apart."""

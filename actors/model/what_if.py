@@ -1,52 +1,70 @@
-"""What if: a node's row as it would be with some pods more or fewer, for as long as a question is asked about it."""
+"""What if: rows of nodes as they would be with some pods more or fewer, for as long as a question is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
+from actors.model.node_info import NodeInfo
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import Snapshot
 
 
 class Supposition:
-    """One node of a snapshot, with pods that come and go only in thought. Every rule sees them while it lasts."""
+    """Pods that come to rows and leave them only in thought. Every rule sees them from `settle` on, until `undo`."""
 
-    def __init__(self, snapshot: Snapshot, row: int) -> None:
-        info = snapshot.columns.infos[row]
-        assert info is not None, row
-        self.info = info
+    def __init__(self, snapshot: Snapshot) -> None:
         self._columns = snapshot.columns
-        self._added: dict[str, PodInfo] = {}
-        self._removed: dict[str, PodInfo] = {}
+        self._added: dict[tuple[int, str], PodInfo] = {}
+        self._removed: dict[tuple[int, str], PodInfo] = {}
+        self._touched: dict[int, None] = {}
 
-    def add(self, pod: PodInfo) -> None:
-        self.info.add_pod(pod)
-        if self._removed.pop(pod.key, None) is None:
-            self._added[pod.key] = pod
-        self._columns.refresh(self.info)
+    def add(self, row: int, pod: PodInfo) -> None:
+        info = self._info(row)
+        info.add_pod(pod)
+        info.freed_ports.difference_update(pod.host_ports)
+        if self._removed.pop((row, pod.key), None) is None:
+            self._added[row, pod.key] = pod
+        elif pod.group.terminating:
+            self._columns.counts.missed.remove((row, pod))
+        self._touched[row] = None
 
-    def remove(self, pod: PodInfo) -> None:
-        self.info.remove_pod(pod.key)
-        if self._added.pop(pod.key, None) is None:
-            self._removed[pod.key] = pod
-        self._columns.refresh(self.info)
+    def remove(self, row: int, pod: PodInfo) -> None:
+        info = self._info(row)
+        info.remove_pod(pod.key)
+        info.freed_ports.update(pod.host_ports)
+        if self._added.pop((row, pod.key), None) is None:
+            self._removed[row, pod.key] = pod
+            if pod.group.terminating:
+                self._columns.counts.missed.append((row, pod))
+        self._touched[row] = None
+
+    def settle(self) -> None:
+        """Write anew the rows that were touched since this was last called."""
+        for row in self._touched:
+            self._columns.refresh(self._info(row))
+        self._touched.clear()
 
     def undo(self) -> None:
-        for key in self._added:
-            self.info.remove_pod(key)
-        for pod in self._removed.values():
-            self.info.add_pod(pod)
-        self._columns.refresh(self.info)
+        for (row, _), pod in list(self._added.items()):
+            self.remove(row, pod)
+        for (row, _), pod in list(self._removed.items()):
+            self.add(row, pod)
+        for row in self._touched:
+            self._info(row).freed_ports.clear()
+        self.settle()
+
+    def _info(self, row: int) -> NodeInfo:
+        info = self._columns.infos[row]
+        assert info is not None, row
+        return info
 
 
 @contextmanager
-def supposing(snapshot: Snapshot, row: int, added: Sequence[PodInfo] = ()) -> Iterator[Supposition]:
-    """Suppose that these pods run on a row; what is supposed is undone at the end."""
-    supposition = Supposition(snapshot, row)
+def supposing(snapshot: Snapshot) -> Iterator[Supposition]:
+    """What is supposed is undone at the end."""
+    supposition = Supposition(snapshot)
     try:
-        for pod in added:
-            supposition.add(pod)
         yield supposition
     finally:
         supposition.undo()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from actors.framework.interface import Plugin
 from actors.plugins.default_binder import DefaultBinder
+from actors.plugins.default_preemption import DefaultPreemption
 from actors.plugins.image_locality import ImageLocality
 from actors.plugins.inter_pod_affinity import InterPodAffinity
 from actors.plugins.node_affinity import NodeAffinity
@@ -43,8 +44,6 @@ IN_TREE: dict[str, type[Plugin]] = {
         ImageLocality,
         DefaultBinder,
         NodeDeclaredFeatures,
+        DefaultPreemption,
     )
 }
-
-# Names that a configuration may use although no rule of theirs is decided here yet. They implement no extension point.
-WITHOUT_RULES = frozenset(("DefaultPreemption",))

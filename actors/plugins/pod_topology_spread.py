@@ -326,11 +326,24 @@ def _included(constraint: Constraint, pod: Pod, nodes: NodeView) -> Bools:
 
 
 def _counts(constraint: Constraint, info: PodInfo, columns: NodeColumns) -> Ints:
-    """How many pods of each row the constraint counts. An empty selector counts none, although it selects all."""
+    """How many pods of each row the constraint counts. An empty selector counts none, although it selects all.
+
+    Terminating pods are not counted, and yet one that is removed in thought is subtracted, as in kube-scheduler.
+    """
     selector = constraint.selector
     if selector.nothing or not selector.requirements:
         return np.zeros(len(columns.pods), dtype=np.int64)
-    return columns.counts.column(pods_selected(info.pod.metadata.namespace, selector)).rows
+    namespace = info.pod.metadata.namespace
+    counts = columns.counts.column(pods_selected(namespace, selector)).rows
+    missed = [
+        row
+        for row, gone in columns.counts.missed
+        if gone.pod.metadata.namespace == namespace and selector.matches(gone.pod.metadata.labels)
+    ]
+    if missed:
+        counts = counts.copy()
+        np.subtract.at(counts, missed, 1)
+    return counts
 
 
 def _table(column: LabelColumn, nodes: NodeView, eligible: Bools, counts: Ints) -> Ints:

@@ -10,9 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from actors.framework.cycle_state import CycleState
-from actors.framework.interface import Handle, Plugin, PreFilterPlugin, PreFilterResult, PreScorePlugin, ScorePlugin
-from actors.framework.status import SKIP, Status, unresolvable
+from actors.framework.cycle_state import CycleState, StateKey
+from actors.framework.interface import (
+    Handle,
+    Plugin,
+    PostFilterPlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    ScorePlugin,
+)
+from actors.framework.post_filter import FailedAttempt, PostFiltered
+from actors.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from actors.kube.core import Pod
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
@@ -42,8 +51,14 @@ class _VolumeRefusal(_Refusal):
         return any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in volumes)
 
 
-class VolumeRestrictions(_VolumeRefusal):
+class VolumeRestrictions(_Refusal):
+    """Disks that only some pods may share at a time are refused as well."""
+
     name = "VolumeRestrictions"
+    feature = "gcePersistentDisk, awsElasticBlockStore, rbd and iscsi volumes are"
+
+    def needs(self, pod: Pod) -> bool:
+        return any(v.gce_persistent_disk or v.aws_elastic_block_store or v.rbd or v.iscsi for v in pod.spec.volumes)
 
 
 class NodeVolumeLimits(_VolumeRefusal):
@@ -64,14 +79,26 @@ class VolumeBinding(_VolumeRefusal, PreScorePlugin, ScorePlugin):
         return np.zeros(nodes.size, dtype=np.int64)
 
 
-class DynamicResources(_Refusal, ScorePlugin):
-    """Scores, like Kubernetes' plugin, 0 on every node for a pod without claims."""
+_SEEN: StateKey[bool] = StateKey("DynamicResources.seen")
+
+
+class DynamicResources(_Refusal, PostFilterPlugin, ScorePlugin):
+    """Scores, like Kubernetes' plugin, 0 on every node for a pod without claims, and has none to take back."""
 
     name = "DynamicResources"
     feature = "resourceClaims are"
 
     def needs(self, pod: Pod) -> bool:
         return bool(pod.spec.resource_claims)
+
+    def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Status | PreFilterResult:
+        state.write(_SEEN, True)
+        return super().pre_filter(state, info, snapshot)
+
+    def post_filter(self, attempt: FailedAttempt) -> PostFiltered:
+        if attempt.state.get(_SEEN) is None:
+            return PostFiltered(error("not found"))
+        return PostFiltered(unschedulable("no new claims to deallocate"))
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         return np.zeros(nodes.size, dtype=np.int64)

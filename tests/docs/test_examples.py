@@ -9,7 +9,7 @@ import pytest
 from actors.framework.interface import Plugin, PodInfo
 from actors.framework.registry import build_profiles
 from actors.kube.core import Pod
-from actors.plugins.in_tree import IN_TREE, WITHOUT_RULES
+from actors.plugins.in_tree import IN_TREE
 from config.load import from_mapping
 from tests.docs.blocks import EXPLAIN, PLUGINS, ROOT, Block, blocks, exchanges, install, run_berth, write_files
 from tests.kit.handle import NoApi
@@ -71,7 +71,7 @@ def test_the_readme_has_a_plugin_that_decides() -> None:
             "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": plugin.name, "weight": 100}]}}}],
         }
     )
-    profiles = build_profiles(configuration, {**IN_TREE, plugin.name: plugin}, NoApi(), WITHOUT_RULES)
+    profiles = build_profiles(configuration, {**IN_TREE, plugin.name: plugin}, NoApi())
     nodes = [
         {"metadata": {"name": "busy"}, "status": {"allocatable": {"cpu": "64", "pods": "10"}}},
         {"metadata": {"name": "quiet"}, "status": {"allocatable": {"cpu": "1", "pods": "10"}}},

@@ -13,7 +13,7 @@ import pytest
 from actors.framework.interface import Plugin
 from actors.framework.registry import build_profiles
 from actors.framework.runner import Profile
-from actors.plugins.in_tree import IN_TREE, WITHOUT_RULES
+from actors.plugins.in_tree import IN_TREE
 from config.feature_gates import DEFAULTS
 from config.load import from_mapping, load_file
 from config.profiles import DEFAULT_MULTI_POINT
@@ -126,7 +126,7 @@ def configurations() -> list[Block]:
 def profiles(block: Block, folder: Path) -> dict[str, Profile]:
     path = folder / "configuration.yaml"
     path.write_text(block.text)
-    return build_profiles(load_file(path), IN_TREE, NoApi(), WITHOUT_RULES)
+    return build_profiles(load_file(path), IN_TREE, NoApi())
 
 
 @pytest.mark.parametrize("block", [b for b in configurations() if b.page == "configuration.md"], ids=str)
@@ -154,7 +154,7 @@ def test_the_default_configuration_is_the_default(tmp_path: Path) -> None:
 def test_the_default_args_are_the_defaults(tmp_path: Path) -> None:
     (block,) = (block for block in configurations() if block.title == "plugin-defaults.yaml")
     (told,) = profiles(block, tmp_path).values()
-    (default,) = build_profiles(from_mapping(None), IN_TREE, NoApi(), WITHOUT_RULES).values()
+    (default,) = build_profiles(from_mapping(None), IN_TREE, NoApi()).values()
 
     def rules(plugin: Plugin) -> dict[str, object]:
         return {name: value for name, value in vars(plugin).items() if name != "handle"}

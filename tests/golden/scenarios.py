@@ -10,9 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+DECIDED = {"persistentVolumeClaim", "ephemeral", "gcePersistentDisk", "awsElasticBlockStore", "rbd", "iscsi"}
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"
-OF_PREEMPTION = ("preemption", "preemptionMessage")
-POST_FILTER = (" preemption:", " no new claims to deallocate", " not found")
 
 
 def load(category: str) -> list[dict[str, Any]]:
@@ -22,25 +21,15 @@ def load(category: str) -> list[dict[str, Any]]:
 
 
 def comparable(scenario: dict[str, Any]) -> bool:
-    """False if the pod has claims, of volumes or of devices: no plugin here decides about them yet."""
+    """False if the pod has volumes or claims that a plugin decides about: none here does so yet."""
     spec = scenario["pod"]["spec"]
-    claims = [v for v in spec.get("volumes", ()) if "persistentVolumeClaim" in v or "ephemeral" in v]
-    return not claims and not spec.get("resourceClaims")
+    volumes = [v for v in spec.get("volumes", ()) if DECIDED & v.keys()]
+    return not volumes and not spec.get("resourceClaims")
 
 
 def difference(got: dict[str, Any], expect: dict[str, Any]) -> dict[str, Any]:
-    """The keys in which a decision differs, each with (expected, got); what preemption adds is left out."""
+    """The keys in which a decision differs, each with (expected, got)."""
     if "error" in expect or "error" in got:
         return {} if "error" in expect and "error" in got else {"error": (expect, got)}
     assert got.keys() == expect.keys()
-    wanted = {**expect, "message": without_post_filter(expect["message"])}
-    return {key: (wanted[key], got[key]) for key in wanted if key not in OF_PREEMPTION and wanted[key] != got[key]}
-
-
-def without_post_filter(message: str | None) -> str | None:
-    """The message up to what PostFilter says."""
-    if message is None:
-        return None
-    for beginning in POST_FILTER:
-        message = message.partition(beginning)[0]
-    return message.rstrip()
+    return {key: (expect[key], got[key]) for key in expect if expect[key] != got[key]}

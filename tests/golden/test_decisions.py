@@ -25,6 +25,7 @@ CATEGORIES = (
     "topologyspread",
     "basics",
     "profiles",
+    "preemption",
     "mixed",
 )
 

@@ -24,6 +24,7 @@ from actors.client.rest import Client, Connection
 from actors.client.watch import Changed, Deleted, Listed, Reflector
 from actors.kube.core import Pod
 from actors.runtime.clock import SystemClock
+from tests.kit.messages import no_room
 from tests.kit.processes import Berth, berth, free_port
 
 Document = dict[str, Any]
@@ -270,7 +271,7 @@ async def test_a_pod_without_room_is_told_so_and_placed_when_there_is(tmp_path: 
         await running.pod("gone", cpu="4")
         await running.until(lambda: "default/gone" in scheduler.attempts("unschedulable"))
         await running.client.call("DELETE", f"{PODS}/gone", dict)
-        message = "0/1 nodes are available: 1 Insufficient cpu."
+        message = no_room(1, "1 Insufficient cpu")
         with anyio.fail_after(10):
             while not (failed := await running.events("FailedScheduling")) or not await running.scheduled("big"):
                 await anyio.sleep(0.02)

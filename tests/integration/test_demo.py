@@ -49,7 +49,7 @@ def test_what_does_not_fit_is_told_why(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     (pod,) = json.loads(result.stdout)["pods"]
     assert (pod["node"], pod["phase"]) == ("", "Pending")
-    assert pod["message"] == "0/2 nodes are available: 2 Insufficient cpu."
+    assert pod["message"].startswith("0/2 nodes are available: 2 Insufficient cpu. ")
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from actors.system import run_scheduler
 from config.load import from_mapping
 from config.types import API_VERSION, KIND
 from tests.kit.extender import FAILURES, Answer, Body, SmallExtender, error, hang, internal_error, small_extender
+from tests.kit.messages import NO_VICTIMS, no_room
 from tools.apiserver.app import serve
 from tools.explain.command import explain
 
@@ -158,7 +159,7 @@ async def test_a_pod_that_extenders_reject_is_told_why_and_woken_by_any_event() 
         cluster(entry(one, "filter"), entry(two, "filter")) as running,
     ):
         await running.add(pod("p"))
-        assert await running.refused() == ("Unschedulable", "0/2 nodes are available: 1 too dear, 1 too far.")
+        assert await running.refused() == ("Unschedulable", no_room(2, "1 too dear, 1 too far", preemption=NO_VICTIMS))
         assert two.bodies("filter")[0]["NodeNames"] == ["b"]
         await running.add(node("c"))
         assert await running.placed() == "c"
@@ -171,7 +172,7 @@ async def test_extenders_after_one_that_leaves_no_node_are_not_asked() -> None:
         cluster(entry(one, "filter"), entry(two, "filter", "prioritize")) as running,
     ):
         await running.add(pod("p"))
-        assert await running.refused() == ("Unschedulable", "0/2 nodes are available:")
+        assert await running.refused() == ("Unschedulable", no_room(2, ""))
         assert not two.asked
 
 
@@ -407,7 +408,7 @@ async def test_a_pod_that_was_bound_without_a_word_stays_bound() -> None:
         assert await running.placed() == "a"
         assert await running.event() == ("FailedScheduling", f"extender {extender.url}/: bind: no answer within 0.3s")
         await running.add(pod("q", cpu="5"))
-        assert await running.refused("q") == ("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu.")
+        assert await running.refused("q") == ("Unschedulable", no_room(1, "1 Insufficient cpu", preemption=NO_VICTIMS))
         assert len(extender.asked) == 1
 
 
@@ -434,7 +435,7 @@ async def test_a_managed_resource_that_is_not_ignored_is_counted_by_the_schedule
         managed = [{"name": "example.com/gpu"}]
         async with cluster(entry(extender, "filter", managedResources=managed)) as running:
             await running.add(gpu_pod("p"))
-            message = "0/2 nodes are available: 2 Insufficient example.com/gpu."
+            message = no_room(2, "2 Insufficient example.com/gpu")
             assert await running.refused() == ("Unschedulable", message)
             assert not extender.asked
 
@@ -470,7 +471,7 @@ async def test_explain_says_that_no_extender_leaves_a_node(tmp_path: Path) -> No
     async with small_extender({"filter": keep(a="no", b="no", c="never")}) as extender:
         result = await anyio.to_thread.run_sync(explained, tmp_path, entry(extender, "filter"))
     decision = json.loads(result.stdout)
-    assert decision["message"] == "0/3 nodes are available: 1 never, 2 no."
+    assert decision["message"] == no_room(3, "1 never, 2 no", preemption=NO_VICTIMS)
     assert decision["hosts"] == []
 
 

@@ -11,6 +11,7 @@ from actors.framework.status import SUCCESS, Code, Status, error
 from actors.kube.core import Node, Pod
 from actors.messages import AllowWaiting, EventType, RecordEvent, RejectWaiting, SetUnschedulable
 from actors.model.pod_info import PodInfo
+from tests.kit.messages import no_room
 from tests.kit.pipeline import Pipeline, pipeline
 
 
@@ -53,7 +54,7 @@ async def test_a_pod_without_room_is_told_why_and_placed_when_a_node_comes() -> 
         await running.add_node(node("small", cpu=1))
         await running.add_pod(pod("big", cpu="3"))
         await running.clock.advance(0)
-        message = "0/1 nodes are available: 1 Insufficient cpu."
+        message = no_room(1, "1 Insufficient cpu")
         condition, event = await running.told()
         assert condition == SetUnschedulable(running.store.pods["ns/big"], "Unschedulable", message)
         assert isinstance(event, RecordEvent)

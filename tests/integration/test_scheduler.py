@@ -19,6 +19,7 @@ from config.types import (
     KubeSchedulerConfiguration,
     LeaderElectionConfiguration,
 )
+from tests.kit.messages import no_room
 from tools.apiserver.app import serve
 
 Document = dict[str, Any]
@@ -96,7 +97,7 @@ async def test_a_pod_that_fits_nowhere_is_told_why_and_placed_when_a_node_comes(
             "False",
             "Unschedulable",
         )
-        assert condition["message"] == "0/1 nodes are available: 1 Insufficient cpu."
+        assert condition["message"] == no_room(1, "1 Insufficient cpu")
         await running.create("nodes", node("large"))
         pods = await running.until(all_bound, seconds=2)
         assert pods["big"]["spec"]["nodeName"] == "large"

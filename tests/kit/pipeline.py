@@ -31,7 +31,7 @@ from actors.messages import (
     QueueMessage,
     RecorderMessage,
 )
-from actors.plugins.in_tree import IN_TREE, WITHOUT_RULES
+from actors.plugins.in_tree import IN_TREE
 from actors.queue.actor import QueueActor
 from actors.queue.state import QueueRules, QueueState
 from actors.runtime.mailbox import Mailbox
@@ -89,7 +89,7 @@ class Pipeline:
             "profiles": [{"plugins": {"multiPoint": extra}}],
         }
         registry = {**IN_TREE, **{plugin.name: plugin for plugin in plugins}}
-        profiles = build_profiles(from_mapping(document), registry, StoreHandle(self.store), WITHOUT_RULES)
+        profiles = build_profiles(from_mapping(document), registry, StoreHandle(self.store))
         profile = profiles["default-scheduler"]
         hints = {name: p.hints() for name, p in profiles.items()}
         rules = QueueRules(profile.queue_sort.sort_key, profile.pre_enqueue, hints)

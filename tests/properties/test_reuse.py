@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from actors.cache.state import CacheState, Lend
-from actors.cycle.state import Chosen, Failed, Scheduler
+from actors.cycle.state import Chosen, Failed, Scheduler, Unfit
 from actors.kube.core import Namespace, Node, Pod, Service
 from actors.messages import (
     AssignedPodAdded,
@@ -115,6 +115,12 @@ def take(cache: CacheState) -> Snapshot:
     return lend.snapshot
 
 
+def told(unfit: Unfit) -> tuple[object, ...]:
+    promised = unfit.nomination
+    names = None if promised is None else (promised.node, [victim.key for victim in promised.victims])
+    return unfit.message, unfit.rejected_by, names, unfit.denominate
+
+
 NODE = st.builds(
     make_node,
     st.sampled_from(NODES),
@@ -182,8 +188,8 @@ class ReuseHistory(RuleBasedStateMachine):
                 assert found == expected
                 self.placed[number] = (info.pod, outcome.node)
                 self.tell(Assume(info, outcome.node))
-            else:
-                assert outcome == other
+            elif isinstance(outcome, Unfit) and isinstance(other, Unfit):
+                assert told(outcome) == told(other)
 
     def rebuilt(self) -> Snapshot:
         cache = CacheState()

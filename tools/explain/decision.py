@@ -5,15 +5,19 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from actors.cycle.state import Evaluation, evaluate, filter_nodes, fit_error, score, total
+from actors.cycle.state import score, total, unfit_message
 from actors.framework.cycle_state import CycleState
 from actors.framework.extender import NAME as EXTENDER
-from actors.framework.extender import Filtered, FilterNodes, PrioritizeNodes, Steps
+from actors.framework.extender import Filtered, FilterNodes, PreemptVictims, PrioritizeNodes, Steps, Victims, unasked
+from actors.framework.feasibility import Evaluation, evaluate, filter_nodes
+from actors.framework.post_filter import FailedAttempt, Nomination
+from actors.framework.preemption import Candidate, cheapest
 from actors.framework.rules import NODE_SET_REASON, PluginError, PluginScores
 from actors.framework.runner import Profile
 from actors.framework.status import Status, unresolvable
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
+from actors.plugins.default_preemption import DefaultPreemption
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -31,6 +35,22 @@ class Skipped(msgspec.Struct, frozen=True):
     score: list[str] | None = None
 
 
+class Cost(msgspec.Struct, frozen=True, rename="camel"):
+    """The pods, as namespace/name, that would have to go from a node, and how many budgets that would break."""
+
+    victims: list[str]
+    pdb_violations: int
+
+
+class Preemption(msgspec.Struct, frozen=True, rename="camel"):
+    """Every node where preemption would help; any of the `alternatives` may be nominated, for they cost the same."""
+
+    nominated_node: str
+    victims: list[str]
+    alternatives: list[str]
+    candidates: dict[str, Cost]
+
+
 class Decision(msgspec.Struct, frozen=True, rename="camel"):
     """The decision for one pod. Scores are normalised and weighed."""
 
@@ -42,7 +62,7 @@ class Decision(msgspec.Struct, frozen=True, rename="camel"):
     best: list[str] = []
     hosts: list[str] = []
     message: str | None = None
-    preemption: None = None
+    preemption: Preemption | None = None
     preemption_message: str | None = None
     skipped: Skipped = Skipped()
     allocations: None = None
@@ -56,12 +76,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 def decide(profile: Profile, info: PodInfo, snapshot: Snapshot) -> Decision | Failure:
     """What the scheduler would decide for the pod, with all nodes looked at and no extender to ask."""
-    try:
-        question = next(steps(profile, info, snapshot, extended=False))
-    except StopIteration as done:
-        decision: Decision | Failure = done.value
-        return decision
-    raise AssertionError(question)
+    return unasked(steps(profile, info, snapshot, extended=False))
 
 
 def steps(profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool) -> Steps[Decision | Failure]:
@@ -79,7 +94,8 @@ def _decided(
 ) -> Steps[Decision]:
     prefilter, diagnosis, live = evaluation.prefilter, evaluation.diagnosis, evaluation.live
     if diagnosis is None or live is None:
-        return Decision(prefilter=_verdict(prefilter.status), message=fit_error(evaluation, len(snapshot)))
+        rejected = Decision(prefilter=_verdict(prefilter.status), message=unfit_message(evaluation, len(snapshot)))
+        return (yield from _post_filtered(rejected, FailedAttempt(profile, state, info, snapshot, evaluation, First())))
     names = None if prefilter.node_names is None else sorted(prefilter.node_names)
     view = diagnosis.view
     rows = np.arange(snapshot.columns.size)[view.rows]
@@ -97,14 +113,11 @@ def _decided(
     verdicts |= {name: outside for name in snapshot.columns.row_of if name not in verdicts}
     skipped = sorted(state.skip_filter)
     if not len(positions):
-        hosts = [] if nominated is None else [nominated]
-        return Decision(
-            prefilter_nodes=names,
-            filter=verdicts,
-            hosts=hosts,
-            message=None if hosts else fit_error(evaluation, len(snapshot)),
-            skipped=Skipped(skipped),
-        )
+        pending = Decision(prefilter_nodes=names, filter=verdicts, skipped=Skipped(skipped))
+        if nominated is not None:
+            return msgspec.structs.replace(pending, hosts=[nominated])
+        pending = msgspec.structs.replace(pending, message=unfit_message(evaluation, len(snapshot)))
+        return (yield from _post_filtered(pending, FailedAttempt(profile, state, info, snapshot, evaluation, First())))
     feasible = snapshot.rows(rows[positions])
     scores = score(profile, state, info, feasible)
     if extended:
@@ -123,6 +136,45 @@ def _decided(
         hosts=best if nominated is None else [nominated],
         skipped=Skipped(skipped, None if profile.scores_nothing else sorted(state.skip_score)),
     )
+
+
+class First:
+    """Chance that always falls on the first."""
+
+    def randrange(self, stop: int, /) -> int:
+        return 0
+
+
+def _post_filtered(pending: Decision, attempt: FailedAttempt) -> Steps[Decision]:
+    """The decision with what PostFilter makes of it."""
+    assert isinstance(attempt.rules, Profile)
+    found = yield from attempt.rules.post_filter(attempt)
+    if found is None:
+        return pending
+    if found.nomination is None:
+        message = f"{pending.message} {found.status.message}"
+        return msgspec.structs.replace(pending, message=message, preemption_message=found.status.message)
+    preemption = yield from _preview(attempt, found.nomination)
+    return msgspec.structs.replace(pending, preemption=preemption)
+
+
+def _preview(attempt: FailedAttempt, nomination: Nomination) -> Steps[Preemption]:
+    """Everything that might have been chosen instead."""
+    assert isinstance(attempt.rules, Profile)
+    candidates = [Candidate(nomination.node, Victims(nomination.victims))]
+    plugin = next((p for p in attempt.rules.plugins if isinstance(p, DefaultPreemption)), None)
+    if plugin is not None and nomination.victims:
+        rows = attempt.potential.tolist()
+        considered = plugin.consider(attempt, rows, len(rows))
+        answer = yield PreemptVictims(attempt.snapshot, {c.node: c.victims for c in considered.candidates})
+        if isinstance(answer, dict):
+            candidates = [Candidate(node, victims) for node, victims in answer.items()]
+    costs = {
+        candidate.node: Cost(sorted(pod.key for pod in candidate.victims.pods), candidate.victims.pdb_violations)
+        for candidate in candidates
+    }
+    alternatives = sorted(candidate.node for candidate in cheapest(candidates))
+    return Preemption(alternatives[0], costs[alternatives[0]].victims, alternatives, costs)
 
 
 def _nominated(

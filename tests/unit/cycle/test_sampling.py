@@ -68,7 +68,11 @@ def test_a_placed_pod_makes_its_node_less_wanted() -> None:
 
 def test_what_fits_nowhere_is_told_in_kubernetes_words() -> None:
     outcome = Scheduler(Random(1)).schedule(PROFILE, pod(cpu="3"), snapshot(cluster(3)))
-    assert outcome == Unfit("0/3 nodes are available: 3 Insufficient cpu.", frozenset({"NodeResourcesFit"}))
+    message = (
+        "0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: "
+        "0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+    )
+    assert outcome == Unfit(message, frozenset({"NodeResourcesFit"}), denominate=True)
 
 
 def test_without_nodes_nothing_rejects_the_pod() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from actors.cycle.state import evaluate, fit_error, score
+from actors.cycle.state import score, unfit_message
+from actors.framework.feasibility import evaluate
 from actors.framework.interface import (
     Action,
     ArgsError,
@@ -37,7 +38,7 @@ from actors.framework.registry import build_profiles
 from actors.framework.rules import PluginError
 from actors.framework.runner import Profile
 from actors.kube.kinds import decode
-from actors.plugins.in_tree import IN_TREE, WITHOUT_RULES
+from actors.plugins.in_tree import IN_TREE
 from actors.plugins.resource_args import NodeResourcesFitArgs
 from config.load import from_mapping
 from tests.kit.handle import NoApi
@@ -117,7 +118,7 @@ def profile_with(plugin: type[Plugin]) -> Profile:
         }
     )
     registry = {**IN_TREE, plugin.name: plugin}
-    return build_profiles(configuration, registry, NoApi(), WITHOUT_RULES)["default-scheduler"]
+    return build_profiles(configuration, registry, NoApi())["default-scheduler"]
 
 
 @pytest.fixture
@@ -169,7 +170,7 @@ def test_reasons_that_cannot_be_told_are_a_reason(
     verdicts = Verdicts(np.full(2, 2, dtype=np.int8), np.zeros(2, dtype=np.int64), lambda key: reasons[key])
     monkeypatch.setattr(_VectorFilter, "answer", verdicts, raising=False)
     evaluation = evaluate(profile_with(_VectorFilter), CycleState(), info, snapshot)
-    assert fit_error(evaluation, 2) == "0/2 nodes are available: 2 plugin Wrong failed: KeyError: 0."
+    assert unfit_message(evaluation, 2) == "0/2 nodes are available: 2 plugin Wrong failed: KeyError: 0."
 
 
 def test_reserve_and_unreserve(info: PodInfo, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,174 @@
+"""Preemption as a dry run: which pods would have to go from which node, and which node costs least.
+
+Pods are removed from the live rows in thought (see actors.model.what_if), many nodes at a time where no rule looks
+beyond a row. Every pod of lower priority goes first; then they are let back in one after the other, the more important
+ones first, those whose disruption budget would be broken before all others. Mirrors the framework's preemption package
+and DefaultPreemption's choice of victims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+
+from actors.framework.extender import Victims
+from actors.framework.interface import Reads
+from actors.framework.post_filter import FailedAttempt
+from actors.framework.runner import Profile
+from actors.framework.status import Status, error, unresolvable
+from actors.kube.labels import Selector, SelectorError, from_label_selector
+from actors.kube.policy import PodDisruptionBudget
+from actors.model.pod_info import PodInfo
+from actors.model.what_if import Supposition, supposing
+
+NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
+LEAST_PRIORITY = 1 << 31  # added to every priority, so that a sum grows with the number of pods
+CHUNK = 256
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """A PodDisruptionBudget that can be read; `exempt` are pods, by name, that count as gone already."""
+
+    namespace: str
+    selector: Selector
+    allowed: int
+    exempt: frozenset[str]
+
+    def covers(self, info: PodInfo) -> bool:
+        metadata = info.pod.metadata
+        if not metadata.labels or metadata.namespace != self.namespace or metadata.name in self.exempt:
+            return False
+        return self.selector.matches(metadata.labels)
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A node on which the pod would fit without the victims, who are ordered by importance."""
+
+    node: str
+    victims: Victims
+
+    def cost(self) -> tuple[float, ...]:
+        """What is compared, in this order: budgets broken, then priorities, number, and how long the victims ran."""
+        pods = self.victims.pods
+        highest = pods[0].priority
+        earliest = min(pod.started for pod in pods if pod.priority == highest)
+        total = sum(pod.priority + LEAST_PRIORITY for pod in pods)
+        return (self.victims.pdb_violations, highest, total, len(pods), -earliest)
+
+
+def budgets(found: Iterable[PodDisruptionBudget]) -> tuple[Budget, ...]:
+    """What can be read of them. One with a selector that is empty, absent or malformed covers no pod."""
+    readable = []
+    for budget in found:
+        try:
+            selector = from_label_selector(budget.spec.selector)
+        except SelectorError:
+            continue
+        if selector.nothing or not selector.requirements:
+            continue
+        exempt = frozenset(budget.status.disrupted_pods)
+        readable.append(Budget(budget.metadata.namespace, selector, budget.status.disruptions_allowed, exempt))
+    return tuple(readable)
+
+
+def importance(info: PodInfo) -> tuple[float, float]:
+    """The more important pods come first: by priority, then by how long they have run."""
+    return (-info.priority, info.started)
+
+
+def violating(pods: Sequence[PodInfo], limits: Sequence[Budget]) -> frozenset[str]:
+    """The keys of the pods that a budget would not let go, if they went in this order."""
+    allowed = [budget.allowed for budget in limits]
+    found = set()
+    for info in pods:
+        for i, budget in enumerate(limits):
+            if budget.covers(info):
+                allowed[i] -= 1
+                if allowed[i] < 0:
+                    found.add(info.key)
+    return frozenset(found)
+
+
+def dry_run(attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget]) -> Iterator[Candidate | Status]:
+    """For each row in turn the candidate that it makes, or why it makes none. Raises PluginError."""
+    rules = attempt.rules
+    assert isinstance(rules, Profile)
+    together = CHUNK if rules.parts[Reads.CLUSTER].filters_nothing(attempt.state) else 1
+    for start in range(0, len(rows), together):
+        yield from _dry_run_together(attempt, rows[start : start + together], limits)
+
+
+class _Node:
+    """One node in a dry run: who waits to be let back in, and who could not be."""
+
+    def __init__(self, row: int, pods: list[PodInfo], limits: Sequence[Budget]) -> None:
+        self.row = row
+        pods.sort(key=importance)
+        self.violating = violating(pods, limits) if limits else frozenset()
+        others = [info for info in pods if info.key not in self.violating]
+        self.waiting = [info for info in pods if info.key in self.violating] + others
+        self.victims: list[PodInfo] = []
+
+    def candidate(self, name: str) -> Candidate | Status:
+        if not self.victims:
+            return error(f"expected at least one victim pod on node {name!r}")
+        self.victims.sort(key=importance)
+        broken = sum(info.key in self.violating for info in self.victims)
+        return Candidate(name, Victims(tuple(self.victims), broken))
+
+
+def _dry_run_together(
+    attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget]
+) -> list[Candidate | Status]:
+    columns, priority = attempt.snapshot.columns, attempt.info.priority
+    found: dict[int, Candidate | Status] = {}
+    nodes: list[_Node] = []
+    with supposing(attempt.snapshot) as supposition:
+        for row in rows:
+            info = columns.infos[row]
+            assert info is not None, row
+            pods = [pod for pod in info.pods.values() if pod.priority < priority]
+            if not pods:
+                found[row] = NO_VICTIMS
+                continue
+            for pod in pods:
+                supposition.remove(row, pod)
+            nodes.append(_Node(row, pods, limits))
+        supposition.settle()
+        if nodes:
+            diagnosis = attempt.supposed(np.array([node.row for node in nodes]))
+            fits = diagnosis.feasible().tolist()
+            found |= {node.row: diagnosis.status(i) for i, node in enumerate(nodes) if not fits[i]}
+            nodes = [node for i, node in enumerate(nodes) if fits[i]]
+            _reprieve(attempt, supposition, nodes)
+    found |= {node.row: node.candidate(columns.names[node.row]) for node in nodes}
+    return [found[row] for row in rows]
+
+
+def _reprieve(attempt: FailedAttempt, supposition: Supposition, nodes: Sequence[_Node]) -> None:
+    """Let back in who can be, one pod a node at a time; the others become victims."""
+    turn = 0
+    left = list(nodes)
+    while left:
+        for node in left:
+            supposition.add(node.row, node.waiting[turn])
+        supposition.settle()
+        fits = attempt.supposed(np.array([node.row for node in left])).feasible().tolist()
+        for node, fit in zip(left, fits, strict=True):
+            if not fit:
+                supposition.remove(node.row, node.waiting[turn])
+                node.victims.append(node.waiting[turn])
+        turn += 1
+        left = [node for node in left if turn < len(node.waiting)]
+    supposition.settle()
+
+
+def cheapest(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates that nothing tells apart from the best, in the order given."""
+    if not candidates:
+        return []
+    costs = [candidate.cost() for candidate in candidates]
+    least = min(costs)
+    return [candidate for candidate, cost in zip(candidates, costs, strict=True) if cost == least]
