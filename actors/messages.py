@@ -38,12 +38,31 @@ class Order(msgspec.Struct, Generic[T], frozen=True):
 
 
 class QueuedPod(msgspec.Struct, frozen=True):
-    """A pod as the queue hands it out: the attempt counts, the times are monotonic seconds."""
+    """A pod as the queue hands it out: the attempt counts, the times are monotonic seconds.
+
+    `enqueued_at` is when it came or when its last attempt failed; `first_attempt_at` when it was first ready for one.
+    `after_flush` is true if no event woke it: it had been parked for too long.
+    """
 
     info: PodInfo
     attempts: int
     enqueued_at: float
     first_attempt_at: float | None = None
+    after_flush: bool = False
+
+
+class StoryStep(msgspec.Struct, frozen=True, gc=False):
+    """A pod has come to a queue (active, backoff, unschedulable, gated) at a time in monotonic seconds.
+
+    `event` is why, as metrics name it; `cause` the cluster event that came while the pod was in flight, if that is the
+    reason; `plugin` is whose hint said that the event may help, or who gated the pod.
+    """
+
+    at: float
+    queue: str
+    event: str
+    plugin: str = ""
+    cause: str = ""
 
 
 class PendingPodAdded(msgspec.Struct, frozen=True):
@@ -66,11 +85,15 @@ class PendingPodDeleted(msgspec.Struct, frozen=True):
 
 
 class ClusterChanged(msgspec.Struct, frozen=True):
-    """Something happened that may help parked pods; old and new are the objects of the event."""
+    """Something happened that may help parked pods; old and new are the objects of the event.
+
+    `max_priority`: it can help only pods of at most this priority (a nomination that is gone held nobody else up).
+    """
 
     event: ClusterEvent
     old: object | None = None
     new: object | None = None
+    max_priority: int | None = None
 
 
 class NextPod(Order[QueuedPod], frozen=True):
@@ -102,6 +125,12 @@ class Activate(msgspec.Struct, frozen=True):
     keys: tuple[str, ...]
 
 
+class TellStory(Order[tuple[StoryStep, ...]], frozen=True):
+    """Tell what moved the pod of this key (namespace/name) lately; nothing if that is not remembered."""
+
+    key: str
+
+
 class FlushBackoff(msgspec.Struct, frozen=True):
     """A second has passed: move the pods whose backoff is over to the active queue."""
 
@@ -119,6 +148,7 @@ QueueMessage = (
     | AttemptFailed
     | Done
     | Activate
+    | TellStory
     | FlushBackoff
     | FlushUnschedulable
 )

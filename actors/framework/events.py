@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from functools import cache
 
 import msgspec
 
@@ -36,7 +37,11 @@ class Action(enum.IntFlag):
 
 
 class Resource(enum.StrEnum):
-    """The kinds that scheduling reacts to. ASSIGNED_POD and UNSCHEDULED_POD are the two halves of POD."""
+    """The kinds that scheduling reacts to. POD stands for both of its halves.
+
+    ASSIGNED_POD is another pod that has a node. UNSCHEDULED_POD is the parked pod itself: what happens to other pods
+    without a node wakes nobody.
+    """
 
     POD = "Pod"
     ASSIGNED_POD = "AssignedPod"
@@ -73,8 +78,21 @@ class ClusterEvent(msgspec.Struct, frozen=True):
         )
         return same and bool(self.action & happened.action)
 
+    def name_for(self, registered: ClusterEvent) -> str:
+        """The name of an event that happened, by that part of it which somebody registered for."""
+        return self.label or _name(self.resource, self.action & registered.action)
+
     def __str__(self) -> str:
-        return self.label or f"{self.resource.value}{self.action.name or ''}"
+        return self.label or _name(self.resource, self.action)
+
+
+@cache
+def _name(resource: Resource, action: Action) -> str:
+    """As kube-scheduler's metrics name it: `NodeUpdateNodeTaint`. Of several actions, the first."""
+    if action & Action.UPDATE_OTHER:
+        return f"{resource.value}Update"
+    first = next(iter(action), action)
+    return resource.value + "".join(word.capitalize() for word in (first.name or "").split("_"))
 
 
 class Hint(enum.Enum):

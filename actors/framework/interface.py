@@ -87,7 +87,10 @@ class Plugin(ABC):
         self.handle = handle
 
     def events_to_register(self) -> Sequence[Registration]:
-        """The events that may make a pod that this plugin rejected schedulable."""
+        """The events that may make a pod that this plugin rejected schedulable.
+
+        A plugin that does not say is taken to wait for every event there is.
+        """
         return ()
 
 

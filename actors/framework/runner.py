@@ -96,10 +96,11 @@ class Profile(Rules):
         return SUCCESS
 
     def hints(self) -> dict[str, Sequence[Registration]]:
-        """The events that each plugin registered for, by its name."""
+        """The events that each plugin registered for, by its name; without those that do not say what they wait for."""
         return {
             plugin.name: tuple(hinting(plugin, registration) for registration in plugin.events_to_register())
             for plugin in self.plugins
+            if type(plugin).events_to_register is not Plugin.events_to_register
         }
 
     # ---------------------------------------------------------------------------------------- where no node fits

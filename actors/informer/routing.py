@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+from actors.framework.changes import node_changes, pod_changes
 from actors.framework.events import Action, ClusterEvent, Resource
 from actors.informer.state import Change
 from actors.kube.core import Node, Pod
@@ -31,6 +32,9 @@ from actors.model.pod_info import PodInfo
 Told = tuple[list[CacheMessage], list[QueueMessage]]
 OVER = ("Succeeded", "Failed")
 
+# The kinds that plugins may wait for, by the name of their type, which is the kind's own.
+_WAITED_FOR = {resource.value: resource for resource in Resource}
+
 
 def route_pod(change: Change[Pod], schedulers: Set[str]) -> Told:
     """`schedulers` are the names that we answer to. A pod that is over is gone to the scheduler."""
@@ -48,9 +52,11 @@ def route_pod(change: Change[Pod], schedulers: Set[str]) -> Told:
         queue.append(PendingPodDeleted(old))
     if new is not None and not new_node and new.spec.scheduler_name in schedulers:
         queue.append(PendingPodUpdated(old, new) if old is not None and not old_node else PendingPodAdded(new))
+    if old is not None and not old_node and not new_node and old.spec.scheduler_name in schedulers:
+        queue += _nomination_gone(old, new)
     if old is not None and new is not None and old_node and new_node:
         cache.append(AssignedPodUpdated(old, new))
-        queue.append(ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, _pod_update(old, new)), old, new))
+        queue.append(ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, pod_changes(old, new)), old, new))
     elif new is not None and new_node:
         cache.append(AssignedPodAdded(new))
         queue.append(ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.ADD), None, new))
@@ -68,11 +74,25 @@ def _nomination(pod: Pod | None, schedulers: Set[str]) -> Nominate | None:
     return Nominate(PodInfo(pod), node) if node else None
 
 
+def _nomination_gone(old: Pod, new: Pod | None) -> list[QueueMessage]:
+    """A node that was promised to a pod is free again, for those that had to leave it to that pod."""
+    node = old.status.nominated_node_name
+    if not node or (new is not None and new.status.nominated_node_name == node):
+        return []
+    return [ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), old, None, old.spec.priority or 0)]
+
+
 def route_object(change: Change[HasMetadata]) -> Told:
-    """What plugins look up goes to the cache; no parked pod waits for it."""
-    if change.new is not None:
-        return [ObjectPut(change.new)], []
-    return ([ObjectRemoved(change.old)] if change.old is not None else []), []
+    """What plugins look up goes to the cache; a kind that plugins may wait for is an event as well."""
+    item = change.new if change.new is not None else change.old
+    if item is None:
+        return [], []
+    resource = _WAITED_FOR.get(type(item).__name__)
+    happened: list[QueueMessage] = []
+    if resource is not None:
+        action = Action.ADD if change.old is None else Action.DELETE if change.new is None else Action.UPDATE_OTHER
+        happened.append(ClusterChanged(ClusterEvent(resource, action), change.old, change.new))
+    return [ObjectPut(item) if change.new is not None else ObjectRemoved(item)], happened
 
 
 def route_node(change: Change[Node]) -> Told:
@@ -80,37 +100,10 @@ def route_node(change: Change[Node]) -> Told:
         case Change(None, Node() as new):
             return [NodeAdded(new)], [ClusterChanged(ClusterEvent(Resource.NODE, Action.ADD), None, new)]
         case Change(Node() as old, Node() as new):
-            action = _node_update(old, new)
+            action = node_changes(old, new)
             happened = [ClusterChanged(ClusterEvent(Resource.NODE, action), old, new)] if action else []
             return [NodeUpdated(old, new)], list[QueueMessage](happened)
         case Change(Node() as old, None):
             return [NodeDeleted(old)], [ClusterChanged(ClusterEvent(Resource.NODE, Action.DELETE), old, None)]
         case _:
             return [], []
-
-
-def _node_update(old: Node, new: Node) -> Action:
-    action = Action(0)
-    if old.status.allocatable != new.status.allocatable:
-        action |= Action.UPDATE_NODE_ALLOCATABLE
-    if old.metadata.labels != new.metadata.labels:
-        action |= Action.UPDATE_NODE_LABEL
-    if old.spec.taints != new.spec.taints or old.spec.unschedulable != new.spec.unschedulable:
-        action |= Action.UPDATE_NODE_TAINT
-    if {(c.type, c.status) for c in old.status.conditions} != {(c.type, c.status) for c in new.status.conditions}:
-        action |= Action.UPDATE_NODE_CONDITION
-    if old.metadata.annotations != new.metadata.annotations:
-        action |= Action.UPDATE_NODE_ANNOTATION
-    if old.status.declared_features != new.status.declared_features:
-        action |= Action.UPDATE_NODE_DECLARED_FEATURE
-    return action
-
-
-def _pod_update(old: Pod, new: Pod) -> Action:
-    action = Action(0)
-    if old.metadata.labels != new.metadata.labels:
-        action |= Action.UPDATE_POD_LABEL
-    before, after = PodInfo(old).requests, PodInfo(new).requests
-    if any(amount > after.get(name, 0) for name, amount in before.items()):
-        action |= Action.UPDATE_POD_SCALE_DOWN
-    return action or Action.UPDATE_OTHER

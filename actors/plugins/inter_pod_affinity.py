@@ -173,7 +173,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return Hint.QUEUE if _node_matters(pod, old, new) else Hint.SKIP
 
         pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL
-        nodes = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
+        nodes = Action.ADD | Action.UPDATE_NODE_LABEL
         return (
             Registration(ClusterEvent(Resource.POD, pods), pod_changed),
             Registration(ClusterEvent(Resource.NODE, nodes), node_changed),
@@ -247,8 +247,7 @@ def _terms(pod: Pod) -> AffinityTerms:
 def _pod_matters(pod: Pod, old: object | None, new: object | None) -> bool:
     """True if a pod that the parked pod wants has come, or one that it (or that) does not want has gone."""
     changed = new if isinstance(new, Pod) else old
-    if not isinstance(changed, Pod):
-        return False
+    assert isinstance(changed, Pod)
     if changed.metadata.uid == pod.metadata.uid:
         return True
     own = _terms(pod)
@@ -275,19 +274,18 @@ def _might_match(term: AffinityTerm, pod: Pod) -> bool:
 
 
 def _node_matters(pod: Pod, old: object | None, new: object | None) -> bool:
-    """True if a node with a topology that the parked pod's terms speak of has come, or its value has changed."""
-    if not isinstance(new, Node):
-        return False
+    """True if a node has come to a topology where the parked pod may be, or has left one where it may not.
+
+    A pod without terms of its own was rejected for those of pods on the nodes, whose topologies are not known here.
+    """
+    assert isinstance(new, Node)
     own = _terms(pod)
-    before = old.metadata.labels if isinstance(old, Node) else None
     after = new.metadata.labels
-    retainted = isinstance(old, Node) and old.spec.taints != new.spec.taints
-
-    def moved(key: str) -> bool:
-        return before is None or before.get(key) != after.get(key)
-
-    if own.required and all(term.topology_key in after for term in own.required):
-        return retainted or any(moved(term.topology_key) for term in own.required)
-    if own.required_anti:
-        return retainted or any(moved(term.topology_key) for term in own.required_anti)
-    return not own.required
+    if not isinstance(old, Node):
+        return not own.required or any(term.topology_key in after for term in own.required) or bool(own.required_anti)
+    before = old.metadata.labels
+    if not own.required and not own.required_anti:
+        return True
+    joined = any(after.get(t.topology_key) not in (None, before.get(t.topology_key)) for t in own.required)
+    left = any(before.get(t.topology_key) not in (None, after.get(t.topology_key)) for t in own.required_anti)
+    return joined or left

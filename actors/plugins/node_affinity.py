@@ -130,6 +130,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
             return added and selected and (terms is None or node_selector_matches(terms, node))
 
         def node_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
+            assert isinstance(new, Node)
             return Hint.QUEUE if suits(pod, new) and not suits(pod, old) else Hint.SKIP
 
         return (Registration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL), node_changed),)

@@ -44,7 +44,8 @@ class SchedulingGates(PreEnqueuePlugin):
 
     def events_to_register(self) -> Sequence[Registration]:
         def gone(pod: Pod, _old: object | None, new: object | None) -> Hint:
-            if not isinstance(new, Pod) or new.metadata.uid != pod.metadata.uid:
+            assert isinstance(new, Pod)
+            if new.metadata.uid != pod.metadata.uid:
                 return Hint.SKIP
             return Hint.SKIP if new.spec.scheduling_gates else Hint.QUEUE
 
@@ -75,13 +76,15 @@ class NodeUnschedulable(FilterPlugin):
 
     def events_to_register(self) -> Sequence[Registration]:
         def uncordoned(_pod: Pod, old: object | None, new: object | None) -> Hint:
-            if not isinstance(new, Node) or new.spec.unschedulable:
+            assert isinstance(new, Node)
+            if new.spec.unschedulable:
                 return Hint.SKIP
             was = old.spec.unschedulable if isinstance(old, Node) else True
             return Hint.QUEUE if was else Hint.SKIP
 
         def tolerated(pod: Pod, _old: object | None, new: object | None) -> Hint:
-            if not isinstance(new, Pod) or new.metadata.uid != pod.metadata.uid:
+            assert isinstance(new, Pod)
+            if new.metadata.uid != pod.metadata.uid:
                 return Hint.SKIP
             return Hint.QUEUE if tolerates_any(new.spec.tolerations, UNSCHEDULABLE_TAINT) else Hint.SKIP
 
@@ -110,7 +113,8 @@ class NodeName(FilterPlugin):
     def events_to_register(self) -> Sequence[Registration]:
         def named(pod: Pod, _old: object | None, new: object | None) -> Hint:
             wanted = pod.spec.node_name
-            return Hint.QUEUE if isinstance(new, Node) and wanted in ("", new.metadata.name) else Hint.SKIP
+            assert isinstance(new, Node)
+            return Hint.QUEUE if wanted in ("", new.metadata.name) else Hint.SKIP
 
         return (Registration(ClusterEvent(Resource.NODE, Action.ADD), named),)
 
@@ -143,7 +147,8 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
 
     def events_to_register(self) -> Sequence[Registration]:
         def freed(pod: Pod, old: object | None, _new: object | None) -> Hint:
-            if not isinstance(old, Pod) or not old.spec.node_name:
+            assert isinstance(old, Pod)
+            if not old.spec.node_name and not old.status.nominated_node_name:
                 return Hint.SKIP
             released = PodInfo(old).host_ports
             clash = any(
@@ -155,7 +160,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
 
         return (
             Registration(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), freed),
-            Registration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)),
+            Registration(ClusterEvent(Resource.NODE, Action.ADD)),
         )
 
 

@@ -55,11 +55,14 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
 
     def events_to_register(self) -> Sequence[Registration]:
         def node_changed(_pod: Pod, old: object | None, new: object | None) -> Hint:
-            same = isinstance(old, Node) and isinstance(new, Node) and _declared(old) == _declared(new)
+            assert isinstance(new, Node)
+            same = isinstance(old, Node) and _declared(old) == _declared(new)
             return Hint.SKIP if same else Hint.QUEUE
 
         def pod_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
-            if not isinstance(old, Pod) or not isinstance(new, Pod) or new.metadata.uid != pod.metadata.uid:
+            assert isinstance(old, Pod)
+            assert isinstance(new, Pod)
+            if new.metadata.uid != pod.metadata.uid:
                 return Hint.SKIP
             return Hint.SKIP if needed_features(old) == needed_features(new) else Hint.QUEUE
 

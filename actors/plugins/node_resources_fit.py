@@ -144,12 +144,10 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return np.asarray(total // divisor)
 
     def events_to_register(self) -> Sequence[Registration]:
+        pods, nodes = Action.DELETE | Action.UPDATE_POD_SCALE_DOWN, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE
         return (
-            Registration(
-                ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN), self._freed
-            ),
-            Registration(ClusterEvent(Resource.POD, Action.UPDATE_POD_SCALE_DOWN), self._freed),
-            Registration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), self._node_changed),
+            Registration(ClusterEvent(Resource.POD, pods), self._freed),
+            Registration(ClusterEvent(Resource.NODE, nodes), self._node_changed),
         )
 
     def _wanted(self, pod: Pod) -> dict[str, int]:
@@ -157,12 +155,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def _freed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
         """A pod's deletion always gives room for one more; a scale-down must free something that is asked for."""
-        if not isinstance(old, Pod):
-            return Hint.QUEUE
+        assert isinstance(old, Pod)
         if new is None:
-            return Hint.QUEUE if old.spec.node_name else Hint.SKIP
-        if not isinstance(new, Pod):
-            return Hint.QUEUE
+            # A pod that was nominated held its room as one that ran there.
+            return Hint.QUEUE if old.spec.node_name or old.status.nominated_node_name else Hint.SKIP
+        assert isinstance(new, Pod)
         if new.metadata.uid == pod.metadata.uid:
             return Hint.QUEUE
         if not new.spec.node_name:
@@ -176,7 +173,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         assert isinstance(new, Node)
         wanted = self._wanted(pod)
         now = _allocatable(new)
-        if any(now.get(name, 0) < amount for name, amount in wanted.items()):
+        if now.get(PODS, 0) < 1 or any(now.get(name, 0) < amount for name, amount in wanted.items()):
             return Hint.SKIP
         if not isinstance(old, Node):
             return Hint.QUEUE

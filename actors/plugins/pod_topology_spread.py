@@ -217,7 +217,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         def node_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
             return Hint.QUEUE if self._node_matters(pod, old, new) else Hint.SKIP
 
-        pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL
+        pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION
         nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
         return (
             Registration(ClusterEvent(Resource.POD, pods), pod_changed),
@@ -232,21 +232,27 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         return [(c.topology_key, None) for c in self._defaults if c.when_unsatisfiable == HARD]
 
     def _pod_matters(self, pod: Pod, old: object | None, new: object | None) -> bool:
-        """True if a pod came into or left what a constraint counts, or the parked pod itself changed its labels."""
-        changed = new if isinstance(new, Pod) else old
-        if not isinstance(changed, Pod) or changed.metadata.namespace != pod.metadata.namespace:
+        """True if a pod came into or left what a constraint counts; the parked pod counts as if it were there."""
+        both = [item for item in (old, new) if isinstance(item, Pod)]
+        assert both
+        if not all(_involved(item, pod) for item in both):
             return False
-        if changed.metadata.uid == pod.metadata.uid:
-            return True
+        if isinstance(old, Pod) and isinstance(new, Pod):
+            before, after = old, new
+            if _more_tolerant(pod, before, after):
+                return True
+            if before.metadata.labels == after.metadata.labels:
+                return False
         for _, selector in self._hard(pod):
-            was = isinstance(old, Pod) and (selector is None or selector.matches(old.metadata.labels))
-            now = isinstance(new, Pod) and (selector is None or selector.matches(new.metadata.labels))
-            if was != now or (selector is None and was):
+            if selector is None:
+                return True
+            if sum(selector.matches(item.metadata.labels) for item in both) == 1:
                 return True
         return False
 
     def _node_matters(self, pod: Pod, old: object | None, new: object | None) -> bool:
         """True if a node that has, or had, every topology key has come, gone, or changed what constraints look at."""
+        assert isinstance(old, Node) or isinstance(new, Node)
         keys = [key for key, _ in self._hard(pod)]
         before = old.metadata.labels if isinstance(old, Node) else {}
         after = new.metadata.labels if isinstance(new, Node) else {}
@@ -256,6 +262,20 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             retainted = old.spec.taints != new.spec.taints
             return had != has or (has and (moved or retainted))
         return had if isinstance(old, Node) else has
+
+
+def _involved(item: Pod, pod: Pod) -> bool:
+    """True for the parked pod itself, and for pods on nodes in its namespace."""
+    same_namespace = item.metadata.namespace == pod.metadata.namespace
+    return item.metadata.uid == pod.metadata.uid or (bool(item.spec.node_name) and same_namespace)
+
+
+def _more_tolerant(pod: Pod, before: Pod, after: Pod) -> bool:
+    """True if the parked pod tolerates other nodes now, and a constraint counts only the nodes it tolerates."""
+    if after.metadata.uid != pod.metadata.uid or before.spec.tolerations == after.spec.tolerations:
+        return False
+    hard = (c for c in pod.spec.topology_spread_constraints if c.when_unsatisfiable == HARD)
+    return any(constraint.node_taints_policy == "Honor" for constraint in hard)
 
 
 def default_selector(pod: Pod, objects: ClusterObjects) -> Selector:

@@ -63,8 +63,8 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
             return Hint.SKIP if was else Hint.QUEUE
 
         def pod_changed(pod: Pod, _old: object | None, new: object | None) -> Hint:
-            mine = isinstance(new, Pod) and new.metadata.uid == pod.metadata.uid
-            return Hint.QUEUE if mine else Hint.SKIP
+            assert isinstance(new, Pod)
+            return Hint.QUEUE if new.metadata.uid == pod.metadata.uid else Hint.SKIP
 
         return (
             Registration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), node_changed),

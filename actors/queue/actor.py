@@ -9,14 +9,15 @@ import structlog
 from anyio.abc import TaskStatus
 
 from actors.messages import FlushBackoff, FlushUnschedulable, QueueMessage
-from actors.queue.state import HandOut, Moved, QueueState
+from actors.queue.backoff import WINDOW_SECONDS
+from actors.queue.state import HandOut, Moved, QueueState, Told
 from actors.runtime.actor import Actor
 from actors.runtime.clock import Clock
 from actors.runtime.mailbox import Mailbox
 
 log = structlog.get_logger(__name__)
 
-BACKOFF_FLUSH_SECONDS = 1.0
+BACKOFF_FLUSH_SECONDS = WINDOW_SECONDS
 UNSCHEDULABLE_FLUSH_SECONDS = 30.0
 
 
@@ -34,7 +35,8 @@ class QueueActor(Actor[QueueMessage]):
 
     async def _tick(self, seconds: float, message: QueueMessage) -> None:
         while True:
-            await self._clock.sleep(seconds)
+            # On the stroke: a window of backoff is flushed as a whole, and as soon as it is over.
+            await self._clock.sleep(seconds - self._clock.now() % seconds)
             await self.mailbox.tell(message)
 
     async def handle(self, batch: list[QueueMessage]) -> None:
@@ -43,7 +45,9 @@ class QueueActor(Actor[QueueMessage]):
                 match effect:
                     case HandOut(order, pod):
                         order.reply.set(pod)
-                    case Moved(name, queue, event):
-                        log.debug("queued", pod=name, queue=queue, because=event)
+                    case Moved(name, queue, event, plugin):
+                        log.debug("queued", pod=name, queue=queue, because=event, plugin=plugin)
+                    case Told(order, story):
+                        order.reply.set(story)
                     case _:
                         assert_never(effect)

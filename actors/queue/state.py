@@ -2,28 +2,21 @@
 
 Places: active (ready, in the QueueSort plugin's order), backoff (waits out its penalty), unschedulable (parked until
 an event that a plugin which rejected it asked for), gated (kept out by a PreEnqueue plugin), in flight (handed out).
-Events that come while a pod is in flight are kept until its attempt has ended, so that no wake-up is lost between a
-decision and the parking. Mirrors kube-scheduler's PriorityQueue. Pure: `now` is given, effects are returned.
+Each place has a module of its own; here is how pods go from one to another. Mirrors kube-scheduler's PriorityQueue.
+Pure: `now` is given, effects are returned.
 """
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import assert_never
 
 import msgspec
-from sortedcontainers import SortedDict
 
-from actors.framework.events import (
-    FORCE_ACTIVATE,
-    UNSCHEDULABLE_TIMEOUT,
-    Action,
-    ClusterEvent,
-    Hint,
-    Registration,
-    Resource,
-)
+from actors.framework.changes import pod_changes
+from actors.framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, ClusterEvent, Registration, Resource
 from actors.framework.status import Status
 from actors.kube.core import Pod
 from actors.kube.meta import key
@@ -40,19 +33,33 @@ from actors.messages import (
     PendingPodUpdated,
     QueuedPod,
     QueueMessage,
+    StoryStep,
+    TellStory,
 )
 from actors.model.pod_info import PodInfo
+from actors.queue.backoff import Backoff
+from actors.queue.entry import NOBODY, Entry
+from actors.queue.heap import KeyedHeap, Slot
+from actors.queue.hints import HintTable, Worth
+from actors.queue.in_flight import InFlight
+from actors.queue.parked import Parked
+from actors.queue.story import Stories
 
-SortKey = tuple[float, ...]
+POD_ADDED = "UnschedulablePodAdd"
+POD_UPDATED = "UnschedulablePodUpdate"
+ATTEMPT_FAILED = "ScheduleAttemptFailure"
+BACKOFF_COMPLETE = "BackoffComplete"
+POP_FROM_BACKOFF = "PopFromBackoffQ"
 
 
 class QueueRules(msgspec.Struct, frozen=True):
     """What the profiles and the flags say: functions of plugins, and seconds.
 
-    `hints` gives, by scheduler name and plugin, the events that the plugin registered for.
+    `hints` gives, by scheduler name and plugin, the events that the plugin registered for; whoever is not in it wakes
+    its pods on any event.
     """
 
-    sort_key: Callable[[PodInfo, float], SortKey]
+    sort_key: Callable[[PodInfo, float], tuple[float, ...]]
     pre_enqueue: Callable[[Pod], Status]
     hints: Mapping[str, Mapping[str, Sequence[Registration]]]
     initial_backoff: float = 1.0
@@ -68,14 +75,25 @@ class HandOut(msgspec.Struct, frozen=True):
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """A pod has come to a queue (active, backoff, unschedulable, gated) because of an event; for logs and metrics."""
+    """A pod has come to a queue (active, backoff, unschedulable, gated) because of an event; for logs and metrics.
+
+    `plugin` is whose hint said so, or who gated the pod.
+    """
 
     key: str
     queue: str
     event: str
+    plugin: str = ""
 
 
-Effect = HandOut | Moved
+class Told(msgspec.Struct, frozen=True):
+    """Answer this order with a pod's story."""
+
+    order: TellStory
+    story: tuple[StoryStep, ...]
+
+
+Effect = HandOut | Moved | Told
 
 
 class QueueStatistics(msgspec.Struct, frozen=True):
@@ -88,61 +106,26 @@ class QueueStatistics(msgspec.Struct, frozen=True):
     in_flight: int
 
 
-class _Entry:
-    """A pod in the queue, with what its attempts so far have taught."""
-
-    __slots__ = (
-        "attempts",
-        "backoff_until",
-        "enqueued_at",
-        "errors",
-        "first_attempt_at",
-        "info",
-        "parked_at",
-        "pending",
-        "place",
-        "rejections",
-        "slot",
-        "unschedulable",
-    )
-
-    def __init__(self, info: PodInfo, now: float) -> None:
-        self.info = info
-        self.enqueued_at = now
-        self.first_attempt_at: float | None = None
-        self.attempts = 0
-        self.rejections = 0  # attempts in a row that ended with a rejection
-        self.errors = 0  # attempts in a row that ended with an error
-        self.backoff_until = 0.0
-        self.parked_at = now
-        self.unschedulable: frozenset[str] = frozenset()
-        self.pending: frozenset[str] = frozenset()
-        self.place = ""
-        self.slot: SortKey = ()
-
-
 class QueueState:
     def __init__(self, rules: QueueRules) -> None:
         self._rules = rules
         self._arrival = count()
-        self._entries: dict[str, _Entry] = {}  # pod key -> entry, for all places but in flight
-        self._active: SortedDict[SortKey, _Entry] = SortedDict()
-        self._backoff: SortedDict[SortKey, _Entry] = SortedDict()
-        self._unschedulable: dict[str, _Entry] = {}
-        self._gated: dict[str, _Entry] = {}
-        self._in_flight: dict[str, _Entry] = {}  # uid -> entry
-        self._latest: dict[str, Pod] = {}  # uid -> what the API server last said of a pod in flight
-        self._since: dict[str, int] = {}  # uid -> how many events had happened when the pod was handed out
-        self._events: list[ClusterChanged] = []
-        self._dropped = 0  # events that no pod in flight needs any more
-        self._waiting: list[NextPod] = []
+        self._entries: dict[str, Entry] = {}  # pod key -> entry, for all places but in flight
+        self._hints = HintTable(rules.hints)
+        self._active: KeyedHeap[Entry] = KeyedHeap()
+        self._backoff = Backoff(rules.initial_backoff, rules.max_backoff, self._sort_slot)
+        self._unschedulable = Parked(self._hints)
+        self._gated = Parked(self._hints)
+        self._in_flight = InFlight()
+        self._waiting: deque[NextPod] = deque()
+        self._stories = Stories()
 
     def handle(self, message: QueueMessage, now: float) -> tuple[Effect, ...]:
         """Take one message at a time in monotonic seconds; returns what follows from it, in order."""
         effects: list[Effect] = []
         match message:
             case PendingPodAdded(pod):
-                self._add(pod, now, effects)
+                self._add(pod, POD_ADDED, now, effects)
             case PendingPodUpdated(old, new):
                 self._update(old, new, now, effects)
             case PendingPodDeleted(pod):
@@ -154,11 +137,14 @@ class QueueState:
             case AttemptFailed():
                 self._failed(message, now, effects)
             case Done(uid):
-                self._done(uid)
+                self._in_flight.done(uid)
             case Activate(keys):
-                self._activate(keys, effects)
+                self._activate(keys, now, effects)
+            case TellStory(key=name):
+                effects.append(Told(message, self._stories.of(name)))
             case FlushBackoff():
-                self._flush_backoff(now, effects)
+                for entry in self._backoff.over(now):
+                    self._to_active(entry, Worth(BACKOFF_COMPLETE), now, effects)
             case FlushUnschedulable():
                 self._flush_unschedulable(now, effects)
             case _:
@@ -168,9 +154,9 @@ class QueueState:
 
     # ------------------------------------------------------------------------------------------- what pods do
 
-    def _add(self, pod: Pod, now: float, effects: list[Effect]) -> None:
+    def _add(self, pod: Pod, event: str, now: float, effects: list[Effect]) -> None:
         if pod.metadata.uid in self._in_flight:
-            self._latest[pod.metadata.uid] = pod
+            self._in_flight.updated(pod)
             return
         known = self._entries.get(key(pod))
         if known is not None and known.info.uid == pod.metadata.uid:
@@ -178,211 +164,201 @@ class QueueState:
             return
         if known is not None:
             self._take_out(known)
-        self._to_active(_Entry(PodInfo(pod), now), "PodAdd", effects)
+        entry = Entry(PodInfo(pod), now, next(self._arrival))
+        self._requeue(entry, Worth(event), now, effects)
 
     def _update(self, old: Pod, new: Pod, now: float, effects: list[Effect]) -> None:
         uid = new.metadata.uid
         if old.metadata.uid != uid:
             self._delete(old)
-            self._add(new, now, effects)
+            self._add(new, POD_ADDED, now, effects)
             return
         if uid in self._in_flight:
-            self._latest[uid] = new
-            self._remember(ClusterChanged(ClusterEvent(Resource.POD, Action.UPDATE, "PodUpdate"), old, new))
+            self._in_flight.updated(new)
+            self._in_flight.remember(_own_update(old, new))
             return
         entry = self._entries.get(key(new))
-        if entry is None:
-            self._add(new, now, effects)
+        if entry is None or entry.info.uid != uid:
+            self._add(new, POD_UPDATED, now, effects)
             return
-        place = entry.place
-        self._take_out(entry)
         entry.info = PodInfo(new)
-        match place:
-            case "active" | "gated":
-                self._to_active(entry, "PodUpdate", effects)
+        match entry.place:
+            case "active":
+                self._active.put(entry.key, self._sort_slot(entry), entry)
             case "backoff":
-                self._put_backoff(entry)
-            case "unschedulable":
-                self._put_unschedulable(entry)
-                self._consider(entry, ClusterChanged(_update_of(old, new), old, new), now, effects)
-            case other:
-                raise AssertionError(other)
+                self._backoff.put(entry)
+            case _:
+                self._consider(entry, _own_update(old, new), now, effects)
 
     def _delete(self, pod: Pod) -> None:
-        uid = pod.metadata.uid
-        if self._in_flight.pop(uid, None) is not None:
-            self._latest.pop(uid, None)
-            self._done(uid)
+        if self._in_flight.land(pod.metadata.uid) is not None:
             return
         entry = self._entries.get(key(pod))
-        if entry is not None and entry.info.uid == uid:
+        if entry is not None and entry.info.uid == pod.metadata.uid:
             self._take_out(entry)
 
     # ------------------------------------------------------------------------------------------- what the cycle says
 
     def _hand_out(self, now: float, effects: list[Effect]) -> None:
         while self._waiting:
-            entry = self._next()
+            top = self._active.peek()
+            entry = self._backoff.first() if top is None else top[1]
             if entry is None:
                 return
+            if top is None:
+                self._stories.add(entry.key, StoryStep(now, "active", POP_FROM_BACKOFF))
             self._take_out(entry)
             entry.attempts += 1
-            if entry.first_attempt_at is None:
-                entry.first_attempt_at = now
-            entry.unschedulable = entry.pending = frozenset()
-            uid = entry.info.uid
-            self._in_flight[uid] = entry
-            self._since[uid] = self._dropped + len(self._events)
-            pod = QueuedPod(entry.info, entry.attempts, entry.enqueued_at, entry.first_attempt_at)
-            effects.append(HandOut(self._waiting.pop(0), pod))
-
-    def _next(self) -> _Entry | None:
-        """The first active pod; without one, the first that backs off, unless it does so after an error."""
-        if self._active:
-            first: _Entry = self._active.peekitem(0)[1]
-            return first
-        return next((entry for entry in self._backoff.values() if not entry.errors), None)
+            entry.unschedulable = entry.pending = NOBODY
+            self._in_flight.take_off(entry)
+            pod = QueuedPod(entry.info, entry.attempts, entry.timestamp, entry.first_attempt_at, entry.after_flush)
+            effects.append(HandOut(self._waiting.popleft(), pod))
 
     def _failed(self, failure: AttemptFailed, now: float, effects: list[Effect]) -> None:
-        uid = failure.pod.info.uid
-        entry = self._in_flight.pop(uid, None)
-        if entry is None:
+        landed = self._in_flight.land(failure.pod.info.uid)
+        if landed is None:
             return  # Deleted, or bound by somebody else, meanwhile.
-        latest = self._latest.pop(uid, None)
+        entry, latest, missed = landed
         if latest is not None:
             entry.info = PodInfo(latest)
-        # After Done nobody knows what it missed, so it is not parked.
-        unwatched = uid not in self._since
-        happened = [] if unwatched else self._events[self._since[uid] - self._dropped :]
-        self._done(uid)
-        entry.parked_at = now
-        entry.unschedulable, entry.pending = failure.unschedulable, failure.pending
-        if failure.error:
-            entry.errors, entry.rejections = entry.errors + 1, 0
-        else:
-            entry.errors, entry.rejections = 0, entry.rejections + 1
-        entry.backoff_until = now + self._penalty(entry)
-        known = self._entries.get(entry.info.key)
-        if known is not None:
+        if entry.key in self._entries:
             return  # Another pod of this name is in the queue already.
-        if failure.error or unwatched:
-            self._wake(entry, "ScheduleAttemptFailure", now, effects)
-            return
-        self._put_unschedulable(entry)
-        effects.append(Moved(entry.info.key, "unschedulable", "ScheduleAttemptFailure"))
-        for change in happened:
-            if self._consider(entry, change, now, effects):
-                return
+        rejected_by = (NOBODY, NOBODY) if failure.error else (failure.unschedulable, failure.pending)
+        entry.failed(*rejected_by, now, next(self._arrival))
+        worth = self._worth_after(entry, missed)
+        if worth is None:
+            self._park(entry, ATTEMPT_FAILED, now, effects)
+        else:
+            self._requeue(entry, worth, now, effects, ATTEMPT_FAILED)
 
-    def _penalty(self, entry: _Entry) -> float:
-        """Seconds of backoff after the attempts that failed in a row."""
-        failures = entry.errors or entry.rejections
-        doubled = self._rules.initial_backoff * 2.0 ** min(failures - 1, 62)
-        return min(doubled, self._rules.max_backoff)
-
-    def _done(self, uid: str) -> None:
-        """The pod no longer needs the events since it was handed out; drop those that nobody needs."""
-        self._since.pop(uid, None)
-        # Pods are handed out in the order of `_since`, so the first one left is the one that needs most.
-        needed = next(iter(self._since.values()), self._dropped + len(self._events))
-        if needed > self._dropped:
-            del self._events[: needed - self._dropped]
-            self._dropped = needed
+    def _worth_after(self, entry: Entry, missed: Sequence[ClusterChanged] | None) -> Worth | None:
+        """Whether to try again without waiting for an event: by what happened in flight. None: park the pod."""
+        if not entry.rejectors or missed is None:
+            return Worth("")  # An error is not cured by an event, and after Done nobody knows what the pod missed.
+        best: Worth | None = None
+        for change in missed:
+            event = change.event
+            # Its own release of what was assumed for it, on its way back, does not help it.
+            if event.resource is Resource.ASSIGNED_POD and _uid(change.new or change.old) == entry.info.uid:
+                continue
+            worth = self._hints.judge(entry, change)
+            if worth is not None and (worth.immediately or not entry.pending):
+                return worth
+            best = best or worth
+        return best
 
     # ------------------------------------------------------------------------------------------- what the cluster does
 
     def _changed(self, change: ClusterChanged, now: float, effects: list[Effect]) -> None:
-        self._remember(change)
-        for entry in list(self._unschedulable.values()):
-            self._consider(entry, change, now, effects)
+        self._in_flight.remember(change)
+        for parked in (self._unschedulable, self._gated):
+            for entry in parked.concerned(change.event):
+                if change.max_priority is None or entry.info.priority <= change.max_priority:
+                    self._consider(entry, change, now, effects)
 
-    def _remember(self, change: ClusterChanged) -> None:
-        if self._since:
-            self._events.append(change)
-
-    def _consider(self, entry: _Entry, change: ClusterChanged, now: float, effects: list[Effect]) -> bool:
-        """Wake a parked pod if a plugin that rejected it says that this change may help; true if it did."""
-        rejecting = entry.unschedulable | entry.pending
-        if not rejecting:
-            self._wake(entry, str(change.event), now, effects)
-            return True
-        table = self._rules.hints.get(entry.info.pod.spec.scheduler_name, {})
-        pod = entry.info.pod
-        # Sorted, because the order of a set must not decide whose hint is asked first.
-        for plugin in sorted(rejecting, key=lambda name: (name not in entry.pending, name)):
-            registrations = table.get(plugin)
-            if registrations is None or any(_says_queue(r, change, pod) for r in registrations):
-                if plugin in entry.pending:
-                    entry.backoff_until = now
-                self._wake(entry, str(change.event), now, effects)
-                return True
-        return False
-
-    def _flush_backoff(self, now: float, effects: list[Effect]) -> None:
-        while self._backoff and self._backoff.peekitem(0)[1].backoff_until <= now:
-            self._to_active(self._backoff.peekitem(0)[1], "BackoffComplete", effects)
+    def _consider(self, entry: Entry, change: ClusterChanged, now: float, effects: list[Effect]) -> None:
+        """Wake a parked pod if a plugin that rejected it says that this change may help."""
+        worth = self._hints.judge(entry, change)
+        if worth is not None:
+            self._requeue(entry, worth, now, effects)
 
     def _flush_unschedulable(self, now: float, effects: list[Effect]) -> None:
-        for entry in list(self._unschedulable.values()):
-            if now - entry.parked_at > self._rules.max_unschedulable:
-                self._wake(entry, str(UNSCHEDULABLE_TIMEOUT), now, effects)
+        """Try the pods that have waited for too long, the gated ones too: an event may have been missed.
 
-    def _activate(self, keys: Sequence[str], effects: list[Effect]) -> None:
+        A pod that stays gated is tried again after as long a time, not at each flush.
+        """
+        worth = Worth(str(UNSCHEDULABLE_TIMEOUT))
+        for entry in self._unschedulable.longer_than(self._rules.max_unschedulable, now):
+            entry.after_flush = True
+            self._requeue(entry, worth, now, effects)
+        for entry in self._gated.longer_than(self._rules.max_unschedulable, now):
+            self._requeue(entry, worth, now, effects)
+
+    def _activate(self, keys: Sequence[str], now: float, effects: list[Effect]) -> None:
+        worth = Worth(str(FORCE_ACTIVATE), immediately=True)
         for name in keys:
             entry = self._entries.get(name)
-            if entry is not None and entry.place in ("backoff", "unschedulable"):
-                self._to_active(entry, str(FORCE_ACTIVATE), effects)
+            if entry is None:
+                # Should its attempt fail, it is tried again: the event is for that pod alone.
+                for flying in self._in_flight:
+                    if flying.key == name:
+                        self._in_flight.remember(ClusterChanged(FORCE_ACTIVATE, None, flying.info.pod))
+            elif entry.place == "backoff":
+                self._to_active(entry, worth, now, effects)
+            elif entry.place in ("unschedulable", "gated"):
+                self._requeue(entry, worth, now, effects)
 
     # ------------------------------------------------------------------------------------------- moving between places
 
-    def _wake(self, entry: _Entry, event: str, now: float, effects: list[Effect]) -> None:
-        """To backoff while the penalty lasts, else to active."""
-        if entry.backoff_until > now:
-            self._take_out(entry)
-            self._put_backoff(entry)
-            effects.append(Moved(entry.info.key, "backoff", event))
-        else:
-            self._to_active(entry, event, effects)
+    def _requeue(self, entry: Entry, worth: Worth, now: float, effects: list[Effect], event: str = "") -> None:
+        """To backoff while the penalty lasts, else to active; to gated if a PreEnqueue plugin says so.
 
-    def _to_active(self, entry: _Entry, event: str, effects: list[Effect]) -> None:
-        """To active, or to gated if a PreEnqueue plugin says so."""
+        `event` is the name of the move where it is not that of the event which was worth it.
+        """
+        status = self._rules.pre_enqueue(entry.info.pod)
+        if not status.ok:
+            self._gate(entry, status.plugin, event or worth.event, now, effects)
+        elif worth.immediately or not self._backoff.holds(entry, now):
+            self._to_active(entry, worth, now, effects, event)
+        else:
+            self._place(entry, "backoff")
+            self._backoff.put(entry)
+            self._moved(entry, worth, now, effects, event)
+
+    def _to_active(self, entry: Entry, worth: Worth, now: float, effects: list[Effect], event: str = "") -> None:
+        """To active; PreEnqueue has been asked, if only when the pod came to backoff."""
+        self._place(entry, "active")
+        entry.gated_by = ""
+        if entry.first_attempt_at is None:
+            entry.first_attempt_at = now
+        self._active.put(entry.key, self._sort_slot(entry), entry)
+        self._moved(entry, worth, now, effects, event)
+
+    def _park(self, entry: Entry, event: str, now: float, effects: list[Effect]) -> None:
+        self._place(entry, "unschedulable")
+        self._unschedulable.put(entry, entry.rejectors, now)
+        self._moved(entry, Worth(event), now, effects)
+
+    def _gate(self, entry: Entry, plugin: str, event: str, now: float, effects: list[Effect]) -> None:
+        was_gated = entry.place == "gated"
+        if was_gated and entry.gated_by == plugin and entry.key in self._gated:
+            return
+        self._place(entry, "gated")
+        entry.gated_by = plugin
+        entry.unschedulable |= {plugin}
+        self._gated.put(entry, (plugin,), now)
+        if not was_gated:
+            self._moved(entry, Worth(event, plugin), now, effects)
+
+    def _place(self, entry: Entry, place: str) -> None:
         self._take_out(entry)
-        self._entries[entry.info.key] = entry
-        if self._rules.pre_enqueue(entry.info.pod).ok:
-            entry.place = "active"
-            entry.slot = (*self._rules.sort_key(entry.info, entry.enqueued_at), float(next(self._arrival)))
-            self._active[entry.slot] = entry
-        else:
-            entry.place = "gated"
-            self._gated[entry.info.key] = entry
-        effects.append(Moved(entry.info.key, entry.place, event))
+        self._entries[entry.key] = entry
+        entry.place = place
 
-    def _put_backoff(self, entry: _Entry) -> None:
-        self._entries[entry.info.key] = entry
-        entry.place = "backoff"
-        entry.slot = (entry.backoff_until, float(next(self._arrival)))
-        self._backoff[entry.slot] = entry
-
-    def _put_unschedulable(self, entry: _Entry) -> None:
-        self._entries[entry.info.key] = entry
-        entry.place = "unschedulable"
-        self._unschedulable[entry.info.key] = entry
-
-    def _take_out(self, entry: _Entry) -> None:
+    def _take_out(self, entry: Entry) -> None:
         """From wherever it is; does nothing for an entry that is nowhere."""
         match entry.place:
             case "active":
-                del self._active[entry.slot]
+                self._active.remove(entry.key)
             case "backoff":
-                del self._backoff[entry.slot]
+                self._backoff.remove(entry)
             case "unschedulable":
-                del self._unschedulable[entry.info.key]
+                self._unschedulable.remove(entry.key)
             case "gated":
-                del self._gated[entry.info.key]
+                self._gated.remove(entry.key)
             case _:
                 return
         entry.place = ""
-        del self._entries[entry.info.key]
+        del self._entries[entry.key]
+
+    def _moved(self, entry: Entry, worth: Worth, now: float, effects: list[Effect], event: str = "") -> None:
+        cause = worth.event if event else ""
+        self._stories.add(entry.key, StoryStep(now, entry.place, event or worth.event, worth.plugin, cause))
+        effects.append(Moved(entry.key, entry.place, event or worth.event, worth.plugin))
+
+    def _sort_slot(self, entry: Entry) -> Slot:
+        """QueueSort's order; ties in the order of arrival."""
+        return (*self._rules.sort_key(entry.info, entry.timestamp), float(entry.arrival))
 
     # ------------------------------------------------------------------------------------------- looking
 
@@ -391,45 +367,51 @@ class QueueState:
         entry = self._entries.get(name)
         if entry is not None:
             return entry.place
-        return "in flight" if any(e.info.key == name for e in self._in_flight.values()) else ""
+        return "in flight" if any(flying.key == name for flying in self._in_flight) else ""
 
     def statistics(self) -> QueueStatistics:
-        places = (self._active, self._backoff, self._unschedulable, self._gated, self._in_flight)
-        return QueueStatistics(*map(len, places))
+        return QueueStatistics(
+            len(self._active), len(self._backoff), len(self._unschedulable), len(self._gated), len(self._in_flight)
+        )
+
+    def incoming(self) -> Mapping[tuple[str, str], int]:
+        """queue_incoming_pods_total, by queue and event."""
+        return self._stories.incoming()
+
+    def in_flight_events(self) -> Mapping[str, int]:
+        """inflight_events: how many are kept, by their labels."""
+        return self._in_flight.events()
+
+    def parked_by(self) -> Mapping[tuple[str, str], int]:
+        """How many parked and gated pods wait for a plugin, by scheduler name and plugin."""
+        return Counter(self._unschedulable.waiting()) + Counter(self._gated.waiting())
+
+    def story(self, name: str) -> tuple[StoryStep, ...]:
+        """The latest moves of the pod of this key, the oldest first."""
+        return self._stories.of(name)
 
     def validate(self) -> None:
         """Raises AssertionError where an invariant does not hold."""
-        placed = [*self._active.values(), *self._backoff.values()]
-        placed += [*self._unschedulable.values(), *self._gated.values()]
-        assert len(placed) == len(self._entries), "a pod is in two places, or in none"
-        for entry in placed:
-            assert self._entries[entry.info.key] is entry, entry.info.key
-            assert entry.info.uid not in self._in_flight, f"{entry.info.key} is queued and in flight"
-        assert self._since.keys() <= self._in_flight.keys()
-        assert self._latest.keys() <= self._in_flight.keys()
-        assert self._since or not self._events, "events are kept for nobody"
-        assert list(self._since.values()) == sorted(self._since.values())
+        queues = {
+            "active": list(self._active),
+            "backoff": list(self._backoff),
+            "unschedulable": list(self._unschedulable),
+            "gated": list(self._gated),
+        }
+        assert sum(map(len, queues.values())) == len(self._entries), "a pod is in two places, or in none"
+        for place, entry in ((place, entry) for place, queue in queues.items() for entry in queue):
+            assert entry.place == place, f"{entry.key} is in {place} and thinks to be in {entry.place}"
+            assert self._entries[entry.key] is entry, entry.key
+            assert entry.info.uid not in self._in_flight, f"{entry.key} is queued and in flight"
+        self._unschedulable.validate()
+        self._gated.validate()
+        self._in_flight.validate()
         assert not (self._waiting and self._active), "somebody waits while a pod is ready"
 
 
-def _says_queue(registration: Registration, change: ClusterChanged, pod: Pod) -> bool:
-    if not registration.event.matches(change.event):
-        return False
-    if registration.hint is None or change.event.resource is Resource.WILDCARD:
-        return True
-    return registration.hint(pod, change.old, change.new) is Hint.QUEUE
+def _own_update(old: Pod, new: Pod) -> ClusterChanged:
+    return ClusterChanged(ClusterEvent(Resource.UNSCHEDULED_POD, pod_changes(old, new)), old, new)
 
 
-def _update_of(old: Pod, new: Pod) -> ClusterEvent:
-    """What an update of a pending pod changed, of all that a plugin may wait for."""
-    action = Action(0)
-    if old.metadata.labels != new.metadata.labels:
-        action |= Action.UPDATE_POD_LABEL
-    if old.spec.tolerations != new.spec.tolerations:
-        action |= Action.UPDATE_POD_TOLERATION
-    if old.spec.scheduling_gates and not new.spec.scheduling_gates:
-        action |= Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
-    before, after = PodInfo(old).requests, PodInfo(new).requests
-    if any(amount > after.get(name, 0) for name, amount in before.items()):
-        action |= Action.UPDATE_POD_SCALE_DOWN
-    return ClusterEvent(Resource.POD, action or Action.UPDATE_OTHER, "PodUpdate")
+def _uid(item: object | None) -> str:
+    return item.metadata.uid if isinstance(item, Pod) else ""

@@ -1,17 +1,24 @@
-"""The queue over random histories: no pod lost, none in two places, no wake-up missed."""
+"""The queue over random histories, step by step like the plain model of it: no pod is lost, none is in two queues, no
+wake-up is missed, none happens that no hint asked for, and pods come out in QueueSort's order.
+
+BERTH_HISTORIES in the environment is how many histories to try instead of 500.
+"""
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from itertools import count
 
 import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
+from actors.framework.events import WILDCARD, Action, ClusterEvent, Hint, Registration, Resource
 from actors.framework.status import SUCCESS, Status, unresolvable
-from actors.kube.core import Pod
+from actors.kube.core import Node, Pod, Service
+from actors.kube.meta import ObjectMeta
 from actors.messages import (
     Activate,
     AttemptFailed,
@@ -28,157 +35,240 @@ from actors.messages import (
 )
 from actors.model.pod_info import PodInfo
 from actors.queue.state import HandOut, Moved, QueueRules, QueueState
+from tests.kit.handle import Nowhere
+from tests.kit.queue_model import QueueModel
 
-NAMES = st.sampled_from(["a", "b", "c", "d"])
-NODE_ADDED = ClusterEvent(Resource.NODE, Action.ADD, "NodeAdd")
-POD_DELETED = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
+NAMES = "abcdef"
+PICKS = st.integers(0, 5)
+PLUGINS = ["OnGoodNode", "OnPods", "OnOwnLabels", "Never", "OnAll", "Unknown"]
+MAX_UNSCHEDULABLE = 300.0
+REJECTORS = st.sampled_from([frozenset((plugin,)) for plugin in PLUGINS]) | st.frozensets(st.sampled_from(PLUGINS))
+PENDING = st.sampled_from([frozenset[str]()] * 3 + [frozenset((plugin,)) for plugin in PLUGINS[:3]])
+
+
+def good_node(_pod: Pod, _old: object | None, new: object | None) -> Hint:
+    return Hint.QUEUE if isinstance(new, Node) and new.metadata.name == "good" else Hint.SKIP
+
+
+def own(pod: Pod, _old: object | None, new: object | None) -> Hint:
+    return Hint.QUEUE if isinstance(new, Pod) and new.metadata.uid == pod.metadata.uid else Hint.SKIP
+
+
+NODES = Action.ADD | Action.UPDATE_NODE_LABEL
+GONE = Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
 HINTS = {
-    "s": {
-        "OnNode": (Registration(ClusterEvent(Resource.NODE, Action.ADD), lambda *_: Hint.QUEUE),),
-        "Never": (Registration(ClusterEvent(Resource.NODE, Action.ADD), lambda *_: Hint.SKIP),),
-    }
+    "OnGoodNode": (Registration(ClusterEvent(Resource.NODE, NODES), good_node),),
+    "OnPods": (Registration(ClusterEvent(Resource.POD, Action.DELETE | Action.UPDATE_POD_LABEL)),),
+    "OnOwnLabels": (Registration(ClusterEvent(Resource.UNSCHEDULED_POD, Action.UPDATE_POD_LABEL), own),),
+    "Never": (Registration(ClusterEvent(Resource.NODE, Action.ALL), lambda *_: Hint.SKIP),),
+    "OnAll": (Registration(WILDCARD),),
+    "Gates": (Registration(ClusterEvent(Resource.POD, GONE), own),),
+    "Door": (Registration(ClusterEvent(Resource.SERVICE, Action.ADD)),),
 }
 
 
-def make_pod(name: str, uid: int, priority: int = 0, gates: int = 0) -> Pod:
+def make_pod(name: str, uid: int, priority: int, *, gated: bool, label: str = "") -> Pod:
     document = {
-        "metadata": {"namespace": "ns", "name": name, "uid": str(uid)},
-        "spec": {"schedulerName": "s", "priority": priority, "schedulingGates": [{"name": "g"}] * gates},
+        "metadata": {"namespace": "ns", "name": name, "uid": str(uid), "labels": {"l": label}},
+        "spec": {"schedulerName": "s", "priority": priority, "schedulingGates": [{"name": "g"}] * gated},
     }
     return msgspec.convert(document, Pod)
-
-
-def gate(pod: Pod) -> Status:
-    return unresolvable("gated") if pod.spec.scheduling_gates else SUCCESS
 
 
 def order(info: PodInfo, enqueued_at: float) -> tuple[float, ...]:
     return (-info.priority, enqueued_at)
 
 
-class Reply:
-    def set(self, value: QueuedPod) -> None:
-        raise AssertionError(value)
+EVENTS = [
+    ClusterChanged(ClusterEvent(Resource.NODE, Action.ADD), None, Node(metadata=ObjectMeta(name="good"))),
+    ClusterChanged(ClusterEvent(Resource.NODE, Action.ADD), None, Node(metadata=ObjectMeta(name="bad"))),
+    ClusterChanged(ClusterEvent(Resource.NODE, NODES & Action.UPDATE), Node(), Node(metadata=ObjectMeta(name="good"))),
+    ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), Pod(), None),
+    ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), Pod(), None, 0),
+    ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE_OTHER), Pod(), Pod()),
+    ClusterChanged(ClusterEvent(Resource.SERVICE, Action.ADD), None, Service()),
+    ClusterChanged(WILDCARD),
+]
 
 
 class QueueHistory(RuleBasedStateMachine):
-    """The model: the pods that exist, and what each one in flight was told and has missed since."""
-
     def __init__(self) -> None:
         super().__init__()
-        self.queue = QueueState(QueueRules(order, gate, HINTS))
-        self.now = 0.0
+        self.doors: set[str] = set()  # names of pods that the plugin Door keeps out
+        self.queue = QueueState(QueueRules(order, self.gate, {"s": HINTS}, max_unschedulable=MAX_UNSCHEDULABLE))
+        self.model = QueueModel(self.gate, HINTS, MAX_UNSCHEDULABLE)
         self.uids = count()
-        self.pods: dict[str, Pod] = {}
         self.flying: dict[str, QueuedPod] = {}  # uid -> what was handed out
-        self.missed: dict[str, list[ClusterEvent]] = {}
-        self.asked = 0
 
-    def send(self, message: QueueMessage) -> None:
-        for effect in self.queue.handle(message, self.now):
-            match effect:
-                case HandOut(_, queued):
-                    self.asked -= 1
-                    pod = self.pods[queued.info.pod.metadata.name]
-                    assert queued.info.uid == pod.metadata.uid
-                    assert queued.info.pod is pod, "handed out as it was before its update"
-                    assert queued.info.uid not in self.flying, "handed out twice"
-                    assert not pod.spec.scheduling_gates
-                    self.flying[queued.info.uid] = queued
-                    self.missed[queued.info.uid] = []
-                case Moved(name, _, _):
-                    assert name.removeprefix("ns/") in self.pods
+    def gate(self, pod: Pod) -> Status:
+        if pod.spec.scheduling_gates:
+            return unresolvable("gates").by("Gates")
+        return unresolvable("shut").by("Door") if pod.metadata.name in self.doors else SUCCESS
 
-    @rule(name=NAMES, priority=st.integers(0, 2), gates=st.integers(0, 1))
-    def added(self, name: str, priority: int, gates: int) -> None:
-        if name in self.pods:
-            return
-        self.pods[name] = make_pod(name, next(self.uids), priority, gates)
-        self.send(PendingPodAdded(self.pods[name]))
+    def send(self, *messages: QueueMessage) -> None:
+        """The queue handles what the model has handled; both must have done the same."""
+        effects = [effect for message in messages for effect in self.queue.handle(message, self.model.now)]
+        given = [effect.pod for effect in effects if isinstance(effect, HandOut)]
+        for queued, row in zip(given, self.model.handed_out, strict=True):
+            assert queued.info.pod is row.pod, "another pod, or one as it was before its update"
+            assert (queued.attempts, queued.enqueued_at) == (row.attempts, row.timestamp)
+            self.flying[row.uid] = queued
+        moves = [(e.key.removeprefix("ns/"), e.queue) for e in effects if isinstance(e, Moved)]
+        assert Counter(moves) == Counter(self.model.happened)
+        self.model.handed_out.clear()
+        self.model.happened.clear()
 
-    @rule(name=NAMES, priority=st.integers(0, 2))
-    def updated(self, name: str, priority: int) -> None:
-        if name in self.pods:
-            old = self.pods[name]
-            self.pods[name] = make_pod(name, int(old.metadata.uid), priority)
-            self.send(PendingPodUpdated(old, self.pods[name]))
+    def pod(self, name: str) -> Pod | None:
+        row = self.model.row(name)
+        return None if row is None else row.pod
 
-    @rule(name=NAMES)
-    def deleted(self, name: str) -> None:
-        pod = self.pods.pop(name, None)
-        if pod is not None:
-            self.flying.pop(pod.metadata.uid, None)
-            self.send(PendingPodDeleted(pod))
+    @initialize(tried=st.lists(st.tuples(st.integers(0, 2), REJECTORS, PENDING), min_size=2, max_size=5))
+    def some_have_been_tried(self, tried: list[tuple[int, frozenset[str], frozenset[str]]]) -> None:
+        for name, (priority, unschedulable, pending) in zip(NAMES, tried, strict=False):
+            self.add(name, priority, gated=False)
+            self.try_one(unschedulable, pending)
 
+    def add(self, name: str, priority: int, *, gated: bool) -> None:
+        pod = make_pod(name, next(self.uids), priority, gated=gated)
+        self.model.add(pod)
+        self.send(PendingPodAdded(pod))
+
+    def some(self, pick: int) -> Pod:
+        """One of the pods there are."""
+        return self.model.rows[pick % len(self.model.rows)].pod
+
+    @precondition(lambda self: len(self.model.rows) < len(NAMES))
+    @rule(priority=st.integers(0, 2), gated=st.booleans())
+    def added(self, priority: int, gated: bool) -> None:
+        taken = {row.name for row in self.model.rows}
+        self.add(next(name for name in NAMES if name not in taken), priority, gated=gated)
+
+    @precondition(lambda self: self.model.rows)
+    @rule(pick=PICKS, priority=st.integers(0, 2), label=st.sampled_from(["", "x"]), stays_gated=st.booleans())
+    def updated(self, pick: int, priority: int, label: str, stays_gated: bool) -> None:
+        old = self.some(pick)
+        gated = stays_gated and bool(old.spec.scheduling_gates)
+        new = make_pod(old.metadata.name, int(old.metadata.uid), priority, gated=gated, label=label)
+        self.model.update(old, new)
+        self.send(PendingPodUpdated(old, new))
+
+    @precondition(lambda self: self.model.rows)
+    @rule(pick=PICKS, as_update=st.booleans())
+    def recreated(self, pick: int, as_update: bool) -> None:
+        old = self.some(pick)
+        self.flying.pop(old.metadata.uid, None)
+        new = make_pod(old.metadata.name, next(self.uids), 0, gated=False)
+        self.model.update(old, new)
+        self.send(*([PendingPodUpdated(old, new)] if as_update else [PendingPodDeleted(old), PendingPodAdded(new)]))
+
+    @precondition(lambda self: len(self.model.rows) > 2)
+    @rule(pick=PICKS)
+    def deleted(self, pick: int) -> None:
+        pod = self.some(pick)
+        self.flying.pop(pod.metadata.uid, None)
+        self.model.delete(pod)
+        self.send(PendingPodDeleted(pod))
+
+    # Whoever waits takes every pod at once, so that none would ever be active: one waits at most.
+    @precondition(lambda self: not self.model.asked)
     @rule()
     def asked_for_one(self) -> None:
-        self.asked += 1
-        self.send(NextPod(Reply()))
+        self.model.ask()
+        self.send(NextPod(Nowhere()))
 
-    @precondition(lambda self: self.flying)
-    @rule(data=st.data(), plugin=st.sampled_from(["OnNode", "Never", "Unknown"]), error=st.booleans())
-    def failed(self, data: st.DataObject, plugin: str, error: bool) -> None:
-        uid = data.draw(st.sampled_from(sorted(self.flying)))
+    def fail(self, uid: str, unschedulable: frozenset[str], pending: frozenset[str], *, error: bool = False) -> None:
         queued = self.flying.pop(uid)
-        missed = self.missed.pop(uid)
-        name = queued.info.pod.metadata.name
-        self.send(AttemptFailed(queued, frozenset({plugin}), error=error))
-        woken = error or (plugin == "OnNode" and NODE_ADDED in missed) or (plugin == "Unknown" and missed)
-        place = self.queue.where(f"ns/{name}")
-        if woken:
-            assert place != "unschedulable", f"a wake-up of {plugin} was missed: {missed}"
-        elif plugin == "Never":
-            assert place == "unschedulable"
+        self.model.fail(uid, unschedulable, pending, error=error)
+        self.send(AttemptFailed(queued, unschedulable, pending, error))
+
+    def try_one(self, unschedulable: frozenset[str], pending: frozenset[str]) -> None:
+        before = set(self.flying)
+        self.asked_for_one()
+        for uid in sorted(set(self.flying) - before):
+            self.fail(uid, unschedulable, pending)
+
+    @precondition(lambda self: not self.model.asked)
+    @rule(unschedulable=REJECTORS, pending=PENDING)
+    def tried_and_rejected(self, unschedulable: frozenset[str], pending: frozenset[str]) -> None:
+        self.try_one(unschedulable, pending)
 
     @precondition(lambda self: self.flying)
-    @rule(data=st.data())
-    def failed_after_done(self, data: st.DataObject) -> None:
-        uid = data.draw(st.sampled_from(sorted(self.flying)))
+    @rule(pick=PICKS, unschedulable=REJECTORS, pending=PENDING)
+    def rejected(self, pick: int, unschedulable: frozenset[str], pending: frozenset[str]) -> None:
+        self.fail(self.some_flying(pick), unschedulable, pending)
+
+    def some_flying(self, pick: int) -> str:
+        return sorted(self.flying)[pick % len(self.flying)]
+
+    @precondition(lambda self: self.flying)
+    @rule(pick=PICKS, plugins=st.sampled_from([frozenset[str](), frozenset(("Never",))]))
+    def erred(self, pick: int, plugins: frozenset[str]) -> None:
+        self.fail(self.some_flying(pick), plugins, frozenset(), error=True)
+
+    @precondition(lambda self: self.flying)
+    @rule(pick=PICKS, unschedulable=REJECTORS)
+    def rejected_after_done(self, pick: int, unschedulable: frozenset[str]) -> None:
+        uid = self.some_flying(pick)
+        self.model.done(uid)
         self.send(Done(uid))
-        queued = self.flying.pop(uid)
-        self.send(AttemptFailed(queued, frozenset({"Never"})))
-        assert self.queue.where(queued.info.key) not in ("", "unschedulable")
+        self.fail(uid, unschedulable, frozenset())
 
     @precondition(lambda self: self.flying)
-    @rule(data=st.data())
-    def bound(self, data: st.DataObject) -> None:
-        uid = data.draw(st.sampled_from(sorted(self.flying)))
-        queued = self.flying.pop(uid)
-        self.send(Done(uid))
-        self.send(PendingPodDeleted(self.pods.pop(queued.info.pod.metadata.name)))
+    @rule(pick=PICKS)
+    def bound(self, pick: int) -> None:
+        uid = self.some_flying(pick)
+        pod = self.model.flying(uid).pod
+        del self.flying[uid]
+        self.model.delete(pod)
+        self.send(Done(uid), PendingPodDeleted(pod))
 
-    @rule(event=st.sampled_from([NODE_ADDED, POD_DELETED]))
-    def happened(self, event: ClusterEvent) -> None:
-        for missed in self.missed.values():
-            missed.append(event)
-        self.send(ClusterChanged(event))
+    @rule(changes=st.lists(st.sampled_from(EVENTS), min_size=1, max_size=2))
+    def happened(self, changes: list[ClusterChanged]) -> None:
+        for change in changes:
+            self.model.change(change)
+            self.send(change)
 
-    @rule(name=NAMES)
-    def activated(self, name: str) -> None:
-        before = self.queue.where(f"ns/{name}")
+    @precondition(lambda self: self.model.rows)
+    @rule(pick=PICKS)
+    def activated(self, pick: int) -> None:
+        name = self.some(pick).metadata.name
+        self.model.activate(name)
         self.send(Activate((f"ns/{name}",)))
-        if before in ("backoff", "unschedulable"):
-            assert self.queue.where(f"ns/{name}") in ("active", "gated", "in flight")
 
-    @rule(seconds=st.sampled_from([0.5, 1.0, 5.0, 400.0]))
+    @precondition(lambda self: self.model.rows)
+    @rule(pick=PICKS)
+    def door_opens_or_shuts(self, pick: int) -> None:
+        self.doors ^= {self.some(pick).metadata.name}
+
+    @rule(seconds=st.sampled_from([0.25, 0.75, 1.0, 2.5, 290.0]))
     def time_passes(self, seconds: float) -> None:
-        self.now += seconds
+        self.model.now += seconds
+
+    @rule()
+    def backoff_is_flushed(self) -> None:
+        self.model.flush_backoff()
         self.send(FlushBackoff())
-        if seconds > 300:
-            self.send(FlushUnschedulable())
-            assert self.queue.statistics().unschedulable == 0
+
+    @rule()
+    def unschedulable_is_flushed(self) -> None:
+        self.model.flush_unschedulable()
+        self.send(FlushUnschedulable())
 
     @invariant()
-    def every_pod_is_in_one_place(self) -> None:
+    def every_pod_is_where_the_model_has_it(self) -> None:
         self.queue.validate()
-        for name, pod in self.pods.items():
-            place = self.queue.where(f"ns/{name}")
-            assert place, f"{name} is lost"
-            assert (place == "in flight") == (pod.metadata.uid in self.flying)
+        places = {row.name: row.place for row in self.model.rows}
+        assert {name: self.queue.where(f"ns/{name}") for name in places} == places
         statistics = self.queue.statistics()
-        assert sum(msgspec.structs.astuple(statistics)) == len(self.pods)
-        assert not (self.asked and statistics.active), "somebody waits while a pod is ready"
+        assert sum(msgspec.structs.astuple(statistics)) == len(places)
+        assert statistics.in_flight == len(self.flying)
+        incoming: Counter[str] = Counter()
+        for (queue, event), number in self.queue.incoming().items():
+            incoming[queue] += number if event != "PopFromBackoffQ" else 0
+        assert incoming == self.model.moves
 
 
-QueueHistory.TestCase.settings = settings(max_examples=500, stateful_step_count=30, deadline=None)
+QueueHistory.TestCase.settings = settings(
+    max_examples=int(os.environ.get("BERTH_HISTORIES", "500")), stateful_step_count=40, deadline=None
+)
 TestQueue = QueueHistory.TestCase

@@ -1,0 +1,85 @@
+"""Parked pods, found by who waits for what: an event costs by the pods whose rejectors registered for it.
+
+Used twice: for unschedulable pods, which every plugin that rejected them may wake, and for gated ones, which are looked
+at only on an event that the gating plugin registered for. Mirrors kube-scheduler's unschedulablePods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from actors.framework.events import ClusterEvent, Resource
+from actors.queue.entry import Entry
+from actors.queue.heap import KeyedHeap
+from actors.queue.hints import HintTable, Rejector
+
+
+class Parked:
+    def __init__(self, hints: HintTable) -> None:
+        self._hints = hints
+        self._oldest: KeyedHeap[Entry] = KeyedHeap()
+        self._rejectors: dict[str, tuple[Rejector, ...]] = {}
+        self._waiting: dict[Rejector, dict[str, Entry]] = {}
+        self._unknown: set[Rejector] = set()  # those in _waiting that never said what they wait for
+
+    def __len__(self) -> int:
+        return len(self._oldest)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._oldest)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._rejectors
+
+    def put(self, entry: Entry, plugins: Iterable[str], since: float) -> None:
+        """Park a pod; `plugins` are those whose events may wake it, `since` is when it came here."""
+        key, scheduler = entry.key, entry.scheduler
+        self.remove(key)
+        self._oldest.put(key, (since,), entry)
+        self._rejectors[key] = rejectors = tuple((scheduler, plugin) for plugin in sorted(plugins))
+        for rejector in rejectors:
+            self._waiting.setdefault(rejector, {})[key] = entry
+            if not self._hints.knows(rejector):
+                self._unknown.add(rejector)
+
+    def remove(self, key: str) -> None:
+        """Does nothing for a pod that is not here."""
+        if self._oldest.remove(key) is None:
+            return
+        for rejector in self._rejectors.pop(key):
+            waiting = self._waiting[rejector]
+            del waiting[key]
+            if not waiting:
+                del self._waiting[rejector]
+                self._unknown.discard(rejector)
+
+    def concerned(self, event: ClusterEvent) -> list[Entry]:
+        """The pods that the event may wake, those that have waited longest first with each plugin."""
+        if event.resource is Resource.WILDCARD:
+            return list(self)
+        groups = [self._waiting[rejector] for rejector in sorted(self._unknown)]
+        # A profile registers for few events, and few plugins have rejected somebody: the shorter of two short lists.
+        groups += [self._waiting[rejector] for rejector in self._hints.concerned(event) if rejector in self._waiting]
+        if len(groups) == 1:
+            return list(groups[0].values())
+        return list({key: entry for group in groups for key, entry in group.items()}.values())
+
+    def longer_than(self, seconds: float, now: float) -> list[Entry]:
+        """Take out the pods that have been here for more than this long, the oldest first."""
+        taken = []
+        while (top := self._oldest.peek()) is not None and now - top[0][0] > seconds:
+            self.remove(top[1].key)
+            taken.append(top[1])
+        return taken
+
+    def waiting(self) -> Mapping[Rejector, int]:
+        """How many pods wait for each plugin."""
+        return {rejector: len(pods) for rejector, pods in self._waiting.items()}
+
+    def validate(self) -> None:
+        """Raises AssertionError where the index and the pods do not agree."""
+        assert {entry.key for entry in self} == self._rejectors.keys()
+        for key, rejectors in self._rejectors.items():
+            assert all(key in self._waiting[rejector] for rejector in rejectors), f"{key} would miss events"
+        assert sum(map(len, self._waiting.values())) == sum(map(len, self._rejectors.values())), "the index is stale"
+        assert self._unknown == {rejector for rejector in self._waiting if not self._hints.knows(rejector)}

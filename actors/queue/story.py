@@ -1,0 +1,47 @@
+"""What brought each pod where it is: which event moved it, whose hint said so; and how many moves there were in all.
+
+The memory is bounded: the latest moves of the pods that moved last. Pods that are gone stay, to be explained
+afterwards, until others need the room. The counts are kube-scheduler's queue_incoming_pods_total.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+
+from actors.messages import StoryStep
+
+LONGEST_STORY = 16
+MOST_STORIES = 10_000
+
+
+class Stories:
+    def __init__(self, most: int = MOST_STORIES, longest: int = LONGEST_STORY) -> None:
+        self._most = most
+        self._longest = longest
+        self._stories: OrderedDict[str, list[StoryStep]] = OrderedDict()
+        self._incoming: Counter[tuple[str, str]] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._stories)
+
+    def add(self, key: str, step: StoryStep) -> None:
+        self._incoming[step.queue, step.event] += 1
+        story = self._stories.get(key)
+        if story is None:
+            self._stories[key] = [step]
+            if len(self._stories) > self._most:
+                self._stories.popitem(last=False)
+            return
+        story.append(step)
+        if len(story) > self._longest:
+            del story[0]
+        self._stories.move_to_end(key)
+
+    def of(self, key: str) -> tuple[StoryStep, ...]:
+        """The latest moves of a pod, the oldest of them first; empty if it is not remembered."""
+        return tuple(self._stories.get(key, ()))
+
+    def incoming(self) -> Mapping[tuple[str, str], int]:
+        """How many pods have come to each queue by each event."""
+        return self._incoming

@@ -1,0 +1,54 @@
+"""Asks the hints of the default profile's plugins, as the queue does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from actors.framework.events import Action, ClusterEvent, Hint, Resource
+from actors.framework.registry import build_profiles
+from actors.framework.runner import Profile
+from actors.kube.core import Node, Pod
+from actors.plugins.in_tree import IN_TREE
+from config.load import from_mapping
+from tests.kit.handle import NoApi
+
+
+def profile(args: dict[str, dict[str, Any]] | None = None) -> Profile:
+    """The default profile; `args` are its plugins' by their names."""
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"pluginConfig": [{"name": name, "args": given} for name, given in (args or {}).items()]}],
+    }
+    return build_profiles(from_mapping(document), IN_TREE, NoApi())["default-scheduler"]
+
+
+def wakes(
+    asked: Profile,
+    plugin: str,
+    event: tuple[Resource, Action],
+    pod: Pod,
+    old: object | None = None,
+    new: object | None = None,
+) -> bool:
+    """True if a pod that the plugin rejected is queued by the event."""
+    happened = ClusterEvent(*event)
+    return any(
+        registration.hint is None or registration.hint(pod, old, new) is Hint.QUEUE
+        for registration in asked.hints()[plugin]
+        if registration.event.matches(happened)
+    )
+
+
+def pod(name: str = "p", node: str = "", labels: dict[str, str] | None = None, **spec: Any) -> Pod:
+    """`spec` is as in a manifest; the uid is the name, the namespace `ns`."""
+    metadata = {"namespace": "ns", "name": name, "uid": name, "labels": labels or {}}
+    return msgspec.convert({"metadata": metadata, "spec": {**spec, "nodeName": node}}, Pod)
+
+
+def node(name: str = "n", labels: dict[str, str] | None = None, **parts: Any) -> Node:
+    """`parts` are taints, unschedulable (of the spec), allocatable, declaredFeatures (of the status)."""
+    spec = {key: parts.pop(key) for key in ("taints", "unschedulable") if key in parts}
+    return msgspec.convert({"metadata": {"name": name, "labels": labels or {}}, "spec": spec, "status": parts}, Node)

@@ -1,0 +1,1 @@
+"""`berth bench`: kube-scheduler's scheduler_perf workloads, run and measured."""
