@@ -7,6 +7,7 @@ either frozen too or handed over with it. An order that wants an answer carries 
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -184,6 +185,12 @@ class NodeDeleted(msgspec.Struct, frozen=True):
     node: Node
 
 
+class AssumedPodDeleted(msgspec.Struct, frozen=True):
+    """A pod without a node is gone or being deleted: if it is assumed, it will not be bound."""
+
+    pod: Pod
+
+
 class ObjectPut(msgspec.Struct, frozen=True):
     """An object that is neither pod nor node is new, or has changed; plugins look it up."""
 
@@ -205,6 +212,7 @@ class FinishBinding(msgspec.Struct, frozen=True):
     """The binding of an assumed pod is written; its echo may be waited for."""
 
     key: str
+    uid: str
 
 
 class Forget(msgspec.Struct, frozen=True):
@@ -227,6 +235,55 @@ class Unnominate(msgspec.Struct, frozen=True):
     key: str
 
 
+class ExpireAssumed(msgspec.Struct, frozen=True):
+    """A second has passed: stop counting the assumed pods whose echo is overdue."""
+
+
+class WhereBound(Order[str], frozen=True):
+    """The node that the API server says the pod of this key and uid runs on, "" if it says none."""
+
+    key: str
+    uid: str
+
+
+class Difference(msgspec.Struct, frozen=True, order=True):
+    """What the cache has otherwise than the API server: `what` is missed, redundant or stale; `kind` Node or Pod."""
+
+    what: str
+    kind: str
+    key: str
+
+
+class Compare(Order[tuple[Difference, ...]], frozen=True):
+    """Compare the cache with all nodes and pods as last told, by key; heal what differs if it did so last time too."""
+
+    nodes: Mapping[str, Node]
+    pods: Mapping[str, Pod]
+    heal: bool
+
+
+class PodDump(msgspec.Struct, frozen=True):
+    key: str
+    uid: str
+    phase: str
+    assumed: bool
+
+
+class NodeDump(msgspec.Struct, frozen=True):
+    """A node of the cache; `deleted` if only its pods are left. Cpu is in thousandths, all else in whole units."""
+
+    name: str
+    deleted: bool
+    requested: dict[str, int]
+    allocatable: dict[str, int]
+    pods: tuple[PodDump, ...]
+    nominated: tuple[str, ...]
+
+
+class TakeDump(Order[tuple[NodeDump, ...]], frozen=True):
+    """Everything the cache holds, for people to read."""
+
+
 class TakeSnapshot(Order[Snapshot], frozen=True):
     """Bring the snapshot up to date and lend it; nothing in it changes until ReturnSnapshot."""
 
@@ -242,6 +299,7 @@ CacheMessage = (
     | NodeAdded
     | NodeUpdated
     | NodeDeleted
+    | AssumedPodDeleted
     | ObjectPut
     | ObjectRemoved
     | Assume
@@ -249,6 +307,10 @@ CacheMessage = (
     | Forget
     | Nominate
     | Unnominate
+    | ExpireAssumed
+    | WhereBound
+    | Compare
+    | TakeDump
     | TakeSnapshot
     | ReturnSnapshot
 )
@@ -272,9 +334,10 @@ class Placement(msgspec.Struct, frozen=True):
 
 
 class BindPlaced(msgspec.Struct, frozen=True):
-    """Run the binding cycle of a placement."""
+    """Run the binding cycle of a placement; `taken` is answered once its pod is known as waiting."""
 
     placement: Placement
+    taken: ReplyTo[None] | None = None
 
 
 class AllowWaiting(msgspec.Struct, frozen=True):

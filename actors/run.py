@@ -88,6 +88,7 @@ def run(
 
     SIGTERM and Ctrl-C stop it in order: bindings under way end, the lease is given back, the exit code is 0. If the
     lease is lost the exit code is 1. While the API server cannot be reached, it waits and tries again.
+    SIGUSR2 logs what is cached, and how that differs from what the API server says.
 
     \b
     berth run --kubeconfig ~/.kube/config

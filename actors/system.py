@@ -10,10 +10,11 @@ from uuid import UUID
 import anyio
 import msgspec
 from anyio.abc import TaskStatus
-from msgspec.structs import asdict
 
 from actors.binding.actor import BindingActor
+from actors.binding.state import PodsInBinding
 from actors.cache.actor import CacheActor
+from actors.cache.debugger import CacheDebugger
 from actors.cache.state import CacheState
 from actors.client.access import Access, Calls, remote
 from actors.client.extender import Extenders
@@ -46,6 +47,8 @@ from config.feature_gates import DEFAULTS
 from config.load import to_document
 from config.types import KubeSchedulerConfiguration
 
+ASSUMED_TTL_SECONDS = 0.0  # for ever, as in kube-scheduler: only the watch says what became of a binding
+
 
 class Options(msgspec.Struct, frozen=True):
     """What `berth run` is told by flags, as kube-scheduler is, and not by its configuration.
@@ -74,12 +77,22 @@ class ApiWrites:
             return error(f"binding rejected: {failure}")
         return SUCCESS
 
+    async def nominate(self, namespace: str, name: str, uid: str, node: str) -> Status:
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}/status"
+        patch = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": node or None}}
+        try:
+            await self._client.patch(path, patch, dict)
+        except (ApiError, ConnectionFailedError) as failure:
+            return error(f"nomination rejected: {failure}")
+        return SUCCESS
+
 
 class ClientHandle:
     """What plugins are given."""
 
-    def __init__(self, client: Calls, feature_gates: Mapping[str, bool]) -> None:
-        self.api = ApiWrites(client)
+    def __init__(self, api: ApiWrites, waiting: PodsInBinding, feature_gates: Mapping[str, bool]) -> None:
+        self.api = api
+        self.waiting = waiting
         self.feature_gates = feature_gates
 
 
@@ -96,6 +109,16 @@ class Readiness(TaskStatus[None]):
 
     def reached(self) -> bool:
         return self._reached
+
+
+def _cached(cache: CacheState) -> dict[str, int]:
+    counts = cache.statistics()
+    return {"nodes": counts.nodes, "pods": counts.pods, "assumed_pods": counts.assumed_pods}
+
+
+def _mended(cache: CacheState) -> dict[str, int]:
+    counts = cache.statistics()
+    return {"difference": counts.healed, "snapshot": counts.repaired}
 
 
 def _pending(queue: QueueState) -> dict[str, int]:
@@ -143,7 +166,8 @@ async def schedule(
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """`run_scheduler` with access to an API server that is open already; what takes long is told to the observer."""
-    profiles = profiles_of(configuration, ClientHandle(access.calls, options.feature_gates))
+    api, in_binding = ApiWrites(access.calls), PodsInBinding()
+    profiles = profiles_of(configuration, ClientHandle(api, in_binding, options.feature_gates))
     queue: Mailbox[QueueMessage] = Mailbox("queue", None)
     cache: Mailbox[CacheMessage] = Mailbox("cache", None)
     binding: Mailbox[BindingMessage] = Mailbox("binding", None)
@@ -157,6 +181,10 @@ async def schedule(
         configuration.pod_max_backoff_seconds,
         options.max_unschedulable,
     )
+    nodes = InformerActor(access.follow(NODES.path, NODES.type), route_node, cache, queue)
+    pods = InformerActor(
+        access.follow(PODS.path, PODS.type), lambda change: route_pod(change, profiles.keys()), cache, queue
+    )
     looked_up = tuple(
         Child(
             f"informer of {kind.kind}",
@@ -165,38 +193,33 @@ async def schedule(
         )
         for kind in LOOKED_UP
     )
-    queue_state, cache_state, readiness = QueueState(rules), CacheState(), Readiness(task_status)
+    queue_state, cache_state, readiness = QueueState(rules), CacheState(ASSUMED_TTL_SECONDS), Readiness(task_status)
+    statistics = {
+        "cache": cache_state.statistics,
+        "queue": queue_state.statistics,
+        "binding": in_binding.statistics,
+    }
     served: tuple[Child, ...] = ()
     if options.serve_at is not None:
-        observer = metrics = Metrics(lambda: _pending(queue_state), lambda: asdict(cache_state.statistics()))
+        observer = metrics = Metrics(
+            lambda: _pending(queue_state), lambda: _cached(cache_state), lambda: _mended(cache_state)
+        )
         server = ServerActor(options.serve_at, readiness.reached, metrics.text, to_document(configuration))
         served = (Child("server", server.run),)
     scheduler = Scheduler(rng, configuration.percentage_of_nodes_to_score)
     children: tuple[Child, ...] = (
         *served,
         Child("recorder", RecorderActor(recorder, RecorderState(), access.events, clock, rng).run),
-        Child("cache", CacheActor(cache, cache_state).run),
+        Child("cache", CacheActor(cache, cache_state, clock, queue, binding).run),
         Child("queue", QueueActor(queue, queue_state, clock).run),
         *looked_up,
-        Child(
-            "informer of Node",
-            InformerActor(access.follow(NODES.path, NODES.type), route_node, cache, queue).run,
-            OnCrash.RETRY,
-        ),
-        Child(
-            "informer of Pod",
-            InformerActor(
-                access.follow(PODS.path, PODS.type), lambda change: route_pod(change, profiles.keys()), cache, queue
-            ).run,
-            OnCrash.RETRY,
-        ),
+        Child("informer of Node", nodes.run, OnCrash.RETRY),
+        Child("informer of Pod", pods.run, OnCrash.RETRY),
+        Child("cache debugger", CacheDebugger(cache, nodes.objects, pods.objects, clock, statistics).run),
     )
+    binder = BindingActor(binding, profiles, extenders, clock, queue, cache, recorder, in_binding, api, observer)
     gated = (
-        Child(
-            "binding",
-            BindingActor(binding, profiles, extenders, clock, queue, cache, recorder, observer).run,
-            stop_deadline=10.0,
-        ),
+        Child("binding", binder.run, stop_deadline=10.0),
         Child(
             "cycle", CycleActor(profiles, scheduler, extenders, clock, queue, cache, binding, recorder, observer).run
         ),

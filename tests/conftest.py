@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import structlog
 
 from tests.kit.certificates import Authority
 
@@ -15,3 +16,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     made.issue("named", "DNS:berth.example")
     made.issue("client")
     return made
+
+
+@pytest.fixture(autouse=True)
+def logs_as_they_are_by_default() -> None:
+    """Commands configure the logs of their process, which a test that reads logs must not find."""
+    structlog.reset_defaults()

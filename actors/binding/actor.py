@@ -14,11 +14,12 @@ import msgspec
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
-from actors.binding.state import WaitingPods
+from actors.binding.state import PodsInBinding
 from actors.client.extender import Extenders
-from actors.framework.events import Action, ClusterEvent, Resource
-from actors.framework.runner import Profile
-from actors.framework.status import SUCCESS, Status
+from actors.framework.events import ASSIGNED_POD_DELETE
+from actors.framework.interface import ApiHandle
+from actors.framework.runner import PreBindStep, Profile
+from actors.framework.status import SUCCESS, Code, Status
 from actors.messages import (
     AllowWaiting,
     AttemptFailed,
@@ -36,8 +37,11 @@ from actors.messages import (
     RecordEvent,
     RejectWaiting,
     SetUnschedulable,
+    WhereBound,
 )
+from actors.model.pod_info import PodInfo
 from actors.runtime.actor import Actor
+from actors.runtime.ask import ask
 from actors.runtime.clock import Clock
 from actors.runtime.logs import Result, log_attempt
 from actors.runtime.mailbox import Mailbox
@@ -46,7 +50,6 @@ from actors.runtime.observer import NOBODY, Observer
 log = structlog.get_logger(__name__)
 
 CLEAN_UP_SECONDS = 5.0
-FREED = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
 
 
 class BindingActor(Actor[BindingMessage]):
@@ -59,6 +62,8 @@ class BindingActor(Actor[BindingMessage]):
         queue: Mailbox[QueueMessage],
         cache: Mailbox[CacheMessage],
         recorder: Mailbox[RecorderMessage],
+        pods: PodsInBinding,
+        api: ApiHandle,
         observer: Observer = NOBODY,
     ) -> None:
         super().__init__("binding", mailbox)
@@ -68,9 +73,10 @@ class BindingActor(Actor[BindingMessage]):
         self._queue = queue
         self._cache = cache
         self._recorder = recorder
+        self._pods = pods
+        self._api = api
         self._observer = observer
-        self._waiting = WaitingPods()
-        self._verdicts: dict[str, anyio.Event] = {}
+        self._nominated: set[str] = set()  # uids of pods whose nomination was written for this binding
         self._group: TaskGroup | None = None
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -82,101 +88,175 @@ class BindingActor(Actor[BindingMessage]):
         assert self._group is not None
         for message in batch:
             match message:
-                case BindPlaced(placement):
+                case BindPlaced(placement, taken):
+                    if placement.waits:
+                        info = placement.pod.info
+                        self._pods.wait(info, placement.node, placement.waits, self._clock.now())
                     self._group.start_soon(self._bind, placement)
+                    if taken is not None:
+                        taken.set(None)
                 case AllowWaiting(uid, plugin):
-                    self._tell(uid, decided=self._waiting.allow(uid, plugin))
+                    self._pods.allow(uid, plugin)
                 case RejectWaiting(uid, plugin, reason):
-                    self._tell(uid, decided=self._waiting.reject(uid, plugin, reason))
+                    self._pods.reject(uid, plugin, reason)
                 case _:
                     assert_never(message)
-
-    def _tell(self, uid: str, *, decided: bool) -> None:
-        if decided:
-            self._verdicts[uid].set()
 
     async def _bind(self, placement: Placement) -> None:
         """One binding cycle."""
         profile = self._profiles[placement.scheduler_name]
-        finished = False
-        status = Status(SUCCESS.code)
+        status: Status | None = None
         try:
             status = await self._bound(profile, placement)
-            finished = status.ok
         finally:
-            if not finished:
+            self._pods.forget(placement.pod.info.uid)
+            if status is None:  # Cancelled: the process stops, and whoever leads next sees the pod pending.
                 with anyio.move_on_after(CLEAN_UP_SECONDS, shield=True):
-                    await self._undo(profile, placement, status)
-        if finished:
+                    await self._give_back(profile, placement)
+        if status.ok:
             await self._finish(profile, placement)
+        else:
+            await self._undo(profile, placement, status)
+        self._nominated.discard(placement.pod.info.uid)
 
     async def _bound(self, profile: Profile, placement: Placement) -> Status:
         """Wait on Permit, then PreBind and Bind, which an extender may take from the plugins; the first status that is
         no success, or success.
         """
         info, node = placement.pod.info, placement.node
+        flight = profile.pre_bind_pre_flight(placement.cycle, info, node)
+        if not flight.ok and flight.code is not Code.SKIP:
+            return flight
+        if placement.waits or flight.ok:
+            await self._nominate(info, node)
         if placement.waits:
-            status = await self._permitted(info.uid, placement.waits)
+            status = await self._permitted(info.uid)
             if not status.ok:
-                return status
+                return status.on_chosen_node() if status.rejected else status
         await self._queue.tell(Done(info.uid))
-        status = await profile.pre_bind(placement.cycle, info, node)
+        status = await self._prepared(profile, placement)
         if not status.ok:
             return status
         by_extender = await self._extenders.bind(info.pod, node)
         return await profile.bind(placement.cycle, info, node) if by_extender is None else by_extender
 
-    async def _permitted(self, uid: str, waits: dict[str, float]) -> Status:
+    async def _nominate(self, info: PodInfo, node: str) -> None:
+        """Say where the pod is going before a long wait, so that a cluster autoscaler leaves the node alone."""
+        self._nominated.add(info.uid)
+        if info.pod.status.nominated_node_name != node:
+            status = await self._write_nomination(info, node)
+            if not status.ok:
+                log.warning("not nominated", pod=info.key, node=node, error=status.message)
+
+    async def _write_nomination(self, info: PodInfo, node: str) -> Status:
+        metadata = info.pod.metadata
+        return await self._api.nominate(metadata.namespace, metadata.name, metadata.uid, node)
+
+    async def _permitted(self, uid: str) -> Status:
         """Wait until every Permit plugin has let the pod go on, one has turned it away, or a time is over."""
-        self._waiting.add(uid, waits, self._clock.now())
-        decided = self._verdicts[uid] = anyio.Event()
-        try:
-            while (status := self._waiting.take(uid)) is None:
-                async with anyio.create_task_group() as first:
+        decided = anyio.Event()
+        self._pods.wake_by(uid, decided.set)
+        while (status := self._pods.take(uid)) is None:
+            seconds = self._pods.deadline(uid) - self._clock.now()
+            async with anyio.create_task_group() as first:
 
-                    async def time_out(first: TaskGroup = first) -> None:
-                        await self._clock.sleep(self._waiting.deadline(uid) - self._clock.now())
-                        self._waiting.expire(uid, self._clock.now())
-                        first.cancel_scope.cancel()
-
-                    first.start_soon(time_out)
-                    await decided.wait()
+                async def time_out(seconds: float = seconds, first: TaskGroup = first) -> None:
+                    await self._clock.sleep(seconds)
+                    self._pods.expire(uid, self._clock.now())
                     first.cancel_scope.cancel()
-            return status
-        finally:
-            self._waiting.forget(uid)
-            del self._verdicts[uid]
+
+                first.start_soon(time_out)
+                await decided.wait()
+                first.cancel_scope.cancel()
+        return status
+
+    async def _prepared(self, profile: Profile, placement: Placement) -> Status:
+        """Run PreBind; a failure, or a preemption, stops what runs beside it."""
+        info = placement.pod.info
+        statuses: list[Status] = []
+        with anyio.CancelScope() as scope:
+            self._pods.start_pre_bind(info.uid, scope.cancel)
+            for step in profile.pre_bind_steps(placement.cycle, info, placement.node):
+                async with anyio.create_task_group() as group:
+
+                    async def run(call: PreBindStep, group: TaskGroup = group) -> None:
+                        status = await call()
+                        if not status.ok:
+                            statuses.append(status)
+                            group.cancel_scope.cancel()
+
+                    for call in step:
+                        group.start_soon(run, call)
+                if statuses:
+                    break
+        stopped = self._pods.finish_pre_bind(info.uid)
+        if not stopped.ok:
+            return stopped
+        return statuses[0] if statuses else SUCCESS
 
     async def _finish(self, profile: Profile, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
-        seconds = self._clock.now() - placement.started
-        self._observer.scheduled(seconds)
-        await self._cache.tell(FinishBinding(info.key))
+        self._observer.scheduled(self._clock.now() - placement.started)
+        await self._cache.tell(FinishBinding(info.key, info.uid))
         for failure in profile.post_bind(placement.cycle, info, node):
             log.error("post-bind failed", pod=info.key, node=node, error=failure.message)
+        await self._tell_scheduled(placement)
+
+    async def _tell_scheduled(self, placement: Placement) -> None:
+        info, node = placement.pod.info, placement.node
+        seconds = self._clock.now() - placement.started
         log_attempt(info.key, Result.SCHEDULED, placement.pod.attempts, seconds, node=node)
         note = f"Successfully assigned {info.key} to {node}"
         await self._recorder.tell(_event(placement, EventType.NORMAL, "Scheduled", "Binding", note))
 
-    async def _undo(self, profile: Profile, placement: Placement, status: Status) -> None:
+    async def _give_back(self, profile: Profile, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
         for failure in profile.unreserve(placement.cycle, info, node):
             log.error("unreserve failed", pod=info.key, node=node, error=failure.message)
         await self._cache.tell(Forget(info, node))
-        if status.ok:
-            return  # Cancelled: the process stops, and whoever leads next sees the pod pending.
-        rejected_by = frozenset((status.plugin,)) if status.rejected else frozenset[str]()
+
+    async def _undo(self, profile: Profile, placement: Placement, status: Status) -> None:
+        """Give back what the pod held, and try it again, unless the API server says that it is bound."""
+        info, node = placement.pod.info, placement.node
+        await self._give_back(profile, placement)
+        where: str = await ask(self._cache, lambda reply: WhereBound(reply, info.key, info.uid))
+        if where == node:
+            # Written after all: the answer was lost, and the watch was quicker than the time-out.
+            await self._tell_scheduled(placement)
+            return
         result = Result.UNSCHEDULABLE if status.rejected else Result.ERROR
         seconds = self._clock.now() - placement.started
         log_attempt(info.key, result, placement.pod.attempts, seconds, node=node, reason=status.message)
-        spec = msgspec.structs.replace(info.pod.spec, node_name=node)
-        await self._queue.tell(ClusterChanged(FREED, msgspec.structs.replace(info.pod, spec=spec), None))
-        await self._queue.tell(AttemptFailed(placement.pod, rejected_by, error=not status.rejected))
+        await self._requeue(placement, status)
+        if where:
+            return  # Bound by somebody else, to another node.
+        if info.uid in self._nominated:
+            await self._write_nomination(info, "")
         reason = "Unschedulable" if status.rejected else "SchedulerError"
         await self._recorder.tell(SetUnschedulable(info.pod, reason, status.message))
         await self._recorder.tell(
             _event(placement, EventType.WARNING, "FailedScheduling", "Scheduling", status.message)
         )
+
+    async def _requeue(self, placement: Placement, status: Status) -> None:
+        """Back to the queue, and wake those that the freed room may help.
+
+        A rejected pod is parked first, and is not to be woken by the room that it left itself.
+        """
+        info = placement.pod.info
+        spec = msgspec.structs.replace(info.pod.spec, node_name=placement.node)
+        freed = ClusterChanged(ASSIGNED_POD_DELETE, msgspec.structs.replace(info.pod, spec=spec), None)
+        if not status.rejected:
+            await self._queue.tell(freed)
+            await self._queue.tell(AttemptFailed(placement.pod, error=True))
+            return
+        plugins = frozenset((status.plugin,)) - {""}
+        pending = status.code is Code.PENDING
+        nobody = frozenset[str]()
+        await self._queue.tell(
+            AttemptFailed(placement.pod, nobody if pending else plugins, plugins if pending else nobody)
+        )
+        await self._queue.tell(freed)
 
 
 def _event(placement: Placement, kind: EventType, reason: str, action: str, note: str) -> RecordEvent:

@@ -8,22 +8,76 @@ from __future__ import annotations
 
 from typing import assert_never
 
+import anyio
+import msgspec
 import structlog
+from anyio.abc import TaskStatus
 
-from actors.cache.state import CacheState, Lend, Refused
-from actors.messages import CacheMessage, ReturnSnapshot
-from actors.runtime.actor import Actor
+from actors.cache.state import (
+    CacheState,
+    CacheStatistics,
+    Compared,
+    Dumped,
+    Effect,
+    Expired,
+    Lend,
+    Located,
+    Refused,
+    Repaired,
+    Vanished,
+)
+from actors.framework.events import ASSIGNED_POD_DELETE
+from actors.messages import (
+    BindingMessage,
+    CacheMessage,
+    ClusterChanged,
+    ExpireAssumed,
+    QueueMessage,
+    RejectWaiting,
+    ReturnSnapshot,
+)
+from actors.runtime.actor import Actor, ActorStatistics
+from actors.runtime.clock import Clock
 from actors.runtime.mailbox import Mailbox
 
 log = structlog.get_logger(__name__)
 
+EXPIRY_SECONDS = 1.0
+
+
+class CacheActorStatistics(ActorStatistics, frozen=True):
+    cache: CacheStatistics
+
 
 class CacheActor(Actor[CacheMessage]):
-    def __init__(self, mailbox: Mailbox[CacheMessage], state: CacheState) -> None:
+    """Tells the binding actor and the queue when an assumed pod vanishes, because only the cache knows that it was."""
+
+    def __init__(
+        self,
+        mailbox: Mailbox[CacheMessage],
+        state: CacheState,
+        clock: Clock,
+        queue: Mailbox[QueueMessage],
+        binding: Mailbox[BindingMessage],
+    ) -> None:
         super().__init__("cache", mailbox)
         self._state = state
+        self._clock = clock
+        self._queue = queue
+        self._binding = binding
         self._lent = False
         self._held_back: list[CacheMessage] = []
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        async with anyio.create_task_group() as group:
+            if self._state.expires:
+                group.start_soon(self._tick)
+            await super().run(task_status=task_status)
+
+    async def _tick(self) -> None:
+        while True:
+            await self._clock.sleep(EXPIRY_SECONDS)
+            await self.mailbox.tell(ExpireAssumed())
 
     async def handle(self, batch: list[CacheMessage]) -> None:
         for message in batch:
@@ -31,19 +85,42 @@ class CacheActor(Actor[CacheMessage]):
                 self._lent = False
                 held_back, self._held_back = self._held_back, []
                 for earlier in held_back:
-                    self._take(earlier)
+                    await self._take(earlier)
             elif self._lent:
                 self._held_back.append(message)
             else:
-                self._take(message)
+                await self._take(message)
 
-    def _take(self, message: CacheMessage) -> None:
-        for effect in self._state.handle(message):
-            match effect:
-                case Lend(order, snapshot):
-                    self._lent = True
-                    order.reply.set(snapshot)
-                case Refused(name, problem):
-                    log.warning("refused", pod=name, problem=problem)
-                case _:
-                    assert_never(effect)
+    async def _take(self, message: CacheMessage) -> None:
+        for effect in self._state.handle(message, self._clock.now()):
+            await self._follow(effect)
+
+    async def _follow(self, effect: Effect) -> None:
+        match effect:
+            case Lend(order, snapshot):
+                self._lent = True
+                order.reply.set(snapshot)
+            case Located(order, node):
+                order.reply.set(node)
+            case Dumped(order, nodes):
+                order.reply.set(nodes)
+            case Compared(order, found, healed):
+                for difference in healed:
+                    log.error("healed", what=difference.what, kind=difference.kind, key=difference.key)
+                order.reply.set(found)
+            case Vanished(pod, node):
+                await self._binding.tell(RejectWaiting(pod.metadata.uid, "", "removed"))
+                gone = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
+                await self._queue.tell(ClusterChanged(ASSIGNED_POD_DELETE, gone, None))
+            case Expired(name, node):
+                log.warning("expired", pod=name, node=node)
+            case Repaired(rows, nodes):
+                log.error("the snapshot was inconsistent and is built anew", rows=rows, nodes=nodes)
+            case Refused(name, problem):
+                log.warning("refused", pod=name, problem=problem)
+            case _:
+                assert_never(effect)
+
+    def statistics(self) -> CacheActorStatistics:
+        own = super().statistics()
+        return CacheActorStatistics(own.name, own.handled, own.batches, own.mailbox, self._state.statistics())

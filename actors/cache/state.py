@@ -3,6 +3,9 @@
 A pod is absent, assumed (placed by us, binding under way), or added (the API server says so). Invariant: a pod counts
 on exactly one node, and every NodeInfo equals a recount of its pods. Nodes that changed since the last snapshot are
 remembered, so that bringing it up to date costs only what changed. Mirrors kube-scheduler's cacheImpl.
+
+Pods are known by namespace and name, of which the API server has one at a time; an order about a pod of another uid
+speaks of one that is gone, and changes nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from typing import assert_never
 
 import msgspec
 
+from actors.cache.comparison import counts, differences
 from actors.kube.core import Node, Pod
 from actors.kube.meta import key
 from actors.messages import (
@@ -18,20 +22,29 @@ from actors.messages import (
     AssignedPodDeleted,
     AssignedPodUpdated,
     Assume,
+    AssumedPodDeleted,
     CacheMessage,
+    Compare,
+    Difference,
+    ExpireAssumed,
     FinishBinding,
     Forget,
     NodeAdded,
     NodeDeleted,
+    NodeDump,
     NodeUpdated,
     Nominate,
     ObjectPut,
     ObjectRemoved,
+    PodDump,
     ReturnSnapshot,
+    TakeDump,
     TakeSnapshot,
     Unnominate,
+    WhereBound,
 )
 from actors.model.cluster_objects import ClusterObjects
+from actors.model.columns import NodeColumns
 from actors.model.node_info import NodeInfo
 from actors.model.node_tree import NodeTree
 from actors.model.nominations import Nominations
@@ -40,11 +53,13 @@ from actors.model.snapshot import Snapshot
 
 
 class CacheStatistics(msgspec.Struct, frozen=True):
-    """cache_size by type."""
+    """cache_size by type; `healed` and `repaired` count the differences and snapshots put right since the start."""
 
     nodes: int
     pods: int
     assumed_pods: int
+    healed: int
+    repaired: int
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -61,13 +76,63 @@ class Lend(msgspec.Struct, frozen=True):
     snapshot: Snapshot
 
 
-Effect = Refused | Lend
+class Located(msgspec.Struct, frozen=True):
+    """Answer this order with the name of a node, or ""."""
+
+    order: WhereBound
+    node: str
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """Answer this order with what differs; those of `healed` have been put right."""
+
+    order: Compare
+    found: tuple[Difference, ...]
+    healed: tuple[Difference, ...]
+
+
+class Dumped(msgspec.Struct, frozen=True):
+    """Answer this order with the nodes, in the order of their names."""
+
+    order: TakeDump
+    nodes: tuple[NodeDump, ...]
+
+
+class Vanished(msgspec.Struct, frozen=True):
+    """An assumed pod will not run where it was assumed; the room is free, and whoever binds it may stop."""
+
+    pod: Pod
+    node: str
+
+
+class Expired(msgspec.Struct, frozen=True):
+    """The echo of a binding has not come in time; the pod does not count any more."""
+
+    key: str
+    node: str
+
+
+class Repaired(msgspec.Struct, frozen=True):
+    """The snapshot did not fit the nodes and was built anew."""
+
+    rows: int
+    nodes: int
+
+
+Effect = Refused | Lend | Located | Compared | Dumped | Vanished | Expired | Repaired
 
 
 class CacheState:
-    def __init__(self) -> None:
+    def __init__(self, assumed_ttl: float = 0.0) -> None:
+        """`assumed_ttl` is how many seconds the echo of a binding is waited for; 0 is for ever."""
+        self._ttl = assumed_ttl
+        self._overdue_at: dict[str, float] = {}  # key of an assumed pod whose binding is written, first one first
+        self._suspected: frozenset[Difference] = frozenset()
+        self._healed = 0
+        self._repaired = 0
         self._infos: dict[str, NodeInfo] = {}
         self._node_of: dict[str, str] = {}  # pod key -> node name
+        self._pods: dict[str, Pod] = {}  # pod key -> the pod as it counts there
         self._assumed: set[str] = set()
         self._tree = NodeTree()
         self._generation = 0
@@ -77,33 +142,32 @@ class CacheState:
         self._nominations = Nominations()
         self._snapshot = Snapshot(self._objects, self._nominations)
 
-    def handle(self, message: CacheMessage) -> tuple[Effect, ...]:
-        """Take one message; O(1) but for TakeSnapshot, which costs what changed since the last one."""
+    def handle(self, message: CacheMessage, now: float = 0.0) -> tuple[Effect, ...]:
+        """Take one message at a time in monotonic seconds (which only expiry reads).
+
+        O(1), but for TakeSnapshot, which costs what changed since the last one, and Compare and TakeDump.
+        """
         match message:
-            case Assume(info, node):
-                return self._assume(info, node)
-            case FinishBinding() | ReturnSnapshot():
-                pass  # Assumed pods never expire; and who may change the snapshot when is the actor's business.
-            case Forget(info, node):
-                return self._forget(info, node)
-            case TakeSnapshot():
-                return (Lend(message, self._take_snapshot()),)
-            case AssignedPodAdded(pod):
-                self._put(pod)
-            case AssignedPodUpdated(old, new):
-                if old.metadata.uid != new.metadata.uid:
-                    self._drop(key(old))
-                self._put(new)
+            case TakeSnapshot() | WhereBound() | Compare() | TakeDump():
+                return self._answer(message)
+            case Assume() | FinishBinding() | Forget() | ExpireAssumed():
+                return self._obey(message, now)
+            case ReturnSnapshot():
+                pass  # Who may change the snapshot when is the actor's business.
+            case AssignedPodAdded(pod) | AssignedPodUpdated(_, pod):
+                return self._put(pod)
             case AssignedPodDeleted(pod):
-                self._drop(key(pod))
+                if self._is_counted(key(pod), pod.metadata.uid):
+                    self._drop(key(pod))
+            case AssumedPodDeleted(pod):
+                if key(pod) in self._assumed and self._is_counted(key(pod), pod.metadata.uid):
+                    return self._drop(key(pod))
             case NodeAdded(node) | NodeUpdated(_, node):
                 self._put_node(node)
             case NodeDeleted(node):
                 self._drop_node(node)
-            case Nominate(info, node):
-                self._nominations.put(info, node)
-            case Unnominate(name):
-                self._nominations.drop(name)
+            case Nominate() | Unnominate():
+                self._nominate(message)
             case ObjectPut(item):
                 self._objects.put(item)
             case ObjectRemoved(item):
@@ -112,41 +176,102 @@ class CacheState:
                 assert_never(message)
         return ()
 
+    def _obey(self, order: Assume | FinishBinding | Forget | ExpireAssumed, now: float) -> tuple[Effect, ...]:
+        match order:
+            case Assume(info, node):
+                return self._assume(info, node)
+            case Forget(info, node):
+                return self._forget(info, node)
+            case FinishBinding(name, uid):
+                if self._ttl and name in self._assumed and self._is_counted(name, uid):
+                    self._overdue_at[name] = now + self._ttl
+            case ExpireAssumed():
+                return self._expire(now)
+        return ()
+
+    def _answer(self, order: TakeSnapshot | WhereBound | Compare | TakeDump) -> tuple[Effect, ...]:
+        match order:
+            case TakeSnapshot():
+                return (*self._take_snapshot(), Lend(order, self._snapshot))
+            case WhereBound(_, name, uid):
+                bound = name not in self._assumed and self._is_counted(name, uid)
+                return (Located(order, self._node_of[name] if bound else ""),)
+            case Compare():
+                return self._compare(order)
+            case TakeDump():
+                return (Dumped(order, tuple(self._dump(self._infos[name]) for name in sorted(self._infos))),)
+
+    def _nominate(self, order: Nominate | Unnominate) -> None:
+        match order:
+            case Nominate(info, node):
+                if not self._is_counted(info.key, info.uid):  # Else it counts on its node already.
+                    self._nominations.put(info, node)
+            case Unnominate(name):
+                self._nominations.drop(name)
+
     # ------------------------------------------------------------------------------------------- pods
 
     def _assume(self, info: PodInfo, node: str) -> tuple[Effect, ...]:
-        if info.key in self._node_of:
-            return (Refused(info.key, f"cannot be assumed on {node}: it counts on {self._node_of[info.key]}"),)
+        where = self._node_of.get(info.key)
+        if where is not None and (info.key not in self._assumed or self._is_counted(info.key, info.uid)):
+            return (Refused(info.key, f"cannot be assumed on {node}: it counts on {where}"),)
+        effects = self._drop(info.key)  # An earlier pod of this name, whose binding is bound to fail.
         self._count(info, node)
         self._assumed.add(info.key)
         self._nominations.drop(info.key)
-        return ()
+        return effects
 
     def _forget(self, info: PodInfo, node: str) -> tuple[Effect, ...]:
+        if not self._is_counted(info.key, info.uid):
+            return ()  # Gone meanwhile, and its room with it.
         if info.key not in self._assumed or self._node_of[info.key] != node:
             return (Refused(info.key, f"cannot be forgotten: it is not assumed on {node}"),)
         self._drop(info.key)
         return ()
 
-    def _put(self, pod: Pod) -> None:
+    def _put(self, pod: Pod) -> tuple[Effect, ...]:
         """Count a pod as the API server tells it, wherever it was counted before."""
-        info, node = PodInfo(pod), pod.spec.node_name
-        if self._node_of.get(info.key) == node and self._infos[node].replace_pod(info):
-            self._assumed.discard(info.key)
-            return
-        self._drop(info.key)
+        name, node = key(pod), pod.spec.node_name
+        info = PodInfo(pod)
+        known = self._node_of.get(name) == node and self._is_counted(name, info.uid)
+        if known and self._infos[node].replace_pod(info):
+            self._pods[name] = pod
+            self._assumed.discard(name)
+            self._overdue_at.pop(name, None)
+            return ()
+        effects = self._drop(name)
         self._count(info, node)
+        return () if known else effects
 
-    def _drop(self, name: str) -> None:
+    def _drop(self, name: str) -> tuple[Effect, ...]:
+        """Stop counting a pod; says so if it was assumed."""
         node = self._node_of.pop(name, None)
         if node is None:
-            return
-        self._assumed.discard(name)
+            return ()
         info = self._infos[node]
         info.remove_pod(name)
+        pod = self._pods.pop(name)
         self._touch(info)
         if info.node is None and not info.pods:
             del self._infos[node]
+        self._overdue_at.pop(name, None)
+        if name not in self._assumed:
+            return ()
+        self._assumed.remove(name)
+        return (Vanished(pod, node),)
+
+    def _expire(self, now: float) -> tuple[Effect, ...]:
+        expired = []
+        while self._overdue_at:
+            name, deadline = next(iter(self._overdue_at.items()))
+            if deadline > now:
+                break
+            expired.append(Expired(name, self._node_of[name]))
+            self._drop(name)
+        return tuple(expired)
+
+    def _is_counted(self, name: str, uid: str) -> bool:
+        return name in self._pods and self._pods[name].metadata.uid == uid
 
     def _count(self, pod: PodInfo, node: str) -> None:
         info = self._infos.get(node)
@@ -154,6 +279,7 @@ class CacheState:
             info = self._infos[node] = NodeInfo(node)
         info.add_pod(pod)
         self._node_of[pod.key] = node
+        self._pods[pod.key] = pod.pod
         self._touch(info)
 
     # ------------------------------------------------------------------------------------------- nodes
@@ -189,7 +315,21 @@ class CacheState:
 
     # ------------------------------------------------------------------------------------------- snapshot
 
-    def _take_snapshot(self) -> Snapshot:
+    def _take_snapshot(self) -> tuple[Repaired, ...]:
+        """Bring the snapshot up to date, and build it anew if it does not fit the nodes then."""
+        self._update_snapshot()
+        columns, nodes = self._snapshot.columns, len(self._tree)
+        if len(columns.order) == len(columns.row_of) == nodes:
+            return ()
+        rows = len(columns.row_of)
+        self._snapshot.columns = NodeColumns()
+        self._dirty = dict.fromkeys(self._infos)
+        self._reorder = True
+        self._update_snapshot()
+        self._repaired += 1
+        return (Repaired(rows, nodes),)
+
+    def _update_snapshot(self) -> None:
         snapshot = self._snapshot
         for name in self._dirty:
             info = self._infos.get(name)
@@ -201,18 +341,61 @@ class CacheState:
         if self._reorder:
             snapshot.columns.reorder(self._tree.names())
             self._reorder = False
-        return snapshot
+
+    # ------------------------------------------------------------------------------------------- comparing
+
+    def _compare(self, order: Compare) -> tuple[Effect, ...]:
+        """What differs; healed is what differed the last time too, because a first look may have met a change."""
+        found = tuple(sorted(differences(order.nodes, order.pods, self._infos, self._pods, self._assumed)))
+        if not order.heal:
+            return (Compared(order, found, ()),)
+        healed = tuple(difference for difference in found if difference in self._suspected)
+        effects: tuple[Effect, ...] = ()
+        for difference in healed:
+            effects += self._heal(difference, order)
+        self._suspected = frozenset(found).difference(healed)
+        self._healed += len(healed)
+        return (*effects, Compared(order, found, healed))
+
+    def _heal(self, difference: Difference, order: Compare) -> tuple[Effect, ...]:
+        if difference.kind == "Pod":
+            pod = order.pods.get(difference.key)
+            return self._put(pod) if pod is not None and counts(pod) else self._drop(difference.key)
+        node = order.nodes.get(difference.key)
+        if node is not None:
+            self._put_node(node)
+        else:
+            gone = self._infos[difference.key].node
+            assert gone is not None, difference
+            self._drop_node(gone)
+        return ()
+
+    def _dump(self, info: NodeInfo) -> NodeDump:
+        pods = tuple(
+            PodDump(name, pod.uid, pod.pod.status.phase, name in self._assumed) for name, pod in info.pods.items()
+        )
+        nominated = tuple(pod.key for pod in self._nominations.on(info.name))
+        requested = {name: amount for name, amount in info.requested.items() if amount}
+        return NodeDump(info.name, info.node is None, requested, dict(info.allocatable), pods, nominated)
 
     # ------------------------------------------------------------------------------------------- looking
 
+    @property
+    def expires(self) -> bool:
+        """Whether assumed pods are waited for in vain; ExpireAssumed is needed then."""
+        return self._ttl > 0
+
     def statistics(self) -> CacheStatistics:
-        return CacheStatistics(len(self._tree), len(self._node_of), len(self._assumed))
+        return CacheStatistics(len(self._tree), len(self._node_of), len(self._assumed), self._healed, self._repaired)
 
     def validate(self) -> None:
         """Raises AssertionError where an invariant does not hold."""
         counted = {name: info.name for info in self._infos.values() for name in info.pods}
         assert counted == self._node_of, counted.items() ^ self._node_of.items()
         assert self._assumed <= self._node_of.keys()
+        held = {name: pod.pod for info in self._infos.values() for name, pod in info.pods.items()}
+        assert held == self._pods, held.keys() ^ self._pods.keys()
+        assert self._overdue_at.keys() <= self._assumed
         for info in self._infos.values():
             info.validate()
             assert info.node is not None or info.pods, f"{info.name}: an empty ghost"

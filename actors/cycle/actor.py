@@ -39,7 +39,7 @@ from actors.messages import (
 )
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import Snapshot
-from actors.runtime.ask import ask
+from actors.runtime.ask import Reply, ask
 from actors.runtime.clock import Clock
 from actors.runtime.logs import Result, log_attempt
 from actors.runtime.mailbox import Mailbox
@@ -81,6 +81,7 @@ class CycleActor:
         info = queued.info
         if info.pod.metadata.deletion_timestamp is not None:
             await self._queue.tell(Done(info.uid))
+            await self._recorder.tell(failed_scheduling(queued, f"skip schedule deleting pod: {info.key}"))
             return
         started = self._clock.now()
         profile = self._profiles[info.pod.spec.scheduler_name]
@@ -113,13 +114,19 @@ class CycleActor:
             status, waits = profile.permit(state, info, node)
         if status.ok or status.code is Code.WAIT:
             placement = Placement(queued, node, profile.scheduler_name, state, waits, started)
-            await self._binding.tell(BindPlaced(placement))
+            if waits:  # The next pod's Permit must find this one among those that wait.
+                taken: Reply[None] = Reply()
+                await self._binding.tell(BindPlaced(placement, taken))
+                await taken.wait()
+            else:
+                await self._binding.tell(BindPlaced(placement))
             return
         for failure in profile.unreserve(state, info, node):
             log.error("unreserve failed", pod=info.key, node=node, error=failure.message)
         await self._cache.tell(Forget(info, node))
         rejected_by = frozenset((status.plugin,)) if status.rejected else frozenset[str]()
-        await self._reject(queued, status, rejected_by, started)
+        told = status.on_chosen_node() if status.rejected else status
+        await self._reject(queued, told, rejected_by, started)
 
     async def _reject(self, queued: QueuedPod, status: Status, rejected_by: frozenset[str], started: float) -> None:
         """Back to the queue, and tell the user why."""
@@ -127,7 +134,10 @@ class CycleActor:
         pod = info.pod
         result = Result.ERROR if failed else Result.UNSCHEDULABLE
         log_attempt(info.key, result, queued.attempts, self._clock.now() - started, reason=status.message)
-        await self._queue.tell(AttemptFailed(queued, rejected_by, error=failed))
+        if status.code is Code.PENDING:
+            await self._queue.tell(AttemptFailed(queued, pending=rejected_by))
+        else:
+            await self._queue.tell(AttemptFailed(queued, rejected_by, error=failed))
         reason = "SchedulerError" if failed else "Unschedulable"
         await self._recorder.tell(SetUnschedulable(pod, reason, status.message))
         await self._recorder.tell(failed_scheduling(queued, status.message))

@@ -22,12 +22,13 @@ class StateKey(Generic[T]):
 class CycleState:
     """The memory of one scheduling attempt, with the plugins that asked to be skipped in it."""
 
-    __slots__ = ("_data", "skip_filter", "skip_score")
+    __slots__ = ("_data", "skip_filter", "skip_pre_bind", "skip_score")
 
     def __init__(self) -> None:
         self._data: dict[StateKey[object], object] = {}
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
+        self.skip_pre_bind: set[str] = set()
 
     def copy(self) -> CycleState:
         """A memory that starts with all that this one holds."""

@@ -113,6 +113,7 @@ class Registration(msgspec.Struct, frozen=True):
     hint: HintFunction | None = None
 
 
+ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
 WILDCARD = ClusterEvent(Resource.WILDCARD, Action.ALL, "*")
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(Resource.WILDCARD, Action.ALL, "UnschedulableTimeout")
 FORCE_ACTIVATE = ClusterEvent(Resource.WILDCARD, Action.ALL, "ForceActivate")

@@ -41,12 +41,52 @@ class ApiHandle(Protocol):
         """Bind a pod to a node; a refusal by the API server comes back as a Status with code ERROR."""
         ...
 
+    def nominate(self, namespace: str, name: str, uid: str, node: str) -> Awaitable[Status]:
+        """Write the pod's status.nominatedNodeName, "" to clear it; refusals come back as for `bind`."""
+        ...
+
+
+class WaitingPod(msgspec.Struct, frozen=True):
+    """A pod that is reserved on a node and waits for Permit plugins to let it go on."""
+
+    info: PodInfo
+    node: str
+    plugins: tuple[str, ...]
+
+
+class WaitingPods(Protocol):
+    """The pods that wait on Permit. A pod that its own Permit plugins made wait is here before the next pod's Permit.
+
+    Answers hold at once: what is allowed or turned away here cannot be decided otherwise afterwards.
+    """
+
+    def each(self) -> tuple[WaitingPod, ...]:
+        """In the order in which they began to wait."""
+        ...
+
+    def get(self, uid: str) -> WaitingPod | None: ...
+
+    def allow(self, uid: str, plugin: str) -> bool:
+        """Let a pod go on as far as `plugin` is concerned; true if nobody else holds it up."""
+        ...
+
+    def reject(self, uid: str, plugin: str, reason: str) -> bool:
+        """Turn a waiting pod away: unschedulable by `plugin`; false if it does not wait."""
+        ...
+
+    def preempt(self, uid: str, plugin: str, reason: str) -> bool:
+        """Stop a pod that waits or is in PreBind, for it to be tried again; false if it must be deleted instead."""
+        ...
+
 
 class Handle(Protocol):
     """What a plugin is given when it is made."""
 
     @property
     def api(self) -> ApiHandle: ...
+
+    @property
+    def waiting(self) -> WaitingPods: ...
 
     @property
     def feature_gates(self) -> Mapping[str, bool]:
@@ -193,8 +233,16 @@ class PermitPlugin(Plugin):
 
 
 class PreBindPlugin(Plugin):
+    runs_in_parallel: ClassVar[bool] = False
+    """Whether it may run at the same time as the neighbours in the order that say so too."""
+
+    def pre_bind_pre_flight(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        """Whether `pre_bind` has something to do for this pod: success, or SKIP to leave it out. Must be quick."""
+        return SUCCESS
+
     @abstractmethod
-    async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status: ...
+    async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        """Prepare the node or the pod's volumes; may take long. It is cancelled if the pod is preempted."""
 
 
 class BindPlugin(Plugin):
@@ -259,6 +307,8 @@ __all__ = [
     "StateKey",
     "Status",
     "Verdicts",
+    "WaitingPod",
+    "WaitingPods",
     "default_normalize",
     "error",
     "read_args",

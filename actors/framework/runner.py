@@ -6,7 +6,8 @@ plugin and fails that pod's attempt, never the process; so does an answer that i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -29,13 +30,14 @@ from actors.framework.interface import (
 )
 from actors.framework.post_filter import FailedAttempt, PostFiltered
 from actors.framework.rules import PluginError, Points, Rules, answered, crashed
-from actors.framework.status import SUCCESS, Code, Status, error
+from actors.framework.status import SKIP, SUCCESS, Code, Status, error
 from actors.kube.core import Pod
 from actors.model.pod_info import PodInfo
 
 log = structlog.get_logger(__name__)
 
 P = TypeVar("P", bound=Plugin)
+PreBindStep = Callable[[], Awaitable[Status]]
 
 
 def hinting(plugin: Plugin, registration: Registration) -> Registration:
@@ -161,15 +163,40 @@ class Profile(Rules):
                 return status.by(plugin.name), {}
         return (Status(Code.WAIT), waits) if waits else (SUCCESS, {})
 
-    async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
+    def pre_bind_pre_flight(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        """SKIP if no PreBind plugin has anything to do for the pod; those that have not are left out of PreBind."""
+        state.skip_pre_bind = set()
         for plugin in self._pre_bind:
             try:
-                status = answered(plugin, await plugin.pre_bind(state, info, node))
+                status = answered(plugin, plugin.pre_bind_pre_flight(state, info, node))
             except Exception as exception:
                 return crashed(plugin, exception)
-            if not status.ok:
-                return status.by(plugin.name)
-        return SUCCESS
+            if status.code is Code.SKIP:
+                state.skip_pre_bind.add(plugin.name)
+            elif not status.ok:
+                problem = f"PreBindPreFlight of {plugin.name}: {status.code.label}: {status.message}"
+                return error(problem).by(plugin.name)
+        return SKIP if len(state.skip_pre_bind) == len(self._pre_bind) else SUCCESS
+
+    def pre_bind_steps(self, state: CycleState, info: PodInfo, node: str) -> list[list[PreBindStep]]:
+        """The PreBind calls that the pre-flight left, in order; those of one list may run at the same time."""
+        steps: list[list[PreBindStep]] = []
+        joins = False
+        for plugin in self._pre_bind:
+            if plugin.name in state.skip_pre_bind:
+                continue
+            if not (joins and plugin.runs_in_parallel):
+                steps.append([])
+            joins = plugin.runs_in_parallel
+            steps[-1].append(partial(self._pre_bind_one, plugin, state, info, node))
+        return steps
+
+    @staticmethod
+    async def _pre_bind_one(plugin: PreBindPlugin, state: CycleState, info: PodInfo, node: str) -> Status:
+        try:
+            return answered(plugin, await plugin.pre_bind(state, info, node)).by(plugin.name)
+        except Exception as exception:
+            return crashed(plugin, exception)
 
     async def bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
         """The answer of the first bind plugin that does not skip the pod."""

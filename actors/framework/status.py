@@ -62,6 +62,11 @@ class Status(msgspec.Struct, frozen=True):
         """The same answer, signed by `plugin`, unless it is signed already."""
         return self if self.plugin else Status(self.code, self.reasons, plugin)
 
+    def on_chosen_node(self) -> Status:
+        """A rejection after a node was chosen, told as users know it: no node of one is available."""
+        counted = ", ".join(sorted(f"1 {reason}" for reason in self.reasons))
+        return Status(self.code, (f"0/1 nodes are available: {counted}.",), self.plugin)
+
 
 SUCCESS = Status(Code.SUCCESS)
 SKIP = Status(Code.SKIP)

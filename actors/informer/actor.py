@@ -35,6 +35,10 @@ class InformerActor(Generic[T]):
         self._queue = queue
         self._state: InformerState[T] = InformerState()
 
+    def objects(self) -> dict[str, T]:
+        """The objects by key; everything that made them so has been delivered."""
+        return self._state.objects()
+
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async for told in self._source.changes():
             match told:

@@ -7,12 +7,13 @@ from collections.abc import Set
 from actors.framework.changes import node_changes, pod_changes
 from actors.framework.events import Action, ClusterEvent, Resource
 from actors.informer.state import Change
-from actors.kube.core import Node, Pod
+from actors.kube.core import OVER, Node, Pod
 from actors.kube.meta import HasMetadata, key
 from actors.messages import (
     AssignedPodAdded,
     AssignedPodDeleted,
     AssignedPodUpdated,
+    AssumedPodDeleted,
     CacheMessage,
     ClusterChanged,
     NodeAdded,
@@ -30,7 +31,6 @@ from actors.messages import (
 from actors.model.pod_info import PodInfo
 
 Told = tuple[list[CacheMessage], list[QueueMessage]]
-OVER = ("Succeeded", "Failed")
 
 # The kinds that plugins may wait for, by the name of their type, which is the kind's own.
 _WAITED_FOR = {resource.value: resource for resource in Resource}
@@ -50,6 +50,8 @@ def route_pod(change: Change[Pod], schedulers: Set[str]) -> Told:
     old_node, new_node = old is not None and bool(old.spec.node_name), new is not None and bool(new.spec.node_name)
     if old is not None and not old_node and (new is None or new_node):
         queue.append(PendingPodDeleted(old))
+    if old is not None and not old_node and _goes(new):
+        cache.append(AssumedPodDeleted(old))
     if new is not None and not new_node and new.spec.scheduler_name in schedulers:
         queue.append(PendingPodUpdated(old, new) if old is not None and not old_node else PendingPodAdded(new))
     if old is not None and not old_node and not new_node and old.spec.scheduler_name in schedulers:
@@ -64,6 +66,11 @@ def route_pod(change: Change[Pod], schedulers: Set[str]) -> Told:
         cache.append(AssignedPodDeleted(old))
         queue.append(ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), old, None))
     return cache, queue
+
+
+def _goes(pod: Pod | None) -> bool:
+    """Whether a pod that had no node is gone, or will be without ever getting one."""
+    return pod is None or (not pod.spec.node_name and pod.metadata.deletion_timestamp is not None)
 
 
 def _nomination(pod: Pod | None, schedulers: Set[str]) -> Nominate | None:

@@ -49,5 +49,9 @@ class InformerState(Generic[T]):
         old = self._objects.pop(key(last), None)
         return [] if old is None else [Change(old, None)]
 
+    def objects(self) -> dict[str, T]:
+        """All of them by key, as last told."""
+        return dict(self._objects)
+
     def __len__(self) -> int:
         return len(self._objects)

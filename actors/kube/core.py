@@ -185,6 +185,9 @@ class PodSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=T
     termination_grace_period_seconds: int | None = None
 
 
+OVER = ("Succeeded", "Failed")  # the phases of a pod that takes no room any more
+
+
 class PodCondition(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     type: str = ""
     status: str = ""

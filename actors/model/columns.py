@@ -132,7 +132,7 @@ class NodeColumns:
         if row is None:
             row = self._new_row(info.name)
         changes = info.take_changes()
-        if self.infos[row] is not info:
+        if changes is None or self.infos[row] is not info:
             self.infos[row] = info
             self.counts.clear(row)
             changes = [(pod, 1) for pod in info.pods.values()]
@@ -169,9 +169,8 @@ class NodeColumns:
         self._free.append(row)
 
     def reorder(self, names: Iterable[str]) -> None:
-        """Take the live rows in this order from now on. Every node with a row must be named."""
-        self.order = np.fromiter((self.row_of[name] for name in names), dtype=np.int64)
-        assert len(self.order) == len(self.row_of)
+        """Take the live rows in this order from now on. Every node with a row should be named; others are left out."""
+        self.order = np.fromiter((self.row_of[name] for name in names if name in self.row_of), dtype=np.int64)
         self.position = np.full(self.size, -1, dtype=np.int64)
         self.position[self.order] = np.arange(len(self.order))
 

@@ -17,6 +17,7 @@ from actors.model.pod_template import HostPort
 
 # (protocol, port) -> ip -> how many pods of the node claim it
 UsedPorts = dict[tuple[str, int], Counter[str]]
+MOST_CHANGES = 64
 WILDCARD_IP = "0.0.0.0"  # noqa: S104 - a host port without hostIP, not a listening socket
 
 
@@ -30,6 +31,7 @@ class NodeInfo:
     __slots__ = (
         "allocatable",
         "changes",
+        "claims",
         "freed_ports",
         "generation",
         "name",
@@ -52,7 +54,8 @@ class NodeInfo:
         self.nonzero_memory = 0
         self.ports: UsedPorts = {}
         self.freed_ports: set[HostPort] = set()
-        self.changes: list[tuple[PodInfo, int]] = []
+        self.claims: Counter[str] = Counter()  # namespace/name -> how many volumes of the node's pods name it
+        self.changes: list[tuple[PodInfo, int]] | None = []
 
     def set_node(self, node: Node) -> None:
         self.node = node
@@ -93,13 +96,16 @@ class NodeInfo:
         taken = {c: frozenset(ip for ip in by_ip if (*c, ip) not in freed) for c, by_ip in self.ports.items()}
         return {claim: ips for claim, ips in taken.items() if ips}
 
-    def take_changes(self) -> list[tuple[PodInfo, int]]:
-        """The pods that came (+1) and went (-1) since this was last asked."""
+    def take_changes(self) -> list[tuple[PodInfo, int]] | None:
+        """The pods that came (+1) and went (-1) since this was last asked; None if too many to be worth keeping."""
         changes, self.changes = self.changes, []
         return changes
 
     def _account(self, info: PodInfo, sign: int) -> None:
-        self.changes.append((info, sign))
+        if self.changes is not None:
+            self.changes.append((info, sign))
+            if len(self.changes) > MOST_CHANGES + 2 * len(self.pods):
+                self.changes = None  # Nobody asks (a ghost, or no lease): a recount is cheaper, and memory is bounded.
         requested = self.requested
         for name, amount in info.requests.items():
             requested[name] += sign * amount
@@ -113,6 +119,10 @@ class NodeInfo:
                 del by_ip[claim.ip]
             if not by_ip:
                 del self.ports[claim.protocol, claim.port]
+        for name in info.claims:
+            self.claims[name] += sign
+            if not self.claims[name]:
+                del self.claims[name]
 
     def validate(self) -> None:
         """Raises AssertionError if a sum is not what a recount of the pods gives."""
@@ -122,3 +132,4 @@ class NodeInfo:
         assert +fresh.requested == +self.requested, (self.name, fresh.requested, self.requested)
         assert (fresh.nonzero_cpu, fresh.nonzero_memory) == (self.nonzero_cpu, self.nonzero_memory), self.name
         assert fresh.ports == self.ports, (self.name, fresh.ports, self.ports)
+        assert fresh.claims == self.claims, (self.name, fresh.claims, self.claims)

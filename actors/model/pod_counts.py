@@ -84,6 +84,7 @@ class PodCounts:
     """`required`, `required_anti` and `preferred` hold the terms that pods carry; the last by (term, weight).
 
     `missed` are terminating pods, with their rows, that are gone only in thought: see `PodTopologySpread`.
+    `claims` says of each PersistentVolumeClaim (namespace/name) how many volumes of pods on the rows name it.
     """
 
     def __init__(self, rows: int) -> None:
@@ -93,6 +94,7 @@ class PodCounts:
         self._on_row: dict[int, dict[str, PodInfo]] = {}
         self._clock = 0
         self.missed: list[tuple[int, PodInfo]] = []
+        self.claims: dict[str, int] = {}
         self.required: TermColumns[AffinityTerm] = TermColumns()
         self.required_anti: TermColumns[AffinityTerm] = TermColumns()
         self.preferred: TermColumns[tuple[AffinityTerm, int]] = TermColumns()
@@ -152,6 +154,10 @@ class PodCounts:
             column.add(row, sign)
         if not group.rows:
             del self._groups[group.key]
+        for name in info.claims:
+            volumes = self.claims.pop(name, 0) + sign
+            if volumes:
+                self.claims[name] = volumes
         try:
             terms = info.affinity_terms
         except SelectorError:
@@ -190,6 +196,7 @@ class PodCounts:
         for row, pods in self._on_row.items():
             fresh.refresh(row, [(info, 1) for info in pods.values()])
         assert fresh._groups.keys() == self._groups.keys()
+        assert fresh.claims == self.claims, (fresh.claims, self.claims)
         for counted, column in self._columns.items():
             _same(column, fresh.column(counted), counted)
         _all_same(self.required.columns, fresh.required.columns)

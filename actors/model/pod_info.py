@@ -47,6 +47,10 @@ class PodInfo:
         return GroupKey(metadata.namespace, self.template.sorted_labels, metadata.deletion_timestamp is not None)
 
     @property
+    def claims(self) -> tuple[str, ...]:
+        return self.template.claims
+
+    @property
     def requests(self) -> dict[str, int]:
         return self.template.requests
 

@@ -67,6 +67,13 @@ class PodTemplate:
         return tuple(sorted(self._pod.metadata.labels.items()))
 
     @cached_property
+    def claims(self) -> tuple[str, ...]:
+        """The PersistentVolumeClaims that the volumes name, as namespace/name, once a volume."""
+        namespace = self._pod.metadata.namespace
+        volumes = (volume.persistent_volume_claim for volume in self._pod.spec.volumes)
+        return tuple(f"{namespace}/{source.claim_name}" for source in volumes if source is not None)
+
+    @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:
         """An ip "" is normalised to 0.0.0.0, a protocol "" to TCP."""
         spec = self._pod.spec

@@ -1,4 +1,7 @@
-"""Signals: SIGTERM and SIGINT ask for an orderly end. Once asked, a second one has its plain effect again."""
+"""Signals: SIGTERM and SIGINT ask for an orderly end. Once asked, a second one has its plain effect again.
+
+SIGUSR2 asks for a dump of what the scheduler knows, as with kube-scheduler.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 import structlog
+from anyio.abc import TaskStatus
 
 log = structlog.get_logger(__name__)
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+DUMP = signal.SIGUSR2
 
 
 async def until_signalled(work: Callable[[], Awaitable[None]]) -> None:
@@ -21,6 +26,19 @@ async def until_signalled(work: Callable[[], Awaitable[None]]) -> None:
             group.cancel_scope.cancel()
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
+
+
+async def each_signal(
+    number: signal.Signals,
+    work: Callable[[], Awaitable[None]],
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Do the work each time the signal comes, until cancelled."""
+    with anyio.open_signal_receiver(number) as received:
+        task_status.started()
+        async for _ in received:
+            await work()
 
 
 async def _cancel_on_signal(scope: anyio.CancelScope) -> None:

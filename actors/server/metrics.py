@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 BUCKETS = tuple(0.001 * 2**i for i in range(15))
@@ -16,27 +16,35 @@ Counts = Callable[[], Mapping[str, int]]
 
 
 class Sizes(Collector):
-    """Gauges that are read when they are asked for."""
+    """What is read when it is asked for."""
 
-    def __init__(self, pending: Counts, cached: Counts) -> None:
+    def __init__(self, pending: Counts, cached: Counts, mended: Counts) -> None:
         self._pending = pending
         self._cached = cached
+        self._mended = mended
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         pending = GaugeMetricFamily("scheduler_pending_pods", "Pods that wait, by queue.", labels=["queue"])
         cached = GaugeMetricFamily("scheduler_cache_size", "What the cache holds, by type.", labels=["type"])
         for family, counts in ((pending, self._pending), (cached, self._cached)):
             for label, count in counts().items():
                 family.add_metric([label], count)
             yield family
+        mended = CounterMetricFamily("berth_cache_mended", "What the cache found wrong and put right.", labels=["what"])
+        for label, count in self._mended().items():
+            mended.add_metric([label], count)
+        yield mended
 
 
 class Metrics:
-    """An Observer; `pending` are the pods by queue, `cached` the nodes, pods and assumed pods."""
+    """An Observer; `pending` are the pods by queue, `cached` the nodes, pods and assumed pods.
 
-    def __init__(self, pending: Counts, cached: Counts) -> None:
+    `mended` are the differences from the API server and the snapshots that the cache has put right.
+    """
+
+    def __init__(self, pending: Counts, cached: Counts, mended: Counts) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(Sizes(pending, cached))
+        self._registry.register(Sizes(pending, cached, mended))
         self._algorithm = Histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
             "From PreFilter to the choice of a node.",

@@ -104,6 +104,7 @@ async def test_a_waiting_pod_goes_on_or_is_turned_away(verdict: str) -> None:
         await running.clock.advance(5)
         assert running.store.bound == []
         assert Gatekeeper.reserved == {"ns/p"}
+        assert running.store.nominations == [("p", "n")]
         match verdict:
             case "allow":
                 await running.binding.tell(AllowWaiting("p", "Gatekeeper"))
@@ -114,6 +115,7 @@ async def test_a_waiting_pod_goes_on_or_is_turned_away(verdict: str) -> None:
         assert Gatekeeper.reserved == ({"ns/p"} if verdict == "allow" else set())
         if verdict != "allow":
             reason = (
-                "not today" if verdict == "reject" else "rejected due to timeout after waiting at plugin Gatekeeper"
+                "not today" if verdict == "reject" else "rejected due to timeout after waiting 10s at plugin Gatekeeper"
             )
-            assert reason in [m.message for m in await running.told() if isinstance(m, SetUnschedulable)]
+            message = f"0/1 nodes are available: 1 {reason}."
+            assert message in [m.message for m in await running.told() if isinstance(m, SetUnschedulable)]

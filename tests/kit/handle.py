@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from actors.binding.state import PodsInBinding
 from actors.framework.status import Status
 from config.feature_gates import DEFAULTS
 
@@ -10,12 +11,18 @@ class _Api:
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
         raise AssertionError(f"{namespace}/{name} bound to {node} by a decision")
 
+    async def nominate(self, namespace: str, name: str, uid: str, node: str) -> Status:
+        raise AssertionError(f"{namespace}/{name} nominated to {node} by a decision")
+
 
 class NoApi:
     """A handle whose every write is a failure of the test."""
 
-    api = _Api()
     feature_gates = DEFAULTS
+
+    def __init__(self) -> None:
+        self.api = _Api()
+        self.waiting = PodsInBinding()
 
 
 class Nowhere:

@@ -10,6 +10,7 @@ import anyio
 import msgspec
 
 from actors.binding.actor import BindingActor
+from actors.binding.state import PodsInBinding
 from actors.cache.actor import CacheActor
 from actors.cache.state import CacheState
 from actors.client.extender import Extenders
@@ -48,6 +49,7 @@ class Store:
         self._cache = cache
         self.pods: dict[str, Pod] = {}
         self.bound: list[tuple[str, str]] = []
+        self.nominations: list[tuple[str, str]] = []
         self.refusals: list[Status] = []
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
@@ -64,12 +66,17 @@ class Store:
         await self._cache.tell(AssignedPodAdded(bound))
         return SUCCESS
 
+    async def nominate(self, namespace: str, name: str, uid: str, node: str) -> Status:
+        self.nominations.append((name, node))
+        return SUCCESS
+
 
 class StoreHandle:
     feature_gates = DEFAULTS
 
-    def __init__(self, api: Store) -> None:
+    def __init__(self, api: Store, waiting: PodsInBinding) -> None:
         self.api = api
+        self.waiting = waiting
 
 
 class Pipeline:
@@ -82,6 +89,7 @@ class Pipeline:
         self.binding: Mailbox[BindingMessage] = Mailbox("binding", None)
         self.recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
         self.store = Store(self.queue, self.cache)
+        self.in_binding = PodsInBinding()
         extra = {"enabled": [{"name": plugin.name} for plugin in plugins]}
         document = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -89,16 +97,26 @@ class Pipeline:
             "profiles": [{"plugins": {"multiPoint": extra}}],
         }
         registry = {**IN_TREE, **{plugin.name: plugin for plugin in plugins}}
-        profiles = build_profiles(from_mapping(document), registry, StoreHandle(self.store))
+        profiles = build_profiles(from_mapping(document), registry, StoreHandle(self.store, self.in_binding))
         profile = profiles["default-scheduler"]
         hints = {name: p.hints() for name, p in profiles.items()}
         rules = QueueRules(profile.queue_sort.sort_key, profile.pre_enqueue, hints)
         self.queue_state, self.cache_state = QueueState(rules), CacheState()
         extenders = Extenders()
         self.actors = (
-            CacheActor(self.cache, self.cache_state),
+            CacheActor(self.cache, self.cache_state, self.clock, self.queue, self.binding),
             QueueActor(self.queue, self.queue_state, self.clock),
-            BindingActor(self.binding, profiles, extenders, self.clock, self.queue, self.cache, self.recorder),
+            BindingActor(
+                self.binding,
+                profiles,
+                extenders,
+                self.clock,
+                self.queue,
+                self.cache,
+                self.recorder,
+                self.in_binding,
+                self.store,
+            ),
             CycleActor(
                 profiles,
                 Scheduler(Random(1)),
@@ -121,7 +139,7 @@ class Pipeline:
 
     async def told(self) -> list[RecorderMessage]:
         """What the recorder was given so far, taken out."""
-        return await self.recorder.drain()
+        return await self.recorder.drain() if self.recorder.statistics().depth else []
 
 
 @asynccontextmanager
@@ -136,5 +154,6 @@ async def pipeline(*plugins: type[Plugin]) -> AsyncIterator[Pipeline]:
         group.cancel_scope.cancel()
     running.queue_state.validate()
     running.cache_state.validate()
+    running.in_binding.validate()
     for mailbox in (running.queue, running.cache, running.binding, running.recorder):
         mailbox.close()

@@ -1,43 +1,82 @@
-"""The cache over random histories: sums equal a recount, the snapshot equals one built from nothing."""
+"""The cache over random histories, against a model that keeps plain lists and recounts everything at every look."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
 import msgspec
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from actors.cache.state import CacheState, Lend, Refused
+from actors.cache.state import CacheState, Compared, Expired, Lend, Located, Refused, Repaired, Vanished
 from actors.kube.core import Node, Pod
+from actors.kube.labels import from_label_selector
+from actors.kube.meta import LabelSelector
 from actors.messages import (
     AssignedPodAdded,
     AssignedPodDeleted,
+    AssignedPodUpdated,
     Assume,
+    AssumedPodDeleted,
+    Compare,
+    Difference,
+    ExpireAssumed,
+    FinishBinding,
     Forget,
     NodeAdded,
     NodeDeleted,
+    NodeUpdated,
+    Nominate,
     TakeSnapshot,
+    WhereBound,
 )
+from actors.model.pod_counts import pods_selected
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import Snapshot
+from tests.kit.handle import Nowhere
+from tests.kit.histories import histories
 
 NODES = st.sampled_from(["n1", "n2", "n3", "n4"])
 PODS = st.sampled_from(["p1", "p2", "p3", "p4", "p5"])
+MILLIS = st.sampled_from([0, 100, 101, 333, 900])
+ZONES = st.sampled_from(["a", "b", ""])
+TTL = 30.0
+SELECTORS = {app: from_label_selector(LabelSelector(match_labels={"app": app})) for app in "ab"}
+RESOURCES = ("cpu", "pods", "example.com/gpu")
 
 
-def make_pod(name: str, node: str, milli: int, port: int) -> Pod:
+def make_pod(name: str, uid: int, node: str, milli: int, port: int, revision: int = 0) -> Pod:
     container = {
         "resources": {"requests": {"cpu": f"{milli}m", "example.com/gpu": milli % 2}},
         "ports": [{"hostPort": port}] if port else [],
     }
-    spec = {"containers": [container], "nodeName": node}
-    return msgspec.convert({"metadata": {"namespace": "default", "name": name}, "spec": spec}, Pod)
+    anti = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "zone"}
+    spec: dict[str, Any] = {
+        "containers": [container],
+        "nodeName": node,
+        "volumes": [{"persistentVolumeClaim": {"claimName": f"claim-{milli % 3}"}}] if milli % 2 else [{}],
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [anti]}} if port else None,
+    }
+    metadata = {
+        "namespace": "ns",
+        "name": name,
+        "uid": str(uid),
+        "resourceVersion": str(revision),
+        "labels": {"app": "ab"[milli % 2]},
+    }
+    return msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
 
 
-def make_node(name: str, zone: str, cpu: int) -> Node:
+def make_node(name: str, zone: str, cpu: int, revision: int = 0) -> Node:
     document = {
-        "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": zone}},
+        "metadata": {
+            "name": name,
+            "resourceVersion": str(revision),
+            "labels": {"topology.kubernetes.io/zone": zone} if zone else {},
+        },
         "spec": {"taints": [{"key": zone, "effect": "NoSchedule"}]},
         "status": {
             "allocatable": {"cpu": cpu, "pods": 10},
@@ -47,104 +86,316 @@ def make_node(name: str, zone: str, cpu: int) -> Node:
     return msgspec.convert(document, Node)
 
 
-class Reply:
-    def set(self, value: Snapshot) -> None:
-        raise AssertionError(value)
+class Counted(msgspec.Struct):
+    """A pod of the model: where it counts, whether only assumed, and when its echo is overdue."""
+
+    pod: Pod
+    node: str
+    assumed: bool
+    overdue_at: float | None = None
+
+    @property
+    def uid(self) -> str:
+        return self.pod.metadata.uid
 
 
-def take(cache: CacheState) -> Snapshot:
-    (lend,) = cache.handle(TakeSnapshot(Reply()))
-    assert isinstance(lend, Lend)
-    return lend.snapshot
+def interleaved(zones: list[list[str]]) -> Iterator[str]:
+    """The first of each zone, then the second of each, and so on, one at a time."""
+    zones = [list(zone) for zone in zones]
+    while any(zones):
+        for zone in zones:
+            if zone:
+                yield zone.pop(0)
 
 
 class CacheHistory(RuleBasedStateMachine):
-    """The model: which node object stands, which pod counts where, which of them is assumed."""
+    """The model: the nodes by zone in their order of arrival, and each pod that counts, in lists and dicts only."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.cache = CacheState()
+        self.cache = CacheState(TTL)
+        self.now = 0.0
+        self.serial = 0
         self.nodes: dict[str, Node] = {}
-        self.pods: dict[str, tuple[Pod, str]] = {}
-        self.assumed: set[str] = set()
+        self.zones: list[tuple[str, list[str]]] = []
+        self.pods: dict[str, Counted] = {}
+        self.nominated: dict[str, str] = {}
+        self.suspected: set[Difference] = set()
+        self.healed = 0
 
-    @rule(name=NODES, zone=st.sampled_from(["a", "b", ""]), cpu=st.integers(1, 8))
-    def node_put(self, name: str, zone: str, cpu: int) -> None:
-        self.nodes[name] = make_node(name, zone, cpu)
-        assert not self.cache.handle(NodeAdded(self.nodes[name]))
+    def send(self, message: Any) -> tuple[Any, ...]:
+        return self.cache.handle(message, self.now)
+
+    def next(self) -> int:
+        self.serial += 1
+        return self.serial
+
+    # ------------------------------------------------------------------------------------------- nodes
+
+    def place(self, name: str, zone: str) -> None:
+        for known, names in self.zones:
+            if known == zone:
+                names.append(name)
+                return
+        self.zones.append((zone, [name]))
+
+    def displace(self, name: str) -> None:
+        for _, names in self.zones:
+            if name in names:
+                names.remove(name)
+        self.zones = [(zone, names) for zone, names in self.zones if names]
+
+    def zone_of(self, name: str) -> str:
+        return next((zone for zone, names in self.zones if name in names), "none")
+
+    @rule(name=NODES, zone=ZONES, cpu=st.integers(1, 8), as_update=st.booleans())
+    def node_put(self, name: str, zone: str, cpu: int, as_update: bool) -> None:
+        new = make_node(name, zone, cpu, self.next())
+        old = self.nodes.get(name, new)
+        assert not self.send(NodeUpdated(old, new) if as_update else NodeAdded(new))
+        if self.zone_of(name) != zone:
+            self.displace(name)
+            self.place(name, zone)
+        self.nodes[name] = new
 
     @rule(name=NODES)
     def node_deleted(self, name: str) -> None:
         node = self.nodes.pop(name, None) or make_node(name, "a", 1)
-        assert not self.cache.handle(NodeDeleted(node))
+        self.displace(name)
+        assert not self.send(NodeDeleted(node))
 
-    @rule(name=PODS, node=NODES, milli=st.integers(0, 900), port=st.sampled_from([0, 80, 81]))
-    def pod_put(self, name: str, node: str, milli: int, port: int) -> None:
-        pod = make_pod(name, node, milli, port)
-        assert not self.cache.handle(AssignedPodAdded(pod))
-        self.pods[name] = (pod, node)
-        self.assumed.discard(name)
+    # ------------------------------------------------------------------------------------------- pods
 
-    @rule(name=PODS)
-    def pod_deleted(self, name: str) -> None:
-        pod, _ = self.pods.pop(name, (make_pod(name, "n1", 1, 0), ""))
-        self.assumed.discard(name)
-        assert not self.cache.handle(AssignedPodDeleted(pod))
+    def vanish(self, name: str, kept_on: str = "") -> tuple[Vanished, ...]:
+        """Drop a pod from the model; what the cache must say of it."""
+        old = self.pods.pop(name, None)
+        if old is None or not old.assumed or old.node == kept_on:
+            return ()
+        return (Vanished(old.pod, old.node),)
 
-    @rule(name=PODS, node=NODES, milli=st.integers(0, 900))
-    def assume(self, name: str, node: str, milli: int) -> None:
-        pod = make_pod(name, "", milli, 0)
-        effects = self.cache.handle(Assume(PodInfo(pod), node))
-        assert bool(effects) == (name in self.pods)
-        if not effects:
-            self.pods[name] = (pod, node)
-            self.assumed.add(name)
+    @rule(name=PODS, node=NODES, milli=MILLIS, port=st.sampled_from([0, 80, 81]), same=st.booleans())
+    def pod_put(self, name: str, node: str, milli: int, port: int, same: bool) -> None:
+        """Added or updated by the API server: confirmed, moved, or another pod of the name, whatever was known."""
+        old = self.pods.get(name)
+        same = same and old is not None
+        uid = int(old.uid) if same and old is not None else self.next()
+        pod = make_pod(name, uid, node, milli, port, self.next())
+        before = old.pod if old is not None else pod
+        effects = self.send(AssignedPodUpdated(before, pod) if milli % 2 else AssignedPodAdded(pod))
+        assert effects == self.vanish(name, kept_on=node if same else "")
+        self.pods[name] = Counted(pod, node, assumed=False)
 
-    @rule(name=PODS, node=NODES)
-    def forget(self, name: str, node: str) -> None:
-        effects = self.cache.handle(Forget(PodInfo(make_pod(name, "", 1, 0)), node))
-        fits = name in self.assumed and self.pods[name][1] == node
-        assert all(isinstance(effect, Refused) for effect in effects)
-        assert bool(effects) != fits
+    @rule(name=PODS, stale=st.booleans(), pending=st.booleans())
+    def pod_deleted(self, name: str, stale: bool, pending: bool) -> None:
+        """Gone, as a pod with a node or without; a stale word about an earlier pod of the name changes nothing."""
+        old = self.pods.get(name)
+        if old is None or stale:
+            gone = make_pod(name, self.next(), "n1", 1, 0)
+            assert not self.send(AssumedPodDeleted(gone) if pending else AssignedPodDeleted(gone))
+        elif pending:
+            expected = self.vanish(name) if old.assumed else ()
+            assert self.send(AssumedPodDeleted(old.pod)) == expected
+        else:
+            self.vanish(name)
+            assert not self.send(AssignedPodDeleted(old.pod))
+
+    @rule(name=PODS, node=NODES, milli=MILLIS, again=st.booleans())
+    def assume(self, name: str, node: str, milli: int, again: bool) -> None:
+        old = self.pods.get(name)
+        uid = int(old.uid) if again and old is not None else self.next()
+        pod = make_pod(name, uid, "", milli, 0)
+        effects = self.send(Assume(PodInfo(pod), node))
+        if old is not None and (not old.assumed or old.uid == str(uid)):
+            assert [type(effect) for effect in effects] == [Refused]
+            return
+        assert effects == self.vanish(name)
+        self.pods[name] = Counted(pod, node, assumed=True)
+        self.nominated.pop(name, None)
+
+    @rule(name=PODS, node=NODES, stale=st.booleans())
+    def forget(self, name: str, node: str, stale: bool) -> None:
+        old = self.pods.get(name)
+        known = old is not None and not stale
+        pod = old.pod if old is not None and not stale else make_pod(name, self.next(), "", 1, 0)
+        effects = self.send(Forget(PodInfo(pod), node))
+        fits = old is not None and known and old.assumed and old.node == node
+        assert [type(effect) for effect in effects] == ([Refused] if known and not fits else [])
         if fits:
             del self.pods[name]
-            self.assumed.remove(name)
+
+    @rule(name=PODS)
+    def binding_finished(self, name: str) -> None:
+        old = self.pods.get(name)
+        assert not self.send(FinishBinding(f"ns/{name}", old.uid if old is not None else "none"))
+        if old is not None and old.assumed:
+            old.overdue_at = self.now + TTL
+
+    @rule(seconds=st.sampled_from([1.0, 20.0, 31.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        effects = self.send(ExpireAssumed())
+        late = {n: c for n, c in self.pods.items() if c.overdue_at is not None and c.overdue_at <= self.now}
+        assert set(effects) == {Expired(f"ns/{name}", counted.node) for name, counted in late.items()}
+        for name in late:
+            del self.pods[name]
+
+    @rule(name=PODS, node=NODES)
+    def nominated_by_status(self, name: str, node: str) -> None:
+        old = self.pods.get(name)
+        pod = old.pod if old is not None else make_pod(name, self.next(), "", 1, 0)
+        assert not self.send(Nominate(PodInfo(pod), node))
+        if old is None:
+            self.nominated[name] = node
+
+    @rule(name=PODS)
+    def where_bound(self, name: str) -> None:
+        old = self.pods.get(name)
+        order = WhereBound(Nowhere(), f"ns/{name}", old.uid if old is not None else "none")
+        bound = old is not None and not old.assumed
+        assert self.send(order) == (Located(order, old.node if old is not None and bound else ""),)
+
+    # ------------------------------------------------------------------------------------------- comparing
+
+    @rule(lost_pod=PODS, lost_node=NODES, extra=PODS, extra_node=NODES, heal=st.booleans(), twice=st.booleans())
+    def compared(self, lost_pod: str, lost_node: str, extra: str, extra_node: str, heal: bool, twice: bool) -> None:
+        """The API server may know more, less, or otherwise than the cache does; what differs twice is put right."""
+        nodes = {name: node for name, node in self.nodes.items() if name != lost_node}
+        told: dict[str, Pod] = {f"ns/{name}": counted.pod for name, counted in self.pods.items() if name != lost_pod}
+        if f"ns/{extra}" not in told or not self.pods[extra].assumed:
+            told[f"ns/{extra}"] = make_pod(extra, self.next(), extra_node, 1, 0, self.next())
+        for _ in range(1 + twice):
+            found = set(self.expected_differences(nodes, told))
+            order = Compare(Nowhere(), nodes, told, heal)
+            *vanished, compared = self.send(order)
+            healed = found & self.suspected if heal else set()
+            assert compared == Compared(order, tuple(sorted(found)), tuple(sorted(healed)))
+            assert all(isinstance(effect, Vanished) for effect in vanished)
+            if heal:
+                self.suspected = found - healed
+                self.healed += len(healed)
+            for difference in healed:
+                self.heal(difference, nodes, told)
+
+    def expected_differences(self, nodes: dict[str, Node], told: dict[str, Pod]) -> Iterator[Difference]:
+        for name in nodes.keys() | self.nodes.keys():
+            if name not in self.nodes:
+                yield Difference("missed", "Node", name)
+            elif name not in nodes:
+                yield Difference("redundant", "Node", name)
+        for name in told.keys() | {f"ns/{name}" for name in self.pods}:
+            counted, pod = self.pods.get(name.removeprefix("ns/")), told.get(name)
+            if counted is None:
+                if pod is not None and pod.spec.node_name:
+                    yield Difference("missed", "Pod", name)
+            elif pod is None:
+                yield Difference("redundant", "Pod", name)
+            elif not (counted.assumed and not pod.spec.node_name) and counted.pod != pod:
+                yield Difference("stale", "Pod", name)
+
+    def heal(self, difference: Difference, nodes: dict[str, Node], told: dict[str, Pod]) -> None:
+        name = difference.key.removeprefix("ns/")
+        if difference.kind == "Pod":
+            self.pods.pop(name, None)
+            pod = told.get(difference.key)
+            if pod is not None:
+                self.pods[name] = Counted(pod, pod.spec.node_name, assumed=False)
+            return
+        self.nodes.pop(name, None)
+        self.displace(name)
+        if name in nodes:
+            self.nodes[name] = nodes[name]
+            self.place(name, nodes[name].metadata.labels.get("topology.kubernetes.io/zone", ""))
+
+    # ------------------------------------------------------------------------------------------- the snapshot
+
+    def take(self) -> Snapshot:
+        (lend,) = self.send(TakeSnapshot(Nowhere()))
+        assert isinstance(lend, Lend)
+        return lend.snapshot
+
+    @rule(damage=NODES)
+    def a_damaged_snapshot_is_repaired(self, damage: str) -> None:
+        snapshot = self.take()
+        snapshot.columns.remove(damage)
+        effects = self.send(TakeSnapshot(Nowhere()))
+        repaired = [effect for effect in effects if isinstance(effect, Repaired)]
+        assert bool(repaired) == (damage in self.nodes)
+        self.snapshot_is_as_the_model_recounts_it()
 
     @rule()
-    def snapshot_equals_one_built_from_nothing(self) -> None:
-        snapshot, fresh = take(self.cache), CacheState()
-        for node in self.nodes.values():
-            fresh.handle(NodeAdded(node))
-        for pod, node_name in self.pods.values():
-            fresh.handle(Assume(PodInfo(pod), node_name))
-        rebuilt = take(fresh)
-        assert sorted(snapshot.columns.row_of) == sorted(rebuilt.columns.row_of) == sorted(self.nodes)
-        ours, theirs = snapshot.columns, rebuilt.columns
-        assert len(ours.order) == len(self.nodes)
-        for name in self.nodes:
-            a, b = ours.row_of[name], theirs.row_of[name]
-            for resource in ("cpu", "pods", "example.com/gpu"):
-                for column in ("allocatable", "requested"):
-                    left, right = getattr(ours, column)(resource), getattr(theirs, column)(resource)
-                    assert (0 if left is None else left[a]) == (0 if right is None else right[b])
-            assert ours.pods[a] == theirs.pods[b]
-            assert np.array_equal(ours.nonzero[:, a], theirs.nonzero[:, b])
-            assert ours.taint_classes[ours.taints[a]] == theirs.taint_classes[theirs.taints[b]]
-            held = {port: rows[a] for port, rows in ours.ports.items() if a in rows}
-            assert held == {port: rows[b] for port, rows in theirs.ports.items() if b in rows}
-            zones, other = ours.label("topology.kubernetes.io/zone"), theirs.label("topology.kubernetes.io/zone")
-            assert zones.values[zones.codes[a]] == other.values[other.codes[b]]
-        assert {n: (i.nodes, int(i.present.sum())) for n, i in ours.images.items()} == {
-            n: (i.nodes, int(i.present.sum())) for n, i in theirs.images.items()
+    def snapshot_is_as_the_model_recounts_it(self) -> None:
+        snapshot = self.take()
+        columns = snapshot.columns
+        columns.counts.validate()
+        names = [columns.names[row] for row in columns.order]
+        assert names == list(interleaved([names for _, names in self.zones]))
+        assert sorted(columns.row_of) == sorted(names) == sorted(self.nodes)
+        on_nodes = [counted for counted in self.pods.values() if counted.node in self.nodes]
+        for name, node in self.nodes.items():
+            row = columns.row_of[name]
+            pods = [counted.pod for counted in on_nodes if counted.node == name]
+            infos = [PodInfo(pod) for pod in pods]
+            allocatable = {"cpu": int(node.status.allocatable["cpu"]) * 1000, "pods": 10}
+            for resource in RESOURCES:
+                column = columns.allocatable(resource)
+                assert (0 if column is None else column[row]) == allocatable.get(resource, 0)
+                column = columns.requested(resource)
+                wanted = sum(info.requests.get(resource, 0) for info in infos)
+                assert (0 if column is None else column[row]) == wanted
+            assert columns.pods[row] == len(pods)
+            assert columns.nonzero[:, row].tolist() == [sum(info.nonzero[i] for info in infos) for i in (0, 1)]
+            assert columns.taint_classes[columns.taints[row]] == node.spec.taints
+            held = {port for (_, port), rows in columns.ports.items() if row in rows}
+            assert held == {port.host_port for pod in pods for port in pod.spec.containers[0].ports}
+            zone = columns.label("topology.kubernetes.io/zone")
+            said = zone.values[zone.codes[row]] if zone.codes[row] >= 0 else None
+            assert said == node.metadata.labels.get("topology.kubernetes.io/zone")
+            info = columns.infos[row]
+            assert info is not None
+            assert info.claims == Counter(claim for pod_info in infos for claim in pod_info.claims)
+        images = Counter(node.status.images[0].names[0] for node in self.nodes.values())
+        assert {n: (i.nodes, int(i.present.sum())) for n, i in columns.images.items()} == {
+            n: (number, number) for n, number in images.items()
         }
+        assert columns.counts.claims == Counter(c for counted in on_nodes for c in PodInfo(counted.pod).claims)
+        anti = sum(column.total for column in columns.counts.required_anti.columns.values())
+        assert anti == sum(counted.pod.spec.affinity is not None for counted in on_nodes)
+        for app in "ab":
+            selected = columns.counts.column(pods_selected("ns", SELECTORS[app]))
+            expected = Counter(c.node for c in on_nodes if c.pod.metadata.labels["app"] == app)
+            assert {names[i]: int(n) for i, n in enumerate(selected.rows[columns.order]) if n} == dict(expected)
+        assert {n: snapshot.nominations.node_of(f"ns/{n}") for n in self.nominated} == self.nominated
 
     @invariant()
     def holds_together(self) -> None:
         self.cache.validate()
         statistics = self.cache.statistics()
         assert (statistics.nodes, statistics.pods) == (len(self.nodes), len(self.pods))
-        assert statistics.assumed_pods == len(self.assumed)
+        assert statistics.assumed_pods == sum(counted.assumed for counted in self.pods.values())
+        assert statistics.healed == self.healed
 
 
-CacheHistory.TestCase.settings = settings(max_examples=500, stateful_step_count=30, deadline=None)
+CacheHistory.TestCase.settings = histories()
 TestCache = CacheHistory.TestCase
+
+
+def test_a_standby_keeps_no_list_of_what_nobody_asks_for() -> None:
+    cache = CacheState()
+    cache.handle(NodeAdded(make_node("n1", "a", 4)))
+    pod = make_pod("p", 1, "n1", 100, 0)
+    for revision in range(1000):
+        new = make_pod("p", 1, "n1", 100, 0, revision)
+        cache.handle(AssignedPodUpdated(pod, new))
+    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
+    assert isinstance(lend, Lend)
+    info = lend.snapshot.columns.infos[0]
+    assert info is not None
+    for revision in range(1000):
+        cache.handle(AssignedPodUpdated(pod, make_pod("p", 1, "n1", 301, 0, revision)))
+        assert info.changes is None or len(info.changes) < 100
+    cache.handle(TakeSnapshot(Nowhere()))
+    requested = lend.snapshot.columns.requested("cpu")
+    assert requested is not None
+    assert np.array_equal(requested[:1], [301])
+    assert lend.snapshot.columns.counts.column(pods_selected("ns", SELECTORS["b"])).total == 1
+    cache.validate()

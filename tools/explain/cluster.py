@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 
 from actors.cache.state import CacheState, Lend
-from actors.informer.routing import OVER
-from actors.kube.core import Node, Pod
+from actors.kube.core import OVER, Node, Pod
 from actors.kube.kinds import decode
 from actors.messages import AssignedPodAdded, NodeAdded, Nominate, ObjectPut, TakeSnapshot
 from actors.model.pod_info import PodInfo

@@ -15,6 +15,7 @@ import click
 import msgspec
 from rich.console import Console
 
+from actors.binding.state import PodsInBinding
 from actors.client.credentials import KubeconfigError
 from actors.client.extender import Extenders
 from actors.client.kubeconfig import load
@@ -45,10 +46,16 @@ class _ReadOnly:
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
         return error("explain binds nothing")
 
+    async def nominate(self, namespace: str, name: str, uid: str, node: str) -> Status:
+        return error("explain nominates nothing")
+
 
 class _Handle:
-    api = _ReadOnly()
     feature_gates = DEFAULTS
+
+    def __init__(self) -> None:
+        self.api = _ReadOnly()
+        self.waiting = PodsInBinding()
 
 
 @click.command()

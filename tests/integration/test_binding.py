@@ -1,0 +1,270 @@
+"""The binding cycle: what is prepared, what is undone, and what others may do to a pod in the middle of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import anyio
+import msgspec
+import pytest
+
+from actors.framework.cycle_state import CycleState
+from actors.framework.interface import PermitPlugin, PostBindPlugin, PreBindPlugin, ReservePlugin
+from actors.framework.status import SKIP, SUCCESS, Code, Status, error, unschedulable
+from actors.kube.core import Node, Pod
+from actors.messages import (
+    AssignedPodAdded,
+    AssumedPodDeleted,
+    PendingPodDeleted,
+    RecorderMessage,
+    RecordEvent,
+    SetUnschedulable,
+)
+from actors.model.pod_info import PodInfo
+from tests.kit.pipeline import Pipeline, pipeline
+
+NODE = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": 1, "memory": "8Gi", "pods": 110}}}
+
+
+def pod(name: str, uid: str = "", node: str = "", priority: int = 0) -> Pod:
+    spec = {
+        "containers": [{"resources": {"requests": {"cpu": "1"}}}],
+        "schedulerName": "default-scheduler",
+        "nodeName": node,
+        "priority": priority,
+    }
+    return msgspec.convert({"metadata": {"namespace": "ns", "name": name, "uid": uid or name}, "spec": spec}, Pod)
+
+
+class Diary:
+    """What the plugins of a test did, and what they are to answer."""
+
+    did: ClassVar[list[str]] = []
+    answers: ClassVar[dict[str, Status]] = {}
+    gate: ClassVar[anyio.Event]
+
+    @classmethod
+    def note(cls, what: str) -> Status:
+        cls.did.append(what)
+        return cls.answers.get(what, SUCCESS)
+
+
+@pytest.fixture(autouse=True)
+async def diary() -> None:
+    Diary.did = []
+    Diary.answers = {}
+    Diary.gate = anyio.Event()
+
+
+class First(ReservePlugin, PreBindPlugin, PostBindPlugin):
+    name = "First"
+    runs_in_parallel = True
+
+    def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        return Diary.note("reserve first")
+
+    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
+        Diary.note("unreserve first")
+
+    def pre_bind_pre_flight(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        return Diary.answers.get("flight first", SUCCESS)
+
+    async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        Diary.note("begin first")
+        await Diary.gate.wait()
+        return Diary.note("end first")
+
+    def post_bind(self, state: CycleState, info: PodInfo, node: str) -> None:
+        Diary.note("post-bind")
+
+
+class Second(ReservePlugin, PreBindPlugin):
+    name = "Second"
+    runs_in_parallel = True
+
+    def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        return Diary.note("reserve second")
+
+    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
+        Diary.note("unreserve second")
+
+    def pre_bind_pre_flight(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        return Diary.answers.get("flight second", SUCCESS)
+
+    async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        return Diary.note("begin second")
+
+
+class Gate(PermitPlugin):
+    """Makes every pod wait for a minute; the next one lets those go on that wait already."""
+
+    name = "Gate"
+
+    def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, float]:
+        for waiting in self.handle.waiting.each():
+            Diary.note(f"{info.pod.metadata.name} sees {waiting.info.pod.metadata.name}")
+            self.handle.waiting.allow(waiting.info.uid, self.name)
+        return Status(Code.WAIT), 60.0
+
+
+def unschedulable_messages(told: list[RecorderMessage]) -> Iterator[str]:
+    return (message.message for message in told if isinstance(message, SetUnschedulable))
+
+
+async def started(running: Pipeline, *pods: Pod) -> None:
+    await running.add_node(msgspec.convert(NODE, Node))
+    for item in pods:
+        await running.add_pod(item)
+    await running.clock.advance(0)
+    await running.clock.settle(100)
+
+
+def assumed(running: Pipeline) -> int:
+    return running.cache_state.statistics().assumed_pods
+
+
+def in_flight(running: Pipeline) -> int:
+    return running.queue_state.statistics().in_flight
+
+
+async def test_pre_bind_runs_beside_its_neighbour_and_the_node_is_named_before() -> None:
+    async with pipeline(First, Second) as running:
+        await started(running, pod("p"))
+        assert Diary.did == ["reserve first", "reserve second", "begin first", "begin second"]
+        assert running.store.nominations == [("p", "n")]
+        assert running.store.bound == []
+        Diary.gate.set()
+        await running.clock.advance(0)
+        assert Diary.did[-2:] == ["end first", "post-bind"]
+        assert running.store.bound == [("p", "n")]
+        assert (assumed(running), in_flight(running)) == (0, 0)
+
+
+async def test_who_has_nothing_to_prepare_is_left_out_and_nothing_is_nominated() -> None:
+    Diary.answers = {"flight first": SKIP, "flight second": SKIP}
+    async with pipeline(First, Second) as running:
+        await started(running, pod("p"))
+        assert Diary.did == ["reserve first", "reserve second", "post-bind"]
+        assert running.store.nominations == []
+        assert running.store.bound == [("p", "n")]
+
+
+@pytest.mark.parametrize(
+    ("answers", "undone", "reason", "message"),
+    [
+        (
+            {"reserve second": unschedulable("full")},
+            ["unreserve second", "unreserve first"],
+            "Unschedulable",
+            "0/1 nodes are available: 1 full.",
+        ),
+        (
+            {"flight first": unschedulable("what")},
+            ["unreserve second", "unreserve first"],
+            "SchedulerError",
+            "PreBindPreFlight of First: Unschedulable: what",
+        ),
+        (
+            {"begin second": error("disk")},
+            ["unreserve second", "unreserve first"],
+            "SchedulerError",
+            "disk",
+        ),
+    ],
+    ids=["reserve", "pre-flight", "pre-bind"],
+)
+async def test_a_failed_step_is_undone_in_reverse_told_and_tried_again(
+    answers: dict[str, Status], undone: list[str], reason: str, message: str
+) -> None:
+    Diary.answers = dict(answers)
+    async with pipeline(First, Second) as running:
+        await started(running, pod("p"))
+        assert Diary.did[-2:] == undone
+        assert "end first" not in Diary.did, "its neighbour failed"
+        assert assumed(running) == 0
+        told = [item for item in await running.told() if isinstance(item, SetUnschedulable)]
+        assert [(item.reason, item.message) for item in told] == [(reason, message)]
+        if "begin second" in answers:
+            assert running.store.nominations == [("p", "n"), ("p", "")]
+        Diary.answers = {}
+        Diary.gate.set()
+        await running.clock.advance(400)
+        assert running.store.bound == [("p", "n")]
+        assert in_flight(running) == 0
+
+
+async def test_a_pod_that_waits_is_seen_by_the_permit_of_the_next_one() -> None:
+    async with pipeline(Gate) as running:
+        await running.add_node(msgspec.convert({**NODE, "metadata": {"name": "other"}}, Node))
+        await started(running, pod("p"), pod("q"))
+        assert Diary.did == ["q sees p"]
+        assert [name for name, _ in running.store.bound] == ["p"]
+        await running.clock.advance(61)
+        assert "0/1 nodes are available: 1 rejected due to timeout after waiting 1m at plugin Gate." in [
+            *unschedulable_messages(await running.told())
+        ]
+
+
+@pytest.mark.parametrize("plugin", [Gate, First], ids=["waiting", "pre-bind"])
+async def test_a_preempted_binding_gives_its_room_up_and_is_tried_again(plugin: type[Gate | First]) -> None:
+    async with pipeline(plugin) as running:
+        await started(running, pod("p"))
+        assert assumed(running) == 1
+        assert running.in_binding.preempt("p", "DefaultPreemption", "preempted")
+        await running.clock.settle()
+        assert assumed(running) == 0
+        assert running.queue_state.where("ns/p") == "backoff"
+        assert list(unschedulable_messages(await running.told())) == ["preempted"]
+        assert not running.in_binding.preempt("p", "DefaultPreemption", "too late")
+
+
+@pytest.mark.parametrize("plugin", [Gate, First], ids=["waiting", "pre-bind"])
+async def test_a_pod_deleted_in_the_middle_frees_its_room_at_once(plugin: type[Gate | First]) -> None:
+    async with pipeline(plugin) as running:
+        await started(running, pod("p"), pod("q"))
+        assert running.queue_state.where("ns/q") in ("unschedulable", "backoff")
+        await running.cache.tell(AssumedPodDeleted(running.store.pods["ns/p"]))
+        await running.queue.tell(PendingPodDeleted(running.store.pods.pop("ns/p")))
+        await running.clock.settle()
+        assert running.queue_state.where("ns/p") == ""
+        await running.clock.advance(3)
+        assert [item.info.key for item in running.in_binding.each()] == (["ns/q"] if plugin is Gate else [])
+        assert assumed(running) == 1
+        assert running.cache_state.statistics().pods == 1
+
+
+async def test_a_pod_made_anew_under_its_name_is_not_mistaken_for_the_old_one() -> None:
+    async with pipeline(First) as running:
+        await started(running, pod("p", "old"))
+        await running.cache.tell(AssumedPodDeleted(running.store.pods["ns/p"]))
+        await running.queue.tell(PendingPodDeleted(running.store.pods["ns/p"]))
+        await running.add_pod(pod("p", "new"))
+        await running.clock.advance(0)
+        assert assumed(running) == 1
+        Diary.answers = {"end first": error("the old one fails, both do once")}
+        Diary.gate.set()
+        await running.clock.advance(0)
+        Diary.answers = {}
+        await running.clock.advance(5)
+        assert running.store.bound == [("p", "n")]
+        assert running.store.pods["ns/p"].metadata.uid == "new"
+        assert (assumed(running), in_flight(running)) == (0, 0)
+
+
+@pytest.mark.parametrize("node", ["n", "elsewhere"])
+async def test_a_binding_that_was_written_although_it_failed_is_recognised(node: str) -> None:
+    async with pipeline(First) as running:
+        await started(running, pod("p"))
+        bound = pod("p", node=node)
+        await running.queue.tell(PendingPodDeleted(running.store.pods["ns/p"]))
+        await running.cache.tell(AssignedPodAdded(bound))
+        Diary.answers = {"end first": error("timed out")}
+        Diary.gate.set()
+        await running.clock.advance(30)
+        told = await running.told()
+        assert [item.reason for item in told if isinstance(item, RecordEvent)] == (["Scheduled"] if node == "n" else [])
+        assert list(unschedulable_messages(told)) == []
+        assert (assumed(running), in_flight(running)) == (0, 0)
+        assert running.queue_state.where("ns/p") == ""
+        assert running.store.bound == []

@@ -1,0 +1,256 @@
+"""The scheduler against an API server that fails: at the end every pod that fits is bound once, and nothing is held."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import count
+from random import Random
+from typing import Any
+
+import anyio
+import pytest
+import structlog
+from aiohttp import web
+
+from actors.client.rest import Client, Connection
+from actors.framework.cycle_state import CycleState
+from actors.framework.events import Action, ClusterEvent, Registration, Resource
+from actors.framework.interface import PermitPlugin
+from actors.framework.status import SUCCESS, Code, Status
+from actors.model.pod_info import PodInfo
+from actors.plugins.in_tree import IN_TREE
+from actors.runtime.clock import SystemClock
+from actors.system import run_scheduler
+from config.load import from_mapping
+from tools.apiserver.api import Api
+from tools.apiserver.app import Server
+from tools.apiserver.resources import BY_KIND
+from tools.apiserver.store import Store
+
+NODES, PODS = 200, 2000
+CLIENT_TIMEOUT_SECONDS = 2.0
+CONFIGURATION = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "leaderElection": {"leaderElect": False},
+    "clientConnection": {"qps": 5000, "burst": 5000},
+    "podMaxBackoffSeconds": 2,
+    "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Whim"}]}}}],
+}
+Document = dict[str, Any]
+
+
+class Whim(PermitPlugin):
+    """Lets most pods pass, makes some wait until another comes along, and some wait in vain."""
+
+    name = "Whim"
+    rng = Random(7)
+
+    def events_to_register(self) -> Sequence[Registration]:
+        return (Registration(ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL)),)
+
+    def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, float]:
+        for waiting in self.handle.waiting.each():
+            if self.rng.random() < 0.3:
+                self.handle.waiting.allow(waiting.info.uid, self.name)
+            elif self.rng.random() < 0.02:
+                self.handle.waiting.reject(waiting.info.uid, self.name, "on a whim")
+        if self.rng.random() < 0.05:
+            return Status(Code.WAIT), 0.5
+        return SUCCESS, 0.0
+
+
+class Faults:
+    """Answers bindings wrongly now and then, before or after they are written; counts those that were written."""
+
+    def __init__(self, inner: Server) -> None:
+        self._inner = inner
+        self._rng = Random(3)
+        self.written: Counter[str] = Counter()
+        self.injected: Counter[str] = Counter()
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.method != "POST" or not request.path.endswith("/binding"):
+            return await self._inner.answer(request)
+        uid = (await request.json())["metadata"]["uid"]
+        draw = self._rng.random()
+        if draw < 0.05:
+            return self._refused("conflict", 409, "Conflict")
+        if draw < 0.10:
+            return self._refused("internal error", 500, "InternalError")
+        if draw < 0.12:
+            return await self._too_late("time-out")
+        response = await self._inner.answer(request)
+        if response.status == 201:
+            self.written[uid] += 1
+            if draw < 0.14:
+                return await self._too_late("time-out although written")
+            if draw < 0.18:
+                return self._refused("internal error although written", 500, "InternalError")
+        return response
+
+    def _refused(self, what: str, code: int, reason: str) -> web.StreamResponse:
+        self.injected[what] += 1
+        status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": what, "reason": reason}
+        return web.json_response({**status, "code": code}, status=code)
+
+    async def _too_late(self, what: str) -> web.StreamResponse:
+        self.injected[what] += 1
+        await asyncio.sleep(2 * CLIENT_TIMEOUT_SECONDS)
+        return web.Response(status=504)
+
+
+@asynccontextmanager
+async def faulty_api_server() -> AsyncIterator[tuple[str, Store, Faults]]:
+    store = Store()
+    Api(store).seed()
+    faults = Faults(Server(store))
+    runner = web.ServerRunner(web.Server(faults.answer, access_log=None), shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}", store, faults
+    finally:
+        await runner.cleanup()
+
+
+def node(name: str, zone: int) -> Document:
+    labels = {"topology.kubernetes.io/zone": f"zone-{zone}", "kubernetes.io/hostname": name}
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "status": {"allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110"}},
+    }
+
+
+def pod(name: str, cpu: str) -> Document:
+    container = {"name": "c", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
+    return {"metadata": {"name": name, "labels": {"app": name[-1]}}, "spec": {"containers": [container]}}
+
+
+class Churn:
+    """Random work on the cluster, and what must be there at the end."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._rng = Random(11)
+        self.hopeless: set[str] = set()
+        self.alive: set[str] = set()
+
+    async def run(self) -> None:
+        for i in range(NODES):
+            await self._client.call("POST", "/api/v1/nodes", dict, node(f"n{i}", i % 3))
+        async with anyio.create_task_group() as group:
+            for first in range(8):
+                group.start_soon(self._pods, range(first, PODS, 8))
+            group.start_soon(self._nodes)
+
+    async def wake_the_rejected(self) -> None:
+        """What is turned away by Whim waits for a node's labels to change."""
+        for i in count():
+            patch = {"metadata": {"labels": {"turn": str(i)}}}
+            await self._client.patch("/api/v1/nodes/n0", patch, dict, "merge")
+            await anyio.sleep(0.5)
+
+    async def _pods(self, numbers: range) -> None:
+        for i in numbers:
+            name, draw = f"p{i}", self._rng.random()
+            hopeless = draw < 0.005
+            await self._client.call("POST", PODS_PATH, dict, pod(name, "64" if hopeless else "250m"))
+            self.alive.add(name)
+            if hopeless:
+                self.hopeless.add(name)
+            if draw > 0.95:
+                await self._delete(name)
+                if draw > 0.975:  # made anew under its name, perhaps in the middle of its binding
+                    await self._client.call("POST", PODS_PATH, dict, pod(name, "250m"))
+                    self.alive.add(name)
+            elif draw > 0.90:
+                patch = {"metadata": {"labels": {"app": "changed"}}}
+                await self._client.patch(f"{PODS_PATH}/{name}", patch, dict, "merge")
+            elif draw > 0.85 and i > 100:
+                await self._delete(f"p{i - 100}")
+
+    async def _delete(self, name: str) -> None:
+        if name not in self.alive:
+            return
+        self.alive.discard(name)
+        self.hopeless.discard(name)
+        now = {"gracePeriodSeconds": 0}
+        await self._client.call("DELETE", f"{PODS_PATH}/{name}", dict, now)
+
+    async def _nodes(self) -> None:
+        """Nodes change, and some that nothing must stay on go and come back."""
+        for i in range(60):
+            name = f"n{self._rng.randrange(NODES)}"
+            patch = {"metadata": {"labels": {"topology.kubernetes.io/zone": f"zone-{i % 4}"}}}
+            await self._client.patch(f"/api/v1/nodes/{name}", patch, dict, "merge")
+            if i % 6 == 0:
+                await self._client.call("DELETE", f"/api/v1/nodes/{name}", dict)
+                await anyio.sleep(0.02)
+                await self._client.call("POST", "/api/v1/nodes", dict, node(name, i % 3))
+            await anyio.sleep(0.02)
+
+
+PODS_PATH = "/api/v1/namespaces/default/pods"
+
+
+def pending(store: Store) -> set[str]:
+    """The pods without a node, straight from the server's store: listing 2,000 pods is what takes long here."""
+    documents = [stored.document for stored in store.list(BY_KIND["v1", "Pod"], "default")]
+    return {item["metadata"]["name"] for item in documents if not item["spec"].get("nodeName")}
+
+
+async def listed(client: Client) -> dict[str, Document]:
+    items = (await client.call("GET", PODS_PATH, dict))["items"]
+    return {item["metadata"]["name"]: item for item in items}
+
+
+async def test_every_pod_that_fits_is_bound_once_whatever_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.system.IN_TREE", {**IN_TREE, Whim.name: Whim})
+    monkeypatch.setattr("actors.client.access.Client", partial(Client, timeout_seconds=CLIENT_TIMEOUT_SECONDS))
+    configuration = from_mapping(CONFIGURATION)
+    with structlog.testing.capture_logs() as logs:
+        async with (
+            faulty_api_server() as (url, store, faults),
+            Client(Connection(url)) as client,
+            anyio.create_task_group() as group,
+        ):
+            await group.start(run_scheduler, configuration, Connection(url), SystemClock(), Random(1))
+            churn = Churn(client)
+            await churn.run()
+            group.start_soon(churn.wake_the_rejected)
+            with anyio.fail_after(120):  # for a machine with much else to do
+                while pending(store) != churn.hopeless:
+                    await anyio.sleep(0.25)
+                while True:  # until the last echoes are in, and what failed late has been undone
+                    logs.clear()
+                    os.kill(os.getpid(), signal.SIGUSR2)
+                    while not any("differences" in entry for entry in logs):
+                        await anyio.sleep(0.01)
+                    held = {entry["of"]: entry for entry in logs if entry["event"] == "dump of statistics"}
+                    if not (held["cache"]["assumed_pods"] or held["queue"]["in_flight"]):
+                        break
+                    await anyio.sleep(0.1)
+            pods = await listed(client)
+            group.cancel_scope.cancel()
+    assert pods.keys() == churn.alive
+    assert {name for name, item in pods.items() if not item["spec"].get("nodeName")} == churn.hopeless
+    bound = {item["metadata"]["uid"] for item in pods.values() if item["spec"].get("nodeName")}
+    assert bound <= faults.written.keys()
+    assert set(faults.written.values()) == {1}, "bound more than once"
+    assert held["binding"]["waiting"] == held["binding"]["in_pre_bind"] == 0
+    assert (held["cache"]["healed"], held["cache"]["repaired"]) == (0, 0)
+    (comparison,) = (entry for entry in logs if "differences" in entry)
+    assert comparison["differences"] == []
+    nodes = {entry["name"]: entry for entry in logs if entry["event"] == "dump of a cached node"}
+    counted = {p["key"]: name for name, entry in nodes.items() for p in entry["pods"]}
+    assert counted == {
+        f"default/{name}": item["spec"]["nodeName"] for name, item in pods.items() if item["spec"].get("nodeName")
+    }
+    assert len(faults.injected) == 5, faults.injected
