@@ -95,7 +95,8 @@ class Api:
                             f"UID in object meta: {before['metadata']['uid']}")  # fmt: skip
         if subresource == "status":
             metadata = {**before["metadata"], "resourceVersion": wanted} if wanted else before["metadata"]
-            return self.store.update(kind, {**before, "metadata": metadata, "status": document.get("status") or {}})
+            after = {**before, "metadata": metadata, "status": document.get("status") or {}}
+            return self.store.update(kind, defaulted(kind, after) if kind == NODES else after)
         metadata = {**given, "name": name}
         for field in OWNED_BY_SERVER:
             metadata.pop(field, None)

@@ -1,0 +1,231 @@
+"""`berth bench` as its user runs it: tiny workloads, in every place where they run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import anyio
+import pytest
+from click.testing import CliRunner
+
+from actors.client.rest import Client, Connection
+from actors.runtime.clock import SystemClock
+from actors.system import run_scheduler
+from config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
+from tools.apiserver.app import serve
+from tools.apiserver.kubeconfig import kubeconfig
+from tools.bench.command import bench
+
+NODE = """
+apiVersion: v1
+kind: Node
+metadata: {name: "node-{{.Index}}"}
+status: {capacity: {cpu: "4", memory: 8Gi, pods: "50"}}
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {generateName: pod-, labels: {kind: %s}}
+spec:
+  priority: 3
+  terminationGracePeriodSeconds: 0
+  containers: [{name: c, image: i, resources: {requests: {cpu: %s}}}]
+"""
+CLAIM = """
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {annotations: {pv.kubernetes.io/bind-completed: "true"}}
+spec: {accessModes: [ReadOnlyMany], resources: {requests: {storage: 1Gi}}}
+"""
+VOLUME = """
+apiVersion: v1
+kind: PersistentVolume
+spec: {accessModes: [ReadOnlyMany], capacity: {storage: 1Gi}, csi: {driver: d}}
+"""
+FILE = """
+- name: Plain
+  defaultPodTemplatePath: small.yaml
+  workloadTemplate:
+  - {opcode: createNodes, countParam: $nodes, nodeTemplatePath: node.yaml}
+  - {opcode: createPods, count: 2}
+  - {opcode: createPods, countParam: $pods, collectMetrics: true}
+  workloads:
+  - {name: few, params: {nodes: 2, pods: 6}}
+  - {name: hurried, params: {nodes: 1, pods: 2}, threshold: 1000000}
+- name: Every
+  defaultPodTemplatePath: small.yaml
+  workloadTemplate:
+  - {opcode: createNamespaces, prefix: ns, count: 2}
+  - {opcode: startCollectingMetrics, namespaces: [ns-0, ns-1, late], labelSelector: {kind: small}}
+  - {opcode: createPods, count: 2, namespace: late, skipWaitToCompletion: true}
+  - {opcode: barrier, stageRequirement: Attempted}
+  - {opcode: createNodes, count: 2, nodeTemplatePath: node.yaml}
+  - {opcode: barrier, namespaces: [late]}
+  - {opcode: churn, mode: recreate, number: 1, intervalMilliseconds: 5, templatePaths: [service.yaml, large.yaml]}
+  - {opcode: createPodSets, count: 2, namespacePrefix: ns, createPodsOp: {opcode: createPods, count: 3}}
+  - {opcode: createAny, namespace: ns-0, count: 2, templatePath: service.yaml}
+  - {opcode: updateAny, count: 2, templatePath: node.yaml, updatePerSecond: 1000}
+  - {opcode: sleep, duration: 30ms}
+  - {opcode: deletePods, namespace: ns-0, deletePodsPerSecond: 500}
+  - {opcode: deletePods, namespace: ns-1, labelSelector: {kind: small}, skipWaitToCompletion: true}
+  - {opcode: createPods, count: 2, namespace: steady, steadyState: true, duration: 200ms}
+  - {opcode: stopCollectingMetrics}
+  workloads:
+  - {name: operation}
+- name: Hopeless
+  workloadTemplate:
+  - {opcode: createNodes, count: 1, nodeTemplatePath: node.yaml}
+  - {opcode: createPods, count: 3, podTemplatePath: large.yaml}
+  workloads:
+  - {name: large}
+- name: Volumes
+  workloadTemplate:
+  - {opcode: createNodes, count: 1}
+  - opcode: createPods
+    count: 1
+    persistentVolumeTemplatePath: volume.yaml
+    persistentVolumeClaimTemplatePath: claim.yaml
+  workloads:
+  - {name: one}
+- name: Devices
+  workloadTemplate:
+  - {opcode: createResourceDriver, driverName: d}
+  workloads:
+  - {name: one}
+- name: Gates
+  featureGates: {GateOfTomorrow: true}
+  workloadTemplate: []
+  workloads:
+  - {name: one}
+"""
+SERVICE = "{apiVersion: v1, kind: Service, metadata: {generateName: s-}, spec: {ports: [{port: 80}]}}"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    for name, text in (
+        ("node.yaml", NODE),
+        ("small.yaml", POD % ("small", "100m")),
+        ("large.yaml", POD % ("large", "9")),
+        ("claim.yaml", CLAIM),
+        ("volume.yaml", VOLUME),
+        ("service.yaml", SERVICE),
+        ("config.yaml", FILE),
+    ):
+        (tmp_path / name).write_text(text)
+    return tmp_path / "config.yaml"
+
+
+def run(file: Path, workload: str, *arguments: str) -> Any:
+    return CliRunner().invoke(bench, [str(file), "--workload", workload, *arguments])
+
+
+def measured(result: Any, pods: int) -> dict[str, Any]:
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.stdout)
+    assert found["pods"] == pods
+    assert found["throughput"]["average"] == pytest.approx(pods / found["seconds"], rel=0.01)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_in_process(file: Path) -> None:
+    found = measured(run(file, "Plain/few", "--api", "inproc", "-o", "json"), 6)
+    assert 0 < found["decision_ms"]["p50"] <= found["decision_ms"]["p99"] < found["attempt_ms"]["p99"]
+    assert found["cpu_seconds"] > 0
+    assert found["peak_rss_bytes"] > 10 << 20
+    assert "threshold" not in found
+
+
+def test_on_the_embedded_api_server(file: Path) -> None:
+    found = measured(run(file, "Plain/few", "-o", "json"), 6)
+    assert found["decision_ms"]["mean"] < found["attempt_ms"]["mean"]
+    assert found["cpu_seconds"] > 0
+
+
+def test_every_operation_in_process(file: Path) -> None:
+    result = run(file, "Every", "--api", "inproc", "-o", "json")
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.stdout)
+    assert (found["name"], found["pods"]) == ("Every/operation", 8)
+
+
+def test_every_operation_on_the_embedded_api_server(file: Path) -> None:
+    result = run(file, "Every", "-o", "json")
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.stdout)
+    assert found["pods"] == 8
+
+
+def test_runs_profile_and_threshold(file: Path) -> None:
+    result = run(file, "Plain/hurried", "--api", "inproc", "--runs", "2", "--profile")
+    assert result.exit_code == 1
+    assert "1e+06 missed" in result.output
+    assert "where the time goes" in result.output
+    assert "actors/" in result.output
+
+
+def test_a_workload_that_stalls_ends_and_says_how_many_wait(file: Path) -> None:
+    result = run(file, "Hopeless", "--api", "inproc", "--stall", "0.3")
+    assert result.exit_code == 1
+    line = result.stderr.splitlines()[-1]
+    assert line.startswith("Hopeless/large: failed: stalled in createPods (2 of 2): 3 of 3 pods in namespace-1 wait")
+    assert "0/1 nodes are available: 1 Insufficient cpu." in line
+
+
+@pytest.mark.parametrize("api", ["inproc", "embedded"])
+def test_what_cannot_be_scheduled_is_unsupported(file: Path, api: str) -> None:
+    result = run(file, "Volumes", "--api", api)
+    assert result.exit_code == 0, result.output
+    assert result.stderr.startswith("Volumes/one: unsupported: 0/1 nodes are available: persistentVolumeClaim")
+
+
+@pytest.mark.parametrize(
+    ("workload", "reason"),
+    [("Devices", "operation createResourceDriver"), ("Gates", "feature gate GateOfTomorrow")],
+)
+def test_what_is_not_known_here_is_unsupported(file: Path, workload: str, reason: str) -> None:
+    result = run(file, workload, "--api", "inproc")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == f"{workload}/one: unsupported: {reason}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--workload", "Nothing"], "no workload is selected"),
+        (["--workload", "Plain/few", "--api", "inproc", "--scheduler", "none"], "--api inproc goes with neither"),
+        (["--kubeconfig", "missing"], "missing"),
+    ],
+)
+def test_what_cannot_be_run_is_one_clear_line(file: Path, arguments: list[str], problem: str) -> None:
+    result = CliRunner().invoke(bench, [str(file), *arguments])
+    assert result.exit_code != 0
+    assert problem in result.stderr.splitlines()[-1]
+    assert "Traceback" not in result.output
+
+
+def test_a_missing_template_is_one_clear_line(file: Path) -> None:
+    (file.parent / "small.yaml").unlink()
+    result = run(file, "Plain/few", "--api", "inproc")
+    assert result.exit_code == 1
+    assert "small.yaml: cannot be read" in result.stderr.splitlines()[-1]
+
+
+async def test_another_scheduler_is_measured_on_a_cluster_that_is_clean_afterwards(file: Path, tmp_path: Path) -> None:
+    configuration = KubeSchedulerConfiguration(leader_election=LeaderElectionConfiguration(leader_elect=False))
+    async with serve() as url, anyio.create_task_group() as group:
+        connection = Connection(url)
+        await group.start(run_scheduler, configuration, connection, SystemClock(), Random(1))
+        (tmp_path / "kubeconfig").write_text(kubeconfig(url))
+        arguments = ["--kubeconfig", str(tmp_path / "kubeconfig"), "--scheduler", "none", "-o", "json"]
+        result = await anyio.to_thread.run_sync(run, file, "Plain/few", *arguments)
+        found = measured(result, 6)
+        assert (found["decision_ms"], found["cpu_seconds"]) == (None, None)
+        async with Client(connection) as client:
+            for plural in ("nodes", "pods"):
+                assert (await client.call("GET", f"/api/v1/{plural}", dict))["items"] == []
+        group.cancel_scope.cancel()

@@ -1,0 +1,139 @@
+"""`berth bench`: run scheduler_perf's workloads and report how fast the scheduler is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from actors.client.credentials import KubeconfigError
+from actors.client.kubeconfig import load as load_connection
+from actors.runtime.logs import configure_logs
+from tools.bench.compare import CompareError, compare, read
+from tools.bench.compare import table as ratios_table
+from tools.bench.measure import Result, median
+from tools.bench.opcodes import WorkloadError
+from tools.bench.operations import Report
+from tools.bench.report import profile_table, results_table
+from tools.bench.session import NotRunError, Settings, Where, measure
+from tools.bench.workload import Run, load, plan, select
+
+WIDTH = 160
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--workload", "names", multiple=True, metavar="NAME",
+              help="A test case, a workload, or CASE/WORKLOAD; * stands for anything; repeatable.")  # fmt: skip
+@click.option("--label", "labels", multiple=True, metavar="L",
+              help="Only workloads with this label, or with -L without it; repeatable, or with commas.")  # fmt: skip
+@click.option("--api", type=click.Choice(["embedded", "inproc"]), default=None,
+              help="embedded: the API server and the scheduler in processes of their own, over HTTP. inproc: both in "
+              "one, without HTTP, which is the cost of scheduling alone.  [default: embedded]")  # fmt: skip
+@click.option("--kubeconfig", default="", metavar="FILE", help="Run on this cluster; what is created there is deleted.")
+@click.option("--scheduler", type=click.Choice(["berth", "none"]), default="berth", show_default=True,
+              help="none: only measure, while another scheduler does the work.")  # fmt: skip
+@click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Report the median of N runs.")
+@click.option("--profile", is_flag=True, help="Show where the scheduler's time goes; it takes longer under it.")
+@click.option("--stall", type=click.FloatRange(0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
+              help="End a workload in which pods wait and nothing moves for so long.")  # fmt: skip
+@click.option("--compare", "compared", nargs=2, type=click.Path(path_type=Path), metavar="A.json B.json",
+              help="Show B's results as multiples of A's; nothing is run.")  # fmt: skip
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def bench(
+    file: Path | None, names: tuple[str, ...], labels: tuple[str, ...], api: Where | None, kubeconfig: str,
+    scheduler: str, runs: int, profile: bool, stall: float, compared: tuple[Path, Path] | None, output: str,
+) -> None:  # fmt: skip
+    """Run the workloads of a scheduler_perf configuration FILE, each in fresh processes, and report the figures.
+
+    Throughput is sampled each second as scheduler_perf does. CPU and memory are those of the scheduler's process.
+    A workload that cannot be run here is named with the reason, and the others go on. The exit code is 1 if one fails
+    or misses its threshold.
+
+    \b
+    berth bench misc/performance-config.yaml --workload SchedulingBasic --label performance
+    berth bench misc/performance-config.yaml --workload 5000Nodes_10000Pods --api inproc --profile
+    berth bench --compare before.json after.json
+    """
+    try:
+        if compared is not None:
+            _compare(*compared, output)
+            return
+        if file is None:
+            raise click.UsageError("expected a FILE with workloads, or --compare")
+        if api == "inproc" and (kubeconfig or scheduler == "none"):
+            raise click.UsageError("--api inproc goes with neither --kubeconfig nor --scheduler none")
+        if api == "embedded" and kubeconfig:
+            raise click.UsageError("--kubeconfig goes without --api")
+        wanted = [label for given in labels for label in given.split(",") if label]
+        chosen = [plan(file, case, workload) for case, workload in select(load(file), names, wanted)]
+        connection = load_connection(kubeconfig) if kubeconfig else None
+    except (WorkloadError, CompareError, KubeconfigError) as problem:
+        raise click.ClickException(str(problem)) from None
+    if not chosen:
+        raise click.ClickException(f"{file}: no workload is selected")
+    where: Where = "kubeconfig" if kubeconfig else api or "embedded"
+    settings = Settings(where, scheduler == "berth", stall, profile, kubeconfig, connection)
+    configure_logs(0, "text", quiet=True)
+    results, failed = _run_all(file, chosen, settings, runs)
+    console = Console(stderr=output == "json")
+    console.width = max(console.width, WIDTH)
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(results)))
+    elif results:
+        console.print(results_table(results))
+    for result in results:
+        if result.profile:
+            console.print(profile_table(result.name, result.profile))
+    if failed or not all(result.reached for result in results):
+        raise SystemExit(1)
+
+
+def _compare(first: Path, second: Path, output: str) -> None:
+    ratios = compare(read(first), read(second))
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(ratios)))
+    else:
+        Console().print(ratios_table(ratios, str(first), str(second)))
+
+
+def _run_all(file: Path, chosen: Sequence[Run], settings: Settings, runs: int) -> tuple[list[Result], bool]:
+    """The results, and whether a workload failed; what did not run is said on standard error."""
+    results: list[Result] = []
+    failed = False
+    for number, run in enumerate(chosen, 1):
+        try:
+            taken = []
+            for turn in range(runs):
+                title = f"[{number}/{len(chosen)}] {run.name}" + (f" run {turn + 1}" if runs > 1 else "")
+                with _progress(title) as report:
+                    taken.append(anyio.run(measure, file, run, settings, report, _say))
+            results += [median(windows) for windows in zip(*taken, strict=True)]
+        except NotRunError as problem:
+            _say(f"{run.name}: {'unsupported' if problem.unsupported else 'failed'}: {problem}")
+            failed = failed or not problem.unsupported
+    return results, failed
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[Report]:
+    """A bar on a terminal, nothing elsewhere; what it is told moves it."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=None)
+
+        def report(step: str, done: int, total: int) -> None:
+            bar.update(task, description=f"{title}: {step}", completed=min(done, total), total=total)
+
+        yield report

@@ -1,0 +1,73 @@
+"""Two files of results side by side: how many times the first's figures the second's are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from rich.table import Table
+
+from tools.bench.measure import Result
+
+
+class CompareError(ValueError):
+    """The files cannot be compared; the message names the one at fault."""
+
+
+class Ratios(msgspec.Struct, frozen=True):
+    """The second over the first; None where one of them has no figure."""
+
+    name: str
+    throughput: float | None
+    decision_ms: float | None
+    attempt_p99_ms: float | None
+    cpu_seconds: float | None
+    peak_rss_bytes: float | None
+
+
+def read(path: Path) -> list[Result]:
+    """What `-o json` wrote. Raises CompareError."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=list[Result])
+    except OSError as problem:
+        raise CompareError(f"{path}: cannot be read: {problem.strerror or problem}") from None
+    except msgspec.DecodeError as problem:
+        raise CompareError(f"{path}: no results of berth bench -o json: {problem}") from None
+
+
+def compare(first: Sequence[Result], second: Sequence[Result]) -> list[Ratios]:
+    """Of the workloads that are in both, in the first's order. Raises CompareError if there are none."""
+    others = {result.name: result for result in second}
+    found = [_ratios(result, others[result.name]) for result in first if result.name in others]
+    if not found:
+        raise CompareError("the files have no workload in common")
+    return found
+
+
+def _ratios(one: Result, other: Result) -> Ratios:
+    decisions = (one.decision_ms, other.decision_ms)
+    attempts = (one.attempt_ms, other.attempt_ms)
+    return Ratios(
+        one.name,
+        _over(other.throughput.average, one.throughput.average),
+        _over(*(None if each is None else each.mean for each in reversed(decisions))),
+        _over(*(None if each is None else each.p99 for each in reversed(attempts))),
+        _over(other.cpu_seconds, one.cpu_seconds),
+        _over(other.peak_rss_bytes, one.peak_rss_bytes),
+    )
+
+
+def _over(new: float | None, old: float | None) -> float | None:
+    return None if new is None or not old else new / old
+
+
+def table(ratios: Sequence[Ratios], first: str, second: str) -> Table:
+    shown = Table(title=f"{second} over {first}", title_justify="left")
+    shown.add_column("workload", overflow="fold")
+    for column in ("pods/s", "decision ms", "attempt p99 ms", "cpu s", "peak memory"):
+        shown.add_column(column, justify="right")
+    for each in ratios:
+        figures = msgspec.structs.astuple(each)[1:]
+        shown.add_row(each.name, *("-" if figure is None else f"x{figure:.2f}" for figure in figures))
+    return shown

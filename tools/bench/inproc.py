@@ -1,0 +1,284 @@
+"""A cluster in the scheduler's own process: typed objects handed from hand to hand, no HTTP and no JSON.
+
+What is left is the cost of scheduling. The rules of the API server that a scheduler can notice hold: defaults and
+admission of pods, bindings that are refused, grace and finalizers of deletions, one version for every write. Objects
+that the scheduler does not follow are kept by the embedded API server's own store; events are taken and dropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Generic, TypeVar
+
+import anyio
+import msgspec
+
+from actors.client.access import Calls, Source
+from actors.client.rest import CONTENT_TYPES, ApiError
+from actors.client.watch import Changed, Deleted, Listed
+from actors.kube.core import Pod, PodCondition
+from actors.kube.kinds import BY_KIND as FOLLOWED
+from actors.kube.meta import HasMetadata, ObjectMeta
+from tools.apiserver.admission import admitted_pod
+from tools.apiserver.api import Api
+from tools.apiserver.app import target_of
+from tools.apiserver.clock import now
+from tools.apiserver.defaults import defaulted
+from tools.apiserver.patch import patched
+from tools.apiserver.requests import DeleteOptions
+from tools.apiserver.resources import BY_KIND, Kind
+from tools.apiserver.store import Refused, Store
+from tools.bench.cluster import ClusterError, ExistsError
+from tools.bench.pods import PodTracker
+from tools.bench.templates import Document
+
+T = TypeVar("T")
+O = TypeVar("O", bound=HasMetadata)  # noqa: E741 - an object
+Key = tuple[str, str]
+Event = Changed[Any] | Deleted[Any]
+MOST_PROTOTYPES = 64  # templates without actions; the documents of the others come only once
+PODS, EVENTS = BY_KIND["v1", "Pod"], BY_KIND["v1", "Event"]
+
+
+class _Subscription(Generic[O]):
+    """One follower of a kind; it reads at its own pace."""
+
+    def __init__(self, shelf: dict[Key, Any], followers: list[_Subscription[Any]]) -> None:
+        self._shelf = shelf
+        self._followers = followers
+        self._pending: deque[Event] = deque()
+        self._news = anyio.Event()
+
+    def tell(self, event: Event) -> None:
+        self._pending.append(event)
+        self._news.set()
+
+    async def changes(self) -> AsyncGenerator[Listed[O] | Changed[O] | Deleted[O]]:
+        self._followers.append(self)
+        try:
+            yield Listed(tuple(self._shelf.values()))
+            while True:
+                while self._pending:
+                    yield self._pending.popleft()
+                self._news = anyio.Event()
+                await self._news.wait()
+        finally:
+            self._followers.remove(self)
+
+
+class InProcess:
+    """Both the Cluster that a workload writes to and the Access that the scheduler is given."""
+
+    parallel = 1
+
+    def __init__(self, pods: PodTracker) -> None:
+        self._tracker = pods
+        self._shelves: dict[str, dict[Key, Any]] = {kind.path: {} for kind in FOLLOWED.values()}
+        self._followers: dict[str, list[_Subscription[Any]]] = {path: [] for path in self._shelves}
+        self._prototypes: dict[int, tuple[Document, Any]] = {}
+        self._rest = Api(Store())
+        self._version = 0
+        self.calls: Calls = self
+        self.events: Calls = self
+        self.leases: Calls = self
+
+    def follow(self, path: str, kind: type[O]) -> Source[O]:
+        shelf = self._shelves.setdefault(path, {})
+        return _Subscription(shelf, self._followers.setdefault(path, []))
+
+    # ------------------------------------------------------------------------------------------ as Cluster
+
+    async def create(self, kind: Kind, namespace: str, name: str, document: Document) -> None:
+        shelf = self._shelves.get(kind.path())
+        if shelf is None:
+            self._create_elsewhere(kind, namespace, name, document)
+            return
+        if (namespace, name) in shelf:
+            raise ExistsError(f'{kind.resource} "{name}" already exists')
+        self._version += 1
+        prototype = self._prototype(kind, document)
+        given = prototype.metadata
+        labels = given.labels
+        if kind.kind == "Namespace":
+            labels = {**labels, "kubernetes.io/metadata.name": name}
+        metadata = ObjectMeta(
+            name=name,
+            namespace=namespace,
+            uid=f"uid-{self._version}",
+            resource_version=str(self._version),
+            generation=1,
+            creation_timestamp=now(),
+            labels=labels,
+            annotations=given.annotations,
+            owner_references=given.owner_references,
+            finalizers=given.finalizers,
+        )
+        self._put(kind, msgspec.structs.replace(prototype, metadata=metadata))
+
+    async def update(
+        self, kind: Kind, namespace: str, name: str, document: Document, subresources: Sequence[str]
+    ) -> None:
+        before = self._found(kind, namespace, name)
+        after = self._prototype(kind, document)
+        kept = before.metadata
+        metadata = kept
+        if "resize" not in subresources:
+            given = after.metadata
+            metadata = msgspec.structs.replace(
+                kept, labels=given.labels, annotations=given.annotations, finalizers=given.finalizers
+            )
+        after = msgspec.structs.replace(after, metadata=metadata)
+        if isinstance(after, Pod):
+            spec = msgspec.structs.replace(after.spec, node_name=before.spec.node_name)
+            after = msgspec.structs.replace(after, spec=spec, status=before.status)
+        self._write(kind, after)
+
+    async def delete(self, kind: Kind, namespace: str, name: str, grace: int | None = None) -> None:
+        shelf = self._shelves.get(kind.path())
+        if shelf is None:
+            try:
+                self._rest.delete(kind, namespace, name, DeleteOptions(grace))
+            except Refused:
+                return
+        elif (namespace, name) in shelf:
+            self._delete(kind, namespace, name, grace)
+
+    # -------------------------------------------------------------------------------------------- as Calls
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        pod: Pod = self._found(PODS, namespace, name)
+        problem = ""
+        if uid != pod.metadata.uid:
+            problem = f"the UID in the precondition ({uid}) does not match the UID in record ({pod.metadata.uid})"
+        elif pod.metadata.deletion_timestamp is not None:
+            problem = f"pod {name} is being deleted, cannot be assigned to a host"
+        elif pod.spec.node_name:
+            problem = f'pod {name} is already assigned to node "{pod.spec.node_name}"'
+        elif pod.spec.scheduling_gates:
+            problem = f"pod {name} has non-empty .spec.schedulingGates"
+        if problem:
+            raise ApiError(409, "Conflict", problem)
+        others = tuple(condition for condition in pod.status.conditions if condition.type != "PodScheduled")
+        scheduled = PodCondition(type="PodScheduled", status="True", last_transition_time=now())
+        status = msgspec.structs.replace(pod.status, conditions=(*others, scheduled), nominated_node_name="")
+        spec = msgspec.structs.replace(pod.spec, node_name=node)
+        self._write(PODS, msgspec.structs.replace(pod, spec=spec, status=status))
+
+    async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
+        return await self.call("PATCH", path, answer, body, CONTENT_TYPES[kind])
+
+    async def call(
+        self, method: str, path: str, answer: type[T], body: object | None = None, content_type: str = ""
+    ) -> T:
+        """What the scheduler asks for besides bindings. Raises ApiError."""
+        try:
+            found = self._answer(method, path.partition("?")[0], body, content_type)
+        except Refused as refused:
+            raise ApiError(refused.code, refused.reason, str(refused)) from None
+        return found if isinstance(found, answer) else msgspec.convert(msgspec.to_builtins(found), answer)
+
+    def _answer(self, method: str, path: str, body: object, content_type: str) -> object:
+        target = target_of(path)
+        kind, namespace, name = target.kind, target.namespace, target.name
+        if kind == EVENTS:
+            return body
+        if kind.path() not in self._shelves:
+            if method == "GET" and not name:
+                return {"items": [stored.document for stored in self._rest.store.list(kind, namespace)]}
+            if method == "GET":
+                return self._rest.store.get(kind, namespace, name)
+            return self._rest.patch(kind, namespace, name, body, content_type, target.subresource).document
+        match method:
+            case "GET" if name:
+                return self._found(kind, namespace, name)
+            case "GET":
+                shelf = self._shelves[kind.path()]
+                return {"items": [item for (where, _), item in shelf.items() if namespace in ("", where)]}
+            case "DELETE":
+                options = msgspec.convert(body or {}, DeleteOptions)
+                return self._delete(kind, namespace, name, options.grace_period_seconds)
+            case "PATCH":
+                return self._patch(kind, namespace, name, body, content_type)
+            case _:
+                raise Refused(405, "MethodNotAllowed", f"{method} {path} is not served in process")
+
+    def _patch(self, kind: Kind, namespace: str, name: str, body: object, content_type: str) -> object:
+        before = self._found(kind, namespace, name)
+        uid = body.get("metadata", {}).get("uid", before.metadata.uid) if isinstance(body, dict) else ""
+        if uid != before.metadata.uid:
+            raise Refused(409, "Conflict", f'{kind.resource} "{name}" is another object than was meant')
+        after = patched(kind, msgspec.to_builtins(before), body, content_type)
+        return self._write(kind, msgspec.convert(after, type(before), strict=False))
+
+    # ----------------------------------------------------------------------------------------- the objects
+
+    def _found(self, kind: Kind, namespace: str, name: str) -> Any:
+        found = self._shelves[kind.path()].get((namespace, name))
+        if found is None:
+            raise ApiError(404, "NotFound", f'{kind.resource} "{name}" not found')
+        return found
+
+    def _prototype(self, kind: Kind, document: Document) -> Any:
+        """The typed object that a document stands for, as the API server would store it; made once a document."""
+        known = self._prototypes.get(id(document))
+        if known is not None and known[0] is document:
+            return known[1]
+        named = {**document, "metadata": {"name": "prototype", **(document.get("metadata") or {})}}
+        try:
+            full = defaulted(kind, named)
+            if kind == PODS:
+                full = admitted_pod(self._rest.store, full)
+            made = msgspec.convert(full, FOLLOWED[kind.api_version, kind.kind].type, strict=False)
+        except (Refused, msgspec.ValidationError) as problem:
+            raise ClusterError(f"{kind.kind}: {problem}") from None
+        if len(self._prototypes) == MOST_PROTOTYPES:
+            self._prototypes.clear()
+        self._prototypes[id(document)] = (document, made)
+        return made
+
+    def _create_elsewhere(self, kind: Kind, namespace: str, name: str, document: Document) -> None:
+        metadata = {**(document.get("metadata") or {}), "name": name, **({"namespace": namespace} if namespace else {})}
+        try:
+            self._rest.store.create(kind, {**document, "metadata": {**metadata, "uid": f"uid-{kind.plural}-{name}"}})
+        except Refused as refused:
+            error = ExistsError if refused.reason == "AlreadyExists" else ClusterError
+            raise error(str(refused)) from None
+
+    def _write(self, kind: Kind, item: Any) -> Any:
+        self._version += 1
+        metadata = msgspec.structs.replace(item.metadata, resource_version=str(self._version))
+        return self._put(kind, msgspec.structs.replace(item, metadata=metadata))
+
+    def _put(self, kind: Kind, item: Any) -> Any:
+        path = kind.path()
+        self._shelves[path][item.metadata.namespace, item.metadata.name] = item
+        for follower in self._followers[path]:
+            follower.tell(Changed(item))
+        if isinstance(item, Pod):
+            self._tracker.changed(item)
+        return item
+
+    def _delete(self, kind: Kind, namespace: str, name: str, grace: int | None) -> object:
+        item = self._found(kind, namespace, name)
+        if isinstance(item, Pod) and item.spec.node_name:
+            seconds = grace if grace is not None else item.spec.termination_grace_period_seconds
+        else:
+            seconds = 0
+        if seconds or item.metadata.finalizers:
+            if item.metadata.deletion_timestamp is not None:
+                return item
+            doomed = msgspec.structs.replace(
+                item.metadata, deletion_timestamp=now(), deletion_grace_period_seconds=seconds
+            )
+            return self._write(kind, msgspec.structs.replace(item, metadata=doomed))
+        path = kind.path()
+        del self._shelves[path][namespace, name]
+        self._version += 1
+        metadata = msgspec.structs.replace(item.metadata, resource_version=str(self._version))
+        gone = msgspec.structs.replace(item, metadata=metadata)
+        for follower in self._followers[path]:
+            follower.tell(Deleted(gone))
+        if isinstance(gone, Pod):
+            self._tracker.deleted(gone)
+        return gone

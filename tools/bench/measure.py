@@ -1,0 +1,224 @@
+"""What is measured: throughput by the second, latencies, and what the scheduler's process has used.
+
+Throughput is sampled as scheduler_perf does it: once a second, the first sample with pods left out, seconds without a
+pod spread over the next sample, the last part of a second left out. A window too short for a sample has one, the pods
+over the seconds to the last of them.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import math
+import resource
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import CodeType
+from typing import Protocol
+
+import msgspec
+
+INTERVAL = 1.0
+PROFILE_ROWS = 20
+
+
+class Throughput(msgspec.Struct, frozen=True):
+    """Pods a second."""
+
+    average: float
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+
+
+class Latency(msgspec.Struct, frozen=True):
+    """Milliseconds."""
+
+    mean: float
+    p50: float
+    p99: float
+
+
+class ProfileRow(msgspec.Struct, frozen=True):
+    """A function, how often it was called, and the seconds in it alone and with all it called."""
+
+    function: str
+    calls: int
+    own: float
+    total: float
+
+
+class Effort(msgspec.Struct, frozen=True):
+    """The scheduler's side of a window; the latencies are None if it tells of none, the rest if it is not ours."""
+
+    decision_ms: Latency | None = None
+    attempt_ms: Latency | None = None
+    cpu_seconds: float | None = None
+    peak_rss_bytes: int | None = None
+    profile: tuple[ProfileRow, ...] = ()
+
+
+class Result(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One window of one workload: the pods bound in it, and the seconds to the last of them."""
+
+    name: str
+    pods: int
+    seconds: float
+    throughput: Throughput
+    decision_ms: Latency | None
+    attempt_ms: Latency | None
+    cpu_seconds: float | None
+    peak_rss_bytes: int | None
+    threshold: float | None = None
+    reached: bool = True
+    profile: tuple[ProfileRow, ...] = ()
+
+
+class Meter(Protocol):
+    """Measures the scheduler while a window is open."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> Effort: ...
+
+
+def samples(start: float, before: int, times: Sequence[float], end: float) -> list[float]:
+    """Pods a second, second by second, of pods bound at these times (in order), `before` having been bound earlier."""
+    found: list[float] = []
+    baseline: int | None = None
+    last, skipped, at = start, 0, 0
+    for tick in range(1, int((end - start) / INTERVAL) + 1):
+        now = start + tick * INTERVAL
+        while at < len(times) and times[at] <= now:
+            at += 1
+        bound = before + at
+        if not bound:
+            continue
+        if baseline is None:
+            baseline, last = bound, now
+        elif bound == baseline:
+            skipped += 1
+        else:
+            found += [(bound - baseline) / (now - last)] * (skipped + 1)
+            baseline, last, skipped = bound, now, 0
+    return found
+
+
+def nearest_rank(values: Sequence[float], percent: int) -> float:
+    """The percentile of values in order."""
+    return values[max(math.ceil(len(values) * percent / 100), 1) - 1]
+
+
+def throughput(start: float, before: int, times: Sequence[float], end: float) -> Throughput:
+    if not times:
+        return Throughput(0.0, 0.0, 0.0, 0.0, 0.0)
+    found = sorted(samples(start, before, times, end)) or [len(times) / max(times[-1] - start, 1e-9)]
+    percentiles = (nearest_rank(found, percent) for percent in (50, 90, 95, 99))
+    return Throughput(statistics.fmean(found), *percentiles)
+
+
+def latency(seconds: Sequence[float]) -> Latency | None:
+    if not seconds:
+        return None
+    ordered = sorted(seconds)
+    return Latency(statistics.fmean(ordered) * 1e3, nearest_rank(ordered, 50) * 1e3, nearest_rank(ordered, 99) * 1e3)
+
+
+def median(results: Sequence[Result]) -> Result:
+    """Number by number, of the runs of one workload; the profile is that of the first."""
+    first = results[0]
+    if len(results) == 1:
+        return first
+    documents = [msgspec.to_builtins(result) for result in results]
+    merged = {
+        field: _median([document.get(field) for document in documents])
+        for field in ("pods", "seconds", "throughput", "decision_ms", "attempt_ms", "cpu_seconds", "peak_rss_bytes")
+    }
+    reached = sum(result.reached for result in results) * 2 > len(results)
+    kept = {"name": first.name, "threshold": first.threshold, "reached": reached}
+    return msgspec.structs.replace(msgspec.convert({**merged, **kept}, Result), profile=first.profile)
+
+
+def _median(values: Sequence[object]) -> object:
+    first = values[0]
+    if isinstance(first, dict):
+        return {key: _median([value[key] for value in values if isinstance(value, dict)]) for key in first}
+    numbers = [value for value in values if isinstance(value, int | float)]
+    if not numbers:
+        return None
+    middle = statistics.median(numbers)
+    return round(middle) if all(isinstance(value, int) for value in numbers) else middle
+
+
+def peak_rss_bytes() -> int:
+    """The most memory that this process has held. The kernel's own figure where /proc has it: getrusage's may be that
+    of the process that started this one.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+class Stopwatch:
+    """The meter of the process that it is in; it is the scheduler's observer too."""
+
+    def __init__(self, *, profile: bool) -> None:
+        self._profile = cProfile.Profile() if profile else None
+        self._decided: list[float] = []
+        self._scheduled: list[float] = []
+        self._cpu = 0.0
+        self._open = False
+
+    def decided(self, seconds: float) -> None:
+        if self._open:
+            self._decided.append(seconds)
+
+    def scheduled(self, seconds: float) -> None:
+        if self._open:
+            self._scheduled.append(seconds)
+
+    async def start(self) -> None:
+        self._decided.clear()
+        self._scheduled.clear()
+        self._cpu = time.process_time()
+        self._open = True
+        if self._profile is not None:
+            self._profile.enable()
+
+    async def stop(self) -> Effort:
+        rows: tuple[ProfileRow, ...] = ()
+        if self._profile is not None:
+            self._profile.disable()
+            rows = _rows(self._profile)
+        self._open = False
+        cpu = time.process_time() - self._cpu
+        return Effort(latency(self._decided), latency(self._scheduled), cpu, peak_rss_bytes(), rows)
+
+
+class NoMeter:
+    """Of a scheduler that is not ours."""
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> Effort:
+        return Effort()
+
+
+def _rows(profile: cProfile.Profile) -> tuple[ProfileRow, ...]:
+    """Those with the most seconds of their own."""
+    found = sorted(profile.getstats(), key=lambda entry: -entry.inlinetime)[:PROFILE_ROWS]
+    return tuple(
+        ProfileRow(_function(entry.code), entry.callcount, entry.inlinetime, entry.totaltime) for entry in found
+    )
+
+
+def _function(code: CodeType | str) -> str:
+    if isinstance(code, str):
+        return code
+    return f"{'/'.join(Path(code.co_filename).parts[-3:])}:{code.co_firstlineno} {code.co_qualname}"

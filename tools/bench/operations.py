@@ -1,0 +1,411 @@
+"""The operations of a workload, carried out one after the other on a cluster, as scheduler_perf does it.
+
+A createPods waits for its pods unless it says otherwise; a barrier waits for those that were not waited for. A wait in
+which nothing moves ends the workload with an error, and a pod whose feature this scheduler refuses ends it as
+unsupported: neither hangs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import TypeVar
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from actors.kube.core import Pod
+from config.feature_gates import DEFAULTS as KNOWN_GATES
+from tools.apiserver.resources import BY_KIND, Kind
+from tools.bench import objects
+from tools.bench.cluster import Cluster, ClusterError, ExistsError
+from tools.bench.measure import Meter, Result
+from tools.bench.opcodes import (
+    Barrier,
+    Churn,
+    CreateAny,
+    CreateNamespaces,
+    CreateNodes,
+    CreatePods,
+    CreatePodSets,
+    DeletePods,
+    Operation,
+    Sleep,
+    StartCollectingMetrics,
+    StartCollectingProfile,
+    StopCollectingMetrics,
+    StopCollectingProfile,
+    UpdateAny,
+    seconds,
+)
+from tools.bench.pods import PodTracker
+from tools.bench.templates import Document, Template, Value
+from tools.bench.waiting import POLL_SECONDS, StalledError, UnsupportedError, Waiting, ticks
+from tools.bench.window import Window
+from tools.bench.workload import Run
+
+CHURN_SECONDS = 0.5
+MOST_PREPARED = 64
+T = TypeVar("T")
+Report = Callable[[str, int, int], None]  # what is done, pods bound, pods there will be
+
+
+class Executor:
+    """Runs one workload. `stall` is how many seconds a wait may see nothing move."""
+
+    def __init__(
+        self, run: Run, cluster: Cluster, pods: PodTracker, meter: Meter, stall: float, report: Report
+    ) -> None:
+        self._run = run
+        self._cluster = cluster
+        self._pods = pods
+        self._meter = meter
+        self._waiting = Waiting(pods, stall)
+        self._report = report
+        self._serial = count()
+        self._templates: dict[str, Template] = {}
+        self._namespaces: set[str] = set()
+        self._classes: dict[int, str] = {}
+        self._prepared: dict[int, tuple[Document, Document]] = {}
+        self._waited_for: dict[str, int] = {}  # by barriers, in each namespace
+        self._bound: dict[str, int] = {}  # waited for by their own operations
+        self._window: Window | None = None
+        self._results: list[Result] = []
+        self._group: TaskGroup | None = None
+        self._expected = sum(map(_pods_of, run.operations))
+        self._step = ""
+
+    async def run(self) -> list[Result]:
+        """Raises UnsupportedError, StalledError, ClusterError, TemplateError or WorkloadError."""
+        unknown = [gate for gate, on in self._run.feature_gates.items() if on and gate not in KNOWN_GATES]
+        if unknown:
+            raise UnsupportedError(f"feature gate {unknown[0]}")
+        async with anyio.create_task_group() as group:
+            self._group = group
+            for index, operation in enumerate(self._run.operations):
+                opcode = str(operation.__struct_config__.tag)
+                self._step = f"{opcode} ({index + 1} of {len(self._run.operations)})"
+                self._tell()
+                await self._carry_out(index, operation)
+            self._step = "done"
+            self._tell()
+            group.cancel_scope.cancel()
+        return self._results
+
+    async def _carry_out(self, index: int, operation: Operation) -> None:
+        match operation:
+            case CreateNodes():
+                await self._create_nodes(operation)
+            case CreateNamespaces():
+                await self._create_namespaces(operation)
+            case CreatePods():
+                await self._create_pods(operation, operation.namespace or f"namespace-{index}")
+            case CreatePodSets():
+                for number in range(operation.count):
+                    await self._create_pods(operation.create_pods_op, f"{operation.namespace_prefix}-{number}")
+            case CreateAny():
+                await self._create_any(operation)
+            case UpdateAny():
+                await self._update_any(operation)
+            case DeletePods():
+                await self._delete_pods(operation)
+            case Churn():
+                await self._churn(operation, operation.namespace or f"namespace-{index}")
+            case Barrier():
+                await self._barrier(operation)
+            case Sleep():
+                await anyio.sleep(seconds(operation.duration))
+            case StartCollectingMetrics():
+                await self._open_window(operation.name, operation.namespaces, operation.label_selector)
+            case StopCollectingMetrics():
+                await self._close_window()
+            case StartCollectingProfile() | StopCollectingProfile():
+                pass  # --profile does it for every window
+            case _:
+                raise UnsupportedError(f"operation {operation.__struct_config__.tag}")
+
+    # ------------------------------------------------------------------------------------------- objects
+
+    async def _create_nodes(self, operation: CreateNodes) -> None:
+        template = self._template(operation.node_template_path, objects.BASE_NODE)
+
+        async def create(index: int) -> None:
+            metadata = template.document({**operation.template_params, "Index": index, "Count": operation.count})
+            name = self._name(metadata)
+            document = objects.node(operation, template, index, {"name": name})
+            limits = objects.csi_node(operation, name)
+            if limits is not None:
+                await self._cluster.create(objects.CSI_NODES, "", name, limits)
+            await self._cluster.create(objects.NODES, "", name, document)
+
+        await self._each(range(operation.count), create)
+
+    async def _create_namespaces(self, operation: CreateNamespaces) -> None:
+        base = objects.NAMESPACE
+        if operation.namespace_template_path:
+            base = self._template(operation.namespace_template_path).document({})
+        for number in range(operation.count):
+            await self._namespace(f"{operation.prefix}-{number}", base)
+
+    async def _namespace(self, name: str, document: Document | None = None) -> None:
+        if name not in self._namespaces:
+            self._namespaces.add(name)
+            with suppress(ExistsError):
+                await self._cluster.create(objects.NAMESPACES, "", name, document or objects.NAMESPACE)
+
+    async def _create_any(self, operation: CreateAny) -> None:
+        if operation.namespace:
+            await self._namespace(operation.namespace)
+        template = self._template(operation.template_path)
+        total = 1 if operation.count is None else operation.count
+        for index in range(total):
+            document = template.document({**operation.template_params, "Index": index, "Count": total})
+            await self._create(document, operation.namespace)
+
+    async def _update_any(self, operation: UpdateAny) -> None:
+        template = self._template(operation.template_path)
+        total = 1 if operation.count is None else operation.count
+        pace = ticks(1 / operation.update_per_second if operation.update_per_second else 0.0)
+        for index in range(total):
+            await anext(pace)
+            document = template.document({**operation.template_params, "Index": index, "Count": total})
+            kind = _kind(document)
+            document = await self._with_class(document) if kind == objects.PODS else document
+            name = (document.get("metadata") or {}).get("name", "")
+            await self._cluster.update(kind, operation.namespace, name, document, operation.subresources)
+        await pace.aclose()
+
+    async def _create(self, document: Document, namespace: str) -> tuple[Kind, str, str]:
+        """Create an object of any kind; where it is then."""
+        kind = _kind(document)
+        document = await self._with_class(document) if kind == objects.PODS else document
+        where, name = namespace if kind.namespaced else "", self._name(document)
+        await self._cluster.create(kind, where, name, document)
+        return kind, where, name
+
+    async def _with_class(self, pod: Document) -> Document:
+        """The pod with its bare priority turned into that of a class."""
+        known = self._prepared.get(id(pod))
+        if known is not None and known[0] is pod:
+            return known[1]
+        changed, value = pod, (pod.get("spec") or {}).get("priority")
+        if value is not None:
+            if value not in self._classes:
+                self._classes[value], definition = objects.priority_class(value)
+                with suppress(ExistsError):
+                    await self._cluster.create(objects.CLASSES, "", self._classes[value], definition)
+            spec = {key: given for key, given in pod["spec"].items() if key != "priority"}
+            changed = {**pod, "spec": {**spec, "priorityClassName": self._classes[value]}}
+        if len(self._prepared) == MOST_PREPARED:
+            self._prepared.clear()
+        self._prepared[id(pod)] = (pod, changed)
+        return changed
+
+    # ---------------------------------------------------------------------------------------------- pods
+
+    async def _create_pods(self, operation: CreatePods, namespace: str) -> None:
+        await self._namespace(namespace)
+        if operation.collect_metrics:
+            await self._open_window(namespace, [namespace], {})
+        make = self._pod_maker(operation, namespace)
+        if operation.steady_state:
+            await self._steadily(operation, namespace, make)
+        else:
+            await self._each(range(operation.count), make)
+            if operation.skip_wait_to_completion:
+                self._waited_for[namespace] = self._waited_for.get(namespace, 0) + operation.count
+            else:
+                await self._until_bound(namespace, operation.count)
+        if operation.collect_metrics:
+            await self._close_window()
+
+    def _pod_maker(self, operation: CreatePods, namespace: str) -> Callable[[int], Awaitable[None]]:
+        path = operation.pod_template_path or self._run.default_pod_template
+        template = self._template(path, objects.BASE_POD)
+        claim_path = operation.persistent_volume_claim_template_path
+        claim = self._template(claim_path).document({}) if claim_path else None
+        volume_path = operation.persistent_volume_template_path
+        volume = self._template(volume_path).document({}) if volume_path else {}
+
+        async def make(index: int) -> None:
+            values: dict[str, Value] = {**operation.template_params, "Index": index, "Count": operation.count}
+            pod = await self._with_class(template.document(values))
+            if operation.signature_batch_size:
+                metadata = pod.get("metadata") or {}
+                signature = {"signature": f"signature-label-{index // operation.signature_batch_size}"}
+                labels = {**(metadata.get("labels") or {}), **signature}
+                pod = {**pod, "metadata": {**metadata, "labels": labels}}
+            if claim is not None:
+                for kind, where, name, document in objects.volume_and_claim(volume, claim, namespace, index):
+                    await self._cluster.create(kind, where, name, document)
+                pod = objects.with_claim(pod, index)
+            await self._cluster.create(objects.PODS, namespace, self._name(pod), pod)
+
+        return make
+
+    async def _steadily(self, operation: CreatePods, namespace: str, make: Callable[[int], Awaitable[None]]) -> None:
+        """Keep that many pods pending: each that is bound is deleted, and another takes its place."""
+        bound: list[str] = []
+
+        def note(pod: Pod) -> None:
+            if pod.metadata.namespace == namespace:
+                bound.append(pod.metadata.name)
+
+        self._pods.on_bound.append(note)
+        serial, replaced = count(operation.count), 0
+        await self._each(range(operation.count), make)
+        with anyio.move_on_after(seconds(operation.duration)):
+            while True:
+                fresh, bound[:] = list(bound), []
+                for name in fresh:
+                    await self._cluster.delete(objects.PODS, namespace, name, grace=0)
+                    await make(next(serial))
+                replaced += len(fresh)
+                self._waiting.refuse_unsupported()
+                self._tell()
+                await anyio.sleep(POLL_SECONDS if not fresh else 0)
+        self._pods.on_bound.remove(note)
+        if not replaced and not bound:
+            raise StalledError(f"stalled: no pod was placed in {operation.duration}: {self._pods.why([namespace])}")
+
+    async def _delete_pods(self, operation: DeletePods) -> None:
+        names = self._pods.names(operation.namespace, operation.label_selector)
+
+        async def delete() -> None:
+            pace = ticks(1 / operation.delete_pods_per_second if operation.delete_pods_per_second else 0.0)
+            for name in names:
+                await anext(pace)
+                await self._cluster.delete(objects.PODS, operation.namespace, name)
+            await pace.aclose()
+
+        if operation.skip_wait_to_completion:
+            assert self._group is not None
+            self._group.start_soon(delete)
+        else:
+            await delete()
+
+    async def _churn(self, operation: Churn, namespace: str) -> None:
+        await self._namespace(namespace)
+        documents = [self._template(path).document({}) for path in operation.template_paths]
+        interval = operation.interval_milliseconds / 1000 or CHURN_SECONDS
+
+        async def create() -> None:
+            pace = ticks(interval)
+            for _ in range(operation.number) if operation.number else count():
+                await anext(pace)
+                for document in documents:
+                    await self._create(document, namespace)
+
+        async def recreate() -> None:
+            """In turn: a round in which each place gets an object, and one in which it is taken away."""
+            places: list[list[tuple[Kind, str, str] | None]] = [[None] * operation.number for _ in documents]
+            pace = ticks(interval)
+            for turn in count():
+                await anext(pace)
+                for document, place in zip(documents, places, strict=True):
+                    there = place[turn % operation.number]
+                    if there is None:
+                        place[turn % operation.number] = await self._create(document, namespace)
+                    else:
+                        await self._cluster.delete(*there)
+                        place[turn % operation.number] = None
+
+        assert self._group is not None
+        self._group.start_soon(create if operation.mode == "create" else recreate)
+
+    # -------------------------------------------------------------------------------------------- waiting
+
+    async def _barrier(self, operation: Barrier) -> None:
+        unknown = [name for name in operation.namespaces if name not in self._namespaces]
+        if unknown:
+            raise ClusterError(f"barrier: namespaces: {unknown[0]} is none of this workload's")
+        names = operation.namespaces or list(self._waited_for)
+        wanted = {name: self._waited_for.get(name, 0) for name in names}
+        attempted = operation.stage_requirement == "Attempted"
+
+        def have(namespace: str) -> int:
+            tally = self._pods.tally(namespace, operation.label_selector)
+            return min(tally.bound + (tally.attempted if attempted else 0), wanted[namespace])
+
+        await self._waiting.until(wanted, have, "tried" if attempted else "placed", self._step, self._tell)
+        if not attempted:
+            for name in names:
+                self._waited_for.pop(name, None)
+
+    async def _until_bound(self, namespace: str, number: int) -> None:
+        """Wait for the pods of an operation. Where others of the namespace were waited for before, they do not count
+        once more: scheduler_perf lets them, and what it measures next begins with a backlog.
+        """
+        goal = self._bound[namespace] = self._bound.get(namespace, 0) + number
+
+        def have(namespace: str) -> int:
+            return min(max(number - (goal - self._pods.ever_bound[namespace]), 0), number)
+
+        await self._waiting.until({namespace: number}, have, "placed", self._step, self._tell)
+
+    async def _open_window(self, name: str, namespaces: Sequence[str], selector: Mapping[str, str]) -> None:
+        if self._window is not None:
+            raise ClusterError(f"{self._step}: metrics are being collected already")
+        await self._meter.start()
+        self._window = Window(name, namespaces, selector, self._pods)
+
+    async def _close_window(self) -> None:
+        if self._window is None:
+            raise ClusterError(f"{self._step}: no metrics are being collected")
+        result = await self._window.close(self._run, self._meter)
+        if self._results:
+            result = msgspec.structs.replace(result, name=f"{result.name}/{self._window.name}")
+        self._results.append(result)
+        self._window = None
+
+    # --------------------------------------------------------------------------------------------- little
+
+    def _tell(self) -> None:
+        self._report(self._step, self._pods.ever_bound.total(), self._expected)
+
+    def _template(self, path: str, otherwise: str = "") -> Template:
+        key = path or otherwise
+        if key not in self._templates:
+            read = Template.read(self._run.folder / path) if path else Template("built in", otherwise)
+            self._templates[key] = read
+        return self._templates[key]
+
+    def _name(self, document: Document) -> str:
+        """The object's name, made here from generateName so that no two are the same."""
+        metadata = document.get("metadata") or {}
+        return str(metadata.get("name") or f"{metadata.get('generateName', 'bench-')}{next(self._serial)}")
+
+    async def _each(self, items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
+        """As many at a time as the cluster takes, and others get their turn in between."""
+        waiting = iter(items)
+
+        async def worker() -> None:
+            for done, item in enumerate(waiting, 1):
+                await work(item)
+                if not done % 100:
+                    self._tell()
+                    await anyio.lowlevel.checkpoint()
+
+        async with anyio.create_task_group() as group:
+            for _ in range(self._cluster.parallel):
+                group.start_soon(worker)
+
+
+def _pods_of(operation: Operation) -> int:
+    match operation:
+        case CreatePods():
+            return operation.count
+        case CreatePodSets():
+            return operation.count * operation.create_pods_op.count
+        case _:
+            return 0
+
+
+def _kind(document: Document) -> Kind:
+    api_version, kind = str(document.get("apiVersion", "")), str(document.get("kind", ""))
+    found = BY_KIND.get((api_version, kind))
+    if found is None:
+        raise UnsupportedError(f"objects of kind {api_version} {kind}")
+    return found

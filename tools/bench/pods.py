@@ -1,0 +1,107 @@
+"""What became of the pods: counted by namespace and labels as changes come in, so that waiting only asks for sums."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from actors.kube.core import Pod
+
+REFUSED = "not supported by this version of berth"
+Labels = tuple[tuple[str, str], ...]
+PodName = tuple[str, str]
+
+
+class Tally(msgspec.Struct):
+    """Of pods of the same namespace and labels; `attempted` are those that wait although they were tried, or gated."""
+
+    bound: int = 0
+    attempted: int = 0
+    untried: int = 0
+
+
+class _Seen(msgspec.Struct):
+    labels: Labels
+    state: str
+
+
+class PodTracker:
+    """`on_bound` are told of a pod when it has got its node; `ever_bound` counts these by namespace.
+
+    `unsupported` is the first refusal of a whole feature.
+    """
+
+    def __init__(self) -> None:
+        self._pods: dict[PodName, _Seen] = {}
+        self._tallies: dict[tuple[str, Labels], Tally] = {}
+        self._messages: dict[PodName, str] = {}
+        self.on_bound: list[Callable[[Pod], None]] = []
+        self.ever_bound: Counter[str] = Counter()
+        self.unsupported = ""
+
+    def changed(self, pod: Pod) -> None:
+        metadata = pod.metadata
+        name = (metadata.namespace, metadata.name)
+        labels = tuple(sorted(metadata.labels.items())) if metadata.labels else ()
+        state = "bound" if pod.spec.node_name else "attempted" if self._is_attempted(name, pod) else "untried"
+        seen = self._pods.get(name)
+        if seen is not None:
+            if seen.state == state and seen.labels == labels:
+                return
+            self._count(name[0], seen, -1)
+        now = self._pods[name] = _Seen(labels, state)
+        self._count(name[0], now, 1)
+        if state == "bound" and (seen is None or seen.state != "bound"):
+            self.ever_bound[name[0]] += 1
+            self._messages.pop(name, None)
+            for tell in self.on_bound:
+                tell(pod)
+
+    def deleted(self, pod: Pod) -> None:
+        name = (pod.metadata.namespace, pod.metadata.name)
+        seen = self._pods.pop(name, None)
+        self._messages.pop(name, None)
+        if seen is not None:
+            self._count(name[0], seen, -1)
+
+    def tally(self, namespace: str, selector: Mapping[str, str]) -> Tally:
+        total = Tally()
+        for (where, labels), each in self._tallies.items():
+            if where == namespace and selects(selector, dict(labels)):
+                total.bound += each.bound
+                total.attempted += each.attempted
+                total.untried += each.untried
+        return total
+
+    def names(self, namespace: str, selector: Mapping[str, str]) -> list[str]:
+        return [
+            name
+            for (where, name), seen in self._pods.items()
+            if where == namespace and selects(selector, dict(seen.labels))
+        ]
+
+    def why(self, namespaces: Sequence[str]) -> str:
+        """What most pods that wait there are told."""
+        found = Counter(message for (where, _), message in self._messages.items() if where in namespaces)
+        return found.most_common(1)[0][0] if found else "none of them was tried"
+
+    def _is_attempted(self, name: PodName, pod: Pod) -> bool:
+        for condition in pod.status.conditions:
+            if condition.type == "PodScheduled" and condition.status == "False":
+                self._messages[name] = condition.message or condition.reason
+                if REFUSED in condition.message:
+                    self.unsupported = self.unsupported or condition.message
+                return True
+        return bool(pod.spec.scheduling_gates)
+
+    def _count(self, namespace: str, seen: _Seen, by: int) -> None:
+        tally = self._tallies.setdefault((namespace, seen.labels), Tally())
+        setattr(tally, seen.state, getattr(tally, seen.state) + by)
+        if not (tally.bound or tally.attempted or tally.untried):
+            del self._tallies[namespace, seen.labels]
+
+
+def selects(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    return all(labels.get(key) == value for key, value in selector.items())

@@ -1,0 +1,130 @@
+"""The processes that a measurement needs beside its own: the worker with the scheduler, and the embedded API server."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import IO, TypeVar
+
+import anyio
+import msgspec
+from anyio.abc import Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from tools.bench.measure import Effort
+from tools.bench.worker import Answer, Measured, NotRun, Order, Progress, Ready, StartMeasuring, StopMeasuring
+
+ROOT = Path(__file__).parents[2]
+LONGEST_LINE = 16 << 20
+STOP_SECONDS = 10.0
+LOG_LINES = 5
+_ANSWERS = msgspec.json.Decoder(Answer)
+T = TypeVar("T")
+
+
+class ProcessEndedError(Exception):
+    """A process that was needed has ended; the message has the last lines that it logged."""
+
+
+@asynccontextmanager
+async def _process(*arguments: str) -> AsyncIterator[tuple[Process, IO[bytes]]]:
+    """Python with these arguments, finding the modules that this process has; and the file that it logs to."""
+    paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    with tempfile.TemporaryFile() as log:
+        process = await anyio.open_process(
+            [sys.executable, "-P", *arguments], stderr=log, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        )
+        try:
+            yield process, log
+        finally:
+            with anyio.CancelScope(shield=True):
+                if process.returncode is None:
+                    process.terminate()
+                    with anyio.move_on_after(STOP_SECONDS):
+                        await process.wait()
+                if process.returncode is None:
+                    process.kill()
+                await process.aclose()
+
+
+class Worker:
+    """A worker process, and the questions that it answers."""
+
+    def __init__(self, process: Process, log: IO[bytes]) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process = process
+        self._log = log
+        self._input = process.stdin
+        self._output = BufferedByteReceiveStream(process.stdout)
+
+    async def tell(self, order: Order) -> None:
+        try:
+            await self._input.send(msgspec.json.encode(order) + b"\n")
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            raise self._ended() from None
+
+    async def answer(self) -> Answer:
+        """Raises ProcessEndedError."""
+        try:
+            found: Answer = _ANSWERS.decode(await self._output.receive_until(b"\n", LONGEST_LINE))
+        except (anyio.IncompleteRead, anyio.EndOfStream, anyio.ClosedResourceError):
+            raise self._ended() from None
+        return found
+
+    async def wait(self) -> None:
+        """Until it ends, which is an error."""
+        await self._process.wait()
+        raise self._ended()
+
+    async def start(self) -> None:
+        await self.tell(StartMeasuring())
+        await self._expect(Ready)
+
+    async def stop(self) -> Effort:
+        await self.tell(StopMeasuring())
+        return (await self._expect(Measured)).effort
+
+    async def ready(self) -> None:
+        await self._expect(Ready)
+
+    async def _expect(self, kind: type[T]) -> T:
+        match await self.answer():
+            case NotRun(reason):
+                raise ProcessEndedError(reason)
+            case Progress() as other:
+                raise ProcessEndedError(f"the scheduler's process answered out of turn: {other}")
+            case answer:
+                assert isinstance(answer, kind)
+                return answer
+
+    def _ended(self) -> ProcessEndedError:
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").strip().splitlines()[-LOG_LINES:]
+        return ProcessEndedError("\n".join(("the scheduler's process has ended:", *lines)))
+
+
+@asynccontextmanager
+async def worker(order: Order) -> AsyncIterator[Worker]:
+    """A worker with this order."""
+    async with _process("-m", "tools.bench.worker") as (process, log):
+        started = Worker(process, log)
+        await started.tell(order)
+        yield started
+
+
+@asynccontextmanager
+async def api_server() -> AsyncIterator[str]:
+    """An API server as `berth apiserver` runs it; its URL. Raises ProcessEndedError if it does not start."""
+    async with _process("-m", "actors", "apiserver", "--port", "0") as (process, log):
+        assert process.stdout is not None
+        try:
+            line = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", LONGEST_LINE)
+        except (anyio.IncompleteRead, anyio.EndOfStream):
+            log.seek(0)
+            raise ProcessEndedError(f"the API server did not start: {log.read().decode(errors='replace')}") from None
+        yield line.decode().split()[-1]

@@ -1,0 +1,121 @@
+"""A cluster behind an API server: the embedded one in a process of its own, or whichever a kubeconfig leads to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from random import Random
+
+import anyio
+
+from actors.client.rest import CONTENT_TYPES, ApiError, Client, Connection, ConnectionFailedError
+from actors.client.watch import Changed, Deleted, Listed, Reflector
+from actors.kube.core import Pod
+from actors.kube.kinds import PODS as FOLLOWED_PODS
+from actors.runtime.clock import SystemClock
+from tools.apiserver.resources import Kind
+from tools.bench.cluster import ClusterError, ExistsError
+from tools.bench.objects import NODES, PODS
+from tools.bench.pods import PodTracker
+from tools.bench.templates import Document
+
+PARALLEL = 30  # as many as scheduler_perf creates pods with
+ACCOUNT_SECONDS = 10.0
+ACCOUNT_POLL_SECONDS = 0.2
+
+
+class RemoteCluster:
+    """Writes over HTTP; it remembers what it created that belongs to no namespace, so that it can be taken away."""
+
+    parallel = PARALLEL
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._made: list[tuple[Kind, str]] = []
+
+    async def create(self, kind: Kind, namespace: str, name: str, document: Document) -> None:
+        named = _named(document, namespace, name)
+        try:
+            await self._post(kind.path(namespace), named)
+        except ApiError as refused:
+            error = ExistsError if refused.reason == "AlreadyExists" else ClusterError
+            raise error(f'{kind.kind} "{name}": {refused}') from None
+        except ConnectionFailedError as failure:
+            raise ClusterError(str(failure)) from None
+        if not kind.namespaced:
+            self._made.append((kind, name))
+        if kind.status and "status" in document and kind not in (PODS, NODES):
+            await self._send("PATCH", kind.path(namespace, name) + "/status", {"status": document["status"]})
+
+    async def _post(self, path: str, document: Document) -> None:
+        """A new namespace has no service account for a moment, and takes no pods as long."""
+        with anyio.move_on_after(ACCOUNT_SECONDS):
+            while True:
+                try:
+                    await self._client.call("POST", path, dict, document)
+                except ApiError as refused:
+                    if refused.code != 403 or "serviceaccount" not in str(refused).replace(" ", "").lower():
+                        raise
+                    await anyio.sleep(ACCOUNT_POLL_SECONDS)
+                else:
+                    return
+        await self._client.call("POST", path, dict, document)
+
+    async def update(
+        self, kind: Kind, namespace: str, name: str, document: Document, subresources: Sequence[str]
+    ) -> None:
+        path, named = kind.path(namespace, name), _named(document, namespace, name)
+        await self._send("PUT", "/".join((path, *subresources)), named)
+        if kind.status and "status" in document:
+            await self._send("PUT", f"{path}/status", named)
+
+    async def delete(self, kind: Kind, namespace: str, name: str, grace: int | None = None) -> None:
+        options = {} if grace is None else {"gracePeriodSeconds": grace}
+        await self._send("DELETE", kind.path(namespace, name), options, missing_ok=True)
+
+    async def clean_up(self) -> None:
+        """Delete what was created, the last first; what is in a namespace goes with it."""
+        for kind, name in reversed(self._made):
+            await self.delete(kind, "", name, grace=0)
+        self._made.clear()
+
+    async def _send(self, method: str, path: str, body: Document, *, missing_ok: bool = False) -> None:
+        content_type = CONTENT_TYPES["merge"] if method == "PATCH" else "application/json"
+        try:
+            await self._client.call(method, path, dict, body, content_type)
+        except ApiError as refused:
+            if not (missing_ok and refused.code == 404):
+                raise ClusterError(f"{method} {path}: {refused}") from None
+        except ConnectionFailedError as failure:
+            raise ClusterError(str(failure)) from None
+
+
+@asynccontextmanager
+async def remote_cluster(connection: Connection, pods: PodTracker) -> AsyncIterator[RemoteCluster]:
+    """A cluster for as long as the block runs; the tracker is told of its pods."""
+    async with Client(connection) as client, anyio.create_task_group() as group:
+        listed = anyio.Event()
+
+        async def follow() -> None:
+            reflector = Reflector(client, FOLLOWED_PODS.path, Pod, SystemClock(), Random(0))
+            async with aclosing(reflector.changes()) as changes:
+                async for change in changes:
+                    match change:
+                        case Listed(items):
+                            for pod in items:
+                                pods.changed(pod)
+                            listed.set()
+                        case Changed(pod):
+                            pods.changed(pod)
+                        case Deleted(pod):
+                            pods.deleted(pod)
+
+        group.start_soon(follow)
+        await listed.wait()
+        yield RemoteCluster(client)
+        group.cancel_scope.cancel()
+
+
+def _named(document: Document, namespace: str, name: str) -> Document:
+    metadata = {**(document.get("metadata") or {}), "name": name, **({"namespace": namespace} if namespace else {})}
+    return {**document, "metadata": metadata}

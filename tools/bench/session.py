@@ -1,0 +1,132 @@
+"""One run of one workload, in the place that was asked for: in process, on the embedded API server, or on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import msgspec
+
+from actors.client.rest import Connection
+from tools.bench.cluster import ClusterError
+from tools.bench.measure import Meter, NoMeter, Result
+from tools.bench.opcodes import WorkloadError
+from tools.bench.operations import Executor, Report
+from tools.bench.pods import PodTracker
+from tools.bench.processes import ProcessEndedError, api_server, worker
+from tools.bench.remote import remote_cluster
+from tools.bench.templates import TemplateError
+from tools.bench.waiting import StalledError, UnsupportedError
+from tools.bench.worker import Finished, NotRun, Progress, RunScheduler, RunWorkload, scheduler_config_of
+from tools.bench.workload import Run
+
+Where = Literal["inproc", "embedded", "kubeconfig"]
+FAILURES = (ClusterError, StalledError, TemplateError, WorkloadError, ProcessEndedError)
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """Where and how workloads are run; `scheduler` false only measures, `connection` is that of the kubeconfig."""
+
+    where: Where
+    scheduler: bool
+    stall: float
+    profile: bool
+    kubeconfig: str = ""
+    connection: Connection | None = None
+
+
+class NotRunError(Exception):
+    """The workload did not come to its end; the message says why."""
+
+    def __init__(self, reason: str, *, unsupported: bool) -> None:
+        super().__init__(reason)
+        self.unsupported = unsupported
+
+
+async def measure(file: Path, run: Run, settings: Settings, report: Report, say: Callable[[str], None]) -> list[Result]:
+    """A result for each window of the workload. Raises NotRunError."""
+    try:
+        if settings.where == "inproc":
+            return await _in_process(file, run, settings, report)
+        return await _remotely(run, settings, report, say)
+    except* UnsupportedError as problems:
+        failure = NotRunError(_first(problems), unsupported=True)
+    except* FAILURES as problems:
+        failure = NotRunError(_first(problems), unsupported=False)
+    except* NotRunError as problems:
+        failure = _only(problems)
+    raise failure
+
+
+async def _in_process(file: Path, run: Run, settings: Settings, report: Report) -> list[Result]:
+    case, _, workload = run.name.partition("/")
+    async with worker(RunWorkload(str(file), case, workload, settings.stall, settings.profile)) as running:
+        while True:
+            match await running.answer():
+                case Progress(step, done, total):
+                    report(step, done, total)
+                case Finished(results):
+                    return results
+                case NotRun(reason, unsupported):
+                    raise NotRunError(reason, unsupported=unsupported)
+                case other:
+                    raise ProcessEndedError(f"the worker answered out of turn: {other}")
+
+
+async def _remotely(run: Run, settings: Settings, report: Report, say: Callable[[str], None]) -> list[Result]:
+    pods = PodTracker()
+    async with (
+        _connection(settings) as connection,
+        _meter(run, settings, connection) as meter,
+        remote_cluster(connection, pods) as cluster,
+    ):
+        if not settings.scheduler:
+            say(f"{run.name}: waiting for a scheduler of {connection.server}")
+        try:
+            return await Executor(run, cluster, pods, meter, settings.stall, report).run()
+        finally:
+            if settings.where == "kubeconfig":
+                with anyio.CancelScope(shield=True):
+                    await cluster.clean_up()
+
+
+@asynccontextmanager
+async def _connection(settings: Settings) -> AsyncIterator[Connection]:
+    if settings.connection is not None:
+        yield settings.connection
+    else:
+        async with api_server() as url:
+            yield Connection(url)
+
+
+@asynccontextmanager
+async def _meter(run: Run, settings: Settings, connection: Connection) -> AsyncIterator[Meter]:
+    """Our scheduler, which measures itself, or nobody."""
+    if not settings.scheduler:
+        yield NoMeter()
+        return
+    master = "" if settings.connection is not None else connection.server
+    order = RunScheduler(scheduler_config_of(run), settings.kubeconfig, master, settings.profile)
+    async with worker(order) as scheduler, anyio.create_task_group() as group:
+        await scheduler.ready()
+        group.start_soon(scheduler.wait)
+        yield scheduler
+        group.cancel_scope.cancel()
+
+
+def _only(group: BaseExceptionGroup[NotRunError]) -> NotRunError:
+    inner: BaseException = group
+    while isinstance(inner, BaseExceptionGroup):
+        inner = inner.exceptions[0]
+    assert isinstance(inner, NotRunError)
+    return inner
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> str:
+    inner: BaseException = group
+    while isinstance(inner, BaseExceptionGroup):
+        inner = inner.exceptions[0]
+    return str(inner)

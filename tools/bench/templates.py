@@ -1,0 +1,216 @@
+"""Object templates: YAML with Go's `{{ }}` actions, as far as scheduler_perf's files use them.
+
+An action is a pipeline of calls: `{{.Index}}`, `{{ DivideInt 30000 .Count }}`, `{{ .Index | Mod 12 }}`, with numbers,
+quoted text and parentheses as arguments. Control structures (if, range, with) are refused by name.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Document = dict[str, Any]
+Value = int | float | str | bool
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_ACTION = re.compile(r"\{\{(-\s)?(.*?)(\s-)?\}\}", re.DOTALL)
+_TOKEN = re.compile(r'\s*(?:(\()|(\))|(\|)|("(?:[^"\\]|\\.)*")|(-?\d+\.\d+|-?\d+)|(\.\w+)|(\w+))')
+
+
+class TemplateError(ValueError):
+    """A template cannot be read or filled in; the message names its file."""
+
+
+def read_yaml(text: str) -> Any:
+    """One YAML document. Raises yaml.YAMLError."""
+    loader = _LOADER(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
+def _number(value: Value) -> float:
+    if isinstance(value, bool):
+        raise TemplateError(f"expected a number, got {value}")
+    try:
+        return float(value)
+    except ValueError:
+        raise TemplateError(f"expected a number, got {value!r}") from None
+
+
+def _divide(one: Value, other: Value) -> float:
+    if not _number(other):
+        raise TemplateError("division by zero")
+    return _number(one) / _number(other)
+
+
+def _mod(one: Value, other: Value) -> int:
+    """With the sign of the first, as in Go."""
+    if not int(_number(other)):
+        raise TemplateError("division by zero")
+    return int(math.fmod(int(_number(one)), int(_number(other))))
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "AddFloat": lambda *numbers: sum(map(_number, numbers)),
+    "AddInt": lambda *numbers: int(sum(map(_number, numbers))),
+    "DivideFloat": _divide,
+    "DivideInt": lambda one, other: int(_divide(one, other)),
+    "Mod": _mod,
+    "MultiplyFloat": lambda *numbers: math.prod(map(_number, numbers)),
+    "MultiplyInt": lambda *numbers: int(math.prod(map(_number, numbers))),
+    "SubtractFloat": lambda one, other: _number(one) - _number(other),
+    "SubtractInt": lambda one, other: int(_number(one) - _number(other)),
+}
+
+
+def fill(text: str, values: Mapping[str, Value]) -> str:
+    """The text with its actions carried out. Raises TemplateError."""
+    parts: list[str] = []
+    end = 0
+    for action in _ACTION.finditer(text):
+        before = text[end : action.start()]
+        if parts and parts[-1] == "\0trim":
+            parts.pop()
+            before = before.lstrip()
+        parts.append(before.rstrip() if action[1] else before)
+        inner = action[2].strip()
+        if not inner.startswith("/*"):
+            parts.append(_shown(_Expression(inner, values).value()))
+        if action[3]:
+            parts.append("\0trim")
+        end = action.end()
+    rest = text[end:]
+    if parts and parts[-1] == "\0trim":
+        parts.pop()
+        rest = rest.lstrip()
+    return "".join(parts) + rest
+
+
+def _shown(value: Value) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+class _Expression:
+    """What stands between the braces."""
+
+    def __init__(self, text: str, values: Mapping[str, Value]) -> None:
+        self._text = text
+        self._values = values
+        self._tokens = self._split(text)
+        self._at = 0
+
+    def value(self) -> Value:
+        found = self._pipeline()
+        if self._at < len(self._tokens):
+            raise self._refused(f"unexpected {self._tokens[self._at]!r}")
+        return found
+
+    def _pipeline(self) -> Value:
+        found = self._command(())
+        while self._peek() == "|":
+            self._at += 1
+            found = self._command((found,))
+        return found
+
+    def _command(self, piped: Sequence[Value]) -> Value:
+        name = self._peek()
+        function = FUNCTIONS.get(name)
+        if function is None:
+            if piped:
+                raise self._refused(f"unknown function {name!r}")
+            return self._operand()
+        self._at += 1
+        arguments: list[Value] = []
+        while self._peek() not in ("", "|", ")"):
+            arguments.append(self._operand())
+        try:
+            return function(*arguments, *piped)
+        except TypeError:
+            raise self._refused(f"{name} does not take {len(arguments) + len(piped)} arguments") from None
+
+    def _operand(self) -> Value:
+        token = self._peek()
+        self._at += 1
+        if token == "(":  # noqa: S105 - a parenthesis is no password
+            found = self._pipeline()
+            if self._peek() != ")":
+                raise self._refused("expected )")
+            self._at += 1
+            return found
+        if token.startswith('"'):
+            return token[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+        if token.startswith("."):
+            if token[1:] not in self._values:
+                known = ", ".join(f".{name}" for name in self._values)
+                raise self._refused(f"{token} is not defined, only {known}")
+            return self._values[token[1:]]
+        if token in ("true", "false"):
+            return token == "true"  # noqa: S105 - neither is this
+        if re.fullmatch(r"-?\d+", token):
+            return int(token)
+        if re.fullmatch(r"-?\d+\.\d+", token):
+            return float(token)
+        raise self._refused(f"unknown function {token!r}" if token else "nothing where a value is expected")
+
+    def _peek(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def _split(self, text: str) -> list[str]:
+        tokens, at = [], 0
+        while at < len(text.rstrip()):
+            match = _TOKEN.match(text, at)
+            if match is None:
+                raise self._refused(f"cannot be read from {text[at:]!r} on")
+            tokens.append(match[0].strip())
+            at = match.end()
+        return tokens
+
+    def _refused(self, problem: str) -> TemplateError:
+        return TemplateError(f"{{{{ {self._text} }}}}: {problem}")
+
+
+class Template:
+    """One file, or text in its place. A template without actions is parsed once and always gives the same document."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self._name = name
+        self._text = text
+        self._constant = None if "{{" in text else self._parsed(text)
+
+    @staticmethod
+    def read(path: Path) -> Template:
+        """Raises TemplateError."""
+        try:
+            return Template(str(path), path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as problem:
+            raise TemplateError(f"{path}: cannot be read: {problem}") from None
+
+    def document(self, values: Mapping[str, Value]) -> Document:
+        """Not to be changed by who gets it. Raises TemplateError."""
+        if self._constant is not None:
+            return self._constant
+        try:
+            text = fill(self._text, values)
+        except TemplateError as problem:
+            raise TemplateError(f"{self._name}: {problem}") from None
+        return self._parsed(text)
+
+    def _parsed(self, text: str) -> Document:
+        try:
+            document = read_yaml(text)
+        except yaml.YAMLError as problem:
+            raise TemplateError(f"{self._name}: no valid YAML: {' '.join(str(problem).split())}") from None
+        if not isinstance(document, dict):
+            raise TemplateError(f"{self._name}: expected one object, got {type(document).__name__}")
+        if not isinstance(document.get("metadata", {}), dict):
+            raise TemplateError(f"{self._name}: metadata: expected a mapping")
+        return document

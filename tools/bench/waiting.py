@@ -1,0 +1,64 @@
+"""Waiting: for pods to get somewhere, which ends if nothing moves, and for the next turn of what is done at a rate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+
+import anyio
+
+from tools.bench.pods import PodTracker
+
+POLL_SECONDS = 0.05
+
+
+class UnsupportedError(Exception):
+    """The workload needs what cannot be had here."""
+
+
+class StalledError(Exception):
+    """Pods wait, and nothing moves."""
+
+
+class Waiting:
+    """`stall` is how many seconds may pass without a change in what is waited for."""
+
+    def __init__(self, pods: PodTracker, stall: float) -> None:
+        self._pods = pods
+        self._stall = stall
+
+    async def until(
+        self, wanted: Mapping[str, int], have: Callable[[str], int], what: str, step: str, tell: Callable[[], None]
+    ) -> None:
+        """Wait until each namespace has as many pods as are wanted there. Raises StalledError, UnsupportedError."""
+        moved, last, total = time.monotonic(), -1, sum(wanted.values())
+        while True:
+            found = sum(map(have, wanted))
+            tell()
+            self.refuse_unsupported()
+            if found >= total:
+                return
+            now = time.monotonic()
+            if found != last:
+                moved, last = now, found
+            elif now - moved > self._stall:
+                raise StalledError(
+                    f"stalled in {step}: {total - found} of {total} pods in {', '.join(wanted)} wait, and none was "
+                    f"{what} for {self._stall:g} s: {self._pods.why(list(wanted))}"
+                )
+            await anyio.sleep(POLL_SECONDS)
+
+    def refuse_unsupported(self) -> None:
+        """Raises UnsupportedError if a pod was refused because of a feature that is not there."""
+        if self._pods.unsupported:
+            raise UnsupportedError(self._pods.unsupported)
+
+
+async def ticks(interval: float) -> AsyncGenerator[None]:
+    """A turn each interval, the first after one; turns that come too late are not made up for."""
+    due = time.monotonic() + interval
+    while True:
+        wait = due - time.monotonic()
+        await anyio.sleep(max(wait, 0.0))
+        due = max(due, time.monotonic() - interval) + interval
+        yield

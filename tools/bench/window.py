@@ -1,0 +1,59 @@
+"""A window of measuring: which pods count in it, when they were bound, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from actors.kube.core import Pod
+from tools.bench.measure import Meter, Result, Throughput, throughput
+from tools.bench.pods import PodTracker, selects
+from tools.bench.workload import Run
+
+BUCKETS = {"Average": "average", "Perc50": "p50", "Perc90": "p90", "Perc95": "p95", "Perc99": "p99"}
+
+
+class Window:
+    """Counts the pods of some namespaces that are bound while it is open; times are monotonic seconds."""
+
+    def __init__(self, name: str, namespaces: Sequence[str], selector: Mapping[str, str], pods: PodTracker) -> None:
+        self.name = name
+        self._namespaces = frozenset(namespaces)
+        self._selector = selector
+        self._pods = pods
+        self._before = sum(pods.tally(namespace, selector).bound for namespace in self._namespaces)
+        self.times: list[float] = []
+        self.started = time.monotonic()
+        pods.on_bound.append(self._bound)
+
+    def _bound(self, pod: Pod) -> None:
+        if pod.metadata.namespace in self._namespaces and selects(self._selector, pod.metadata.labels):
+            self.times.append(time.monotonic())
+
+    async def close(self, run: Run, meter: Meter) -> Result:
+        ended = time.monotonic()
+        effort = await meter.stop()
+        self._pods.on_bound.remove(self._bound)
+        rate = throughput(self.started, self._before, self.times, ended)
+        took = (self.times[-1] if self.times else ended) - self.started
+        return Result(
+            run.name,
+            len(self.times),
+            took,
+            rate,
+            effort.decision_ms,
+            effort.attempt_ms,
+            effort.cpu_seconds,
+            effort.peak_rss_bytes,
+            run.threshold or None,
+            _reached(run, rate),
+            effort.profile,
+        )
+
+
+def _reached(run: Run, rate: Throughput) -> bool:
+    """Whether the threshold is; one for another metric than throughput is not compared."""
+    if not run.threshold or run.metric.name != "SchedulingThroughput" or run.metric.data_bucket not in BUCKETS:
+        return True
+    value: float = getattr(rate, BUCKETS[run.metric.data_bucket])
+    return value <= run.threshold if run.metric.expect_lower else value >= run.threshold
