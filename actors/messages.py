@@ -105,13 +105,30 @@ class AttemptFailed(msgspec.Struct, frozen=True):
     """The attempt for a pod in flight has failed; park it or let it back off.
 
     `unschedulable` are the plugins that rejected it, `pending` those that wait for something to happen;
-    `error` is true if the attempt ended with an error instead of a rejection.
+    `error` is true if the attempt ended with an error instead of a rejection. `held`: room is being made for the pod;
+    whatever happens, it is not tried again before PreemptionEnded, but it may be when it has been parked for too long.
     """
 
     pod: QueuedPod
     unschedulable: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
     error: bool = False
+    held: bool = False
+
+
+class PreemptionEnded(msgspec.Struct, frozen=True):
+    """The victims have been told to go; `failed` if some could not be. The preemptor of this key is held no longer."""
+
+    key: str
+    uid: str
+    failed: bool = False
+
+
+class IsHeld(Order[bool], frozen=True):
+    """Whether the pod of this key and uid is in the queue, held back by a preemption."""
+
+    key: str
+    uid: str
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -148,6 +165,8 @@ QueueMessage = (
     | NextPod
     | AttemptFailed
     | Done
+    | PreemptionEnded
+    | IsHeld
     | Activate
     | TellStory
     | FlushBackoff
@@ -381,11 +400,29 @@ class RecordEvent(msgspec.Struct, frozen=True):
 
 
 class SetUnschedulable(msgspec.Struct, frozen=True):
-    """Write the condition PodScheduled=False with this reason and message to the pod's status."""
+    """Write the condition PodScheduled=False with this reason and message to the pod's status.
+
+    `nominated_node` is written with it: "" clears the nomination, None leaves it as it is.
+    """
 
     pod: Pod
     reason: str
     message: str
+    nominated_node: str | None = None
 
 
 RecorderMessage = RecordEvent | SetUnschedulable
+
+# ------------------------------------------------------------------------------------------------ preemption
+
+
+class Preempt(msgspec.Struct, frozen=True):
+    """Make room on a node for a preemptor: these victims have to go, these nominated pods are in the way."""
+
+    preemptor: PodInfo
+    node: str
+    victims: tuple[PodInfo, ...]
+    displaced: tuple[PodInfo, ...] = ()
+
+
+PreemptionMessage = Preempt

@@ -30,8 +30,9 @@ from actors.informer.routing import route_node, route_object, route_pod
 from actors.kube.kinds import LOOKED_UP, NODES, PODS
 from actors.leader.actor import LeaderActor
 from actors.leader.state import Terms
-from actors.messages import BindingMessage, CacheMessage, QueueMessage, RecorderMessage
+from actors.messages import BindingMessage, CacheMessage, PreemptionMessage, QueueMessage, RecorderMessage
 from actors.plugins.in_tree import IN_TREE
+from actors.preemption.actor import PreemptionActor
 from actors.queue.actor import QueueActor
 from actors.queue.state import QueueRules, QueueState
 from actors.recorder.actor import RecorderActor
@@ -171,6 +172,7 @@ async def schedule(
     queue: Mailbox[QueueMessage] = Mailbox("queue", None)
     cache: Mailbox[CacheMessage] = Mailbox("cache", None)
     binding: Mailbox[BindingMessage] = Mailbox("binding", None)
+    preemption: Mailbox[PreemptionMessage] = Mailbox("preemption", None)
     recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
     first = next(iter(profiles.values()))
     rules = QueueRules(
@@ -218,11 +220,14 @@ async def schedule(
         Child("cache debugger", CacheDebugger(cache, nodes.objects, pods.objects, clock, statistics).run),
     )
     binder = BindingActor(binding, profiles, extenders, clock, queue, cache, recorder, in_binding, api, observer)
+    preemptor = PreemptionActor(
+        preemption, in_binding, access.calls, api, clock, queue, cache, recorder, configuration.parallelism
+    )
+    cycle = CycleActor(profiles, scheduler, extenders, clock, queue, cache, binding, preemption, recorder, observer)
     gated = (
+        Child("preemption", preemptor.run),
         Child("binding", binder.run, stop_deadline=10.0),
-        Child(
-            "cycle", CycleActor(profiles, scheduler, extenders, clock, queue, cache, binding, recorder, observer).run
-        ),
+        Child("cycle", cycle.run),
     )
     election = configuration.leader_election
     if election.leader_elect:
@@ -244,5 +249,5 @@ async def schedule(
     try:
         await Supervisor(children, clock, rng).run(task_status=readiness)
     finally:
-        for mailbox in (queue, cache, binding, recorder):
+        for mailbox in (queue, cache, binding, preemption, recorder):
             mailbox.close()

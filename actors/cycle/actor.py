@@ -28,7 +28,10 @@ from actors.messages import (
     EventType,
     Forget,
     NextPod,
+    Nominate,
     Placement,
+    Preempt,
+    PreemptionMessage,
     QueuedPod,
     QueueMessage,
     RecorderMessage,
@@ -36,6 +39,7 @@ from actors.messages import (
     ReturnSnapshot,
     SetUnschedulable,
     TakeSnapshot,
+    Unnominate,
 )
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import Snapshot
@@ -58,6 +62,7 @@ class CycleActor:
         queue: Mailbox[QueueMessage],
         cache: Mailbox[CacheMessage],
         binding: Mailbox[BindingMessage],
+        preemption: Mailbox[PreemptionMessage],
         recorder: Mailbox[RecorderMessage],
         observer: Observer = NOBODY,
     ) -> None:
@@ -68,6 +73,7 @@ class CycleActor:
         self._queue = queue
         self._cache = cache
         self._binding = binding
+        self._preemption = preemption
         self._recorder = recorder
         self._observer = observer
 
@@ -93,8 +99,19 @@ class CycleActor:
         match outcome:
             case Chosen(node, state):
                 await self._place(profile, queued, node, state, started)
-            case Unfit(message, rejected_by):
-                await self._reject(queued, Status(Code.UNSCHEDULABLE, (message,)), rejected_by, started)
+            case Unfit(message, rejected_by, nomination, denominate):
+                nominated = "" if denominate else None
+                if nomination is not None:
+                    nominated = nomination.node
+                    await self._cache.tell(Nominate(info, nominated))
+                elif denominate:
+                    await self._cache.tell(Unnominate(info.key))
+                preempts = nomination is not None and bool(nomination.victims)
+                status = Status(Code.UNSCHEDULABLE, (message,))
+                await self._reject(queued, status, rejected_by, started, nominated, preempts=preempts)
+                if nomination is not None and preempts:
+                    room = Preempt(info, nomination.node, nomination.victims, nomination.displaced)
+                    await self._preemption.tell(room)
             case Failed(status):
                 await self._reject(queued, status, frozenset(), started)
 
@@ -128,8 +145,17 @@ class CycleActor:
         told = status.on_chosen_node() if status.rejected else status
         await self._reject(queued, told, rejected_by, started)
 
-    async def _reject(self, queued: QueuedPod, status: Status, rejected_by: frozenset[str], started: float) -> None:
-        """Back to the queue, and tell the user why."""
+    async def _reject(
+        self,
+        queued: QueuedPod,
+        status: Status,
+        rejected_by: frozenset[str],
+        started: float,
+        nominated: str | None = None,
+        *,
+        preempts: bool = False,
+    ) -> None:
+        """Back to the queue, and tell the user why; `nominated` as in SetUnschedulable."""
         info, failed = queued.info, not status.rejected
         pod = info.pod
         result = Result.ERROR if failed else Result.UNSCHEDULABLE
@@ -137,9 +163,9 @@ class CycleActor:
         if status.code is Code.PENDING:
             await self._queue.tell(AttemptFailed(queued, pending=rejected_by))
         else:
-            await self._queue.tell(AttemptFailed(queued, rejected_by, error=failed))
+            await self._queue.tell(AttemptFailed(queued, rejected_by, error=failed, held=preempts))
         reason = "SchedulerError" if failed else "Unschedulable"
-        await self._recorder.tell(SetUnschedulable(pod, reason, status.message))
+        await self._recorder.tell(SetUnschedulable(pod, reason, status.message, nominated))
         await self._recorder.tell(failed_scheduling(queued, status.message))
 
 

@@ -23,10 +23,11 @@ class Rng(Protocol):
 
 
 class Nomination(msgspec.Struct, frozen=True):
-    """The node that is promised to a pod once the victims are gone from it."""
+    """The node that is promised to a pod once the victims are gone; `displaced` pods are not promised it any more."""
 
     node: str
     victims: tuple[PodInfo, ...] = ()
+    displaced: tuple[PodInfo, ...] = ()
 
 
 class PostFiltered(msgspec.Struct, frozen=True):

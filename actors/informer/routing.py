@@ -43,8 +43,8 @@ def route_pod(change: Change[Pod], schedulers: Set[str]) -> Told:
     nominated = _nomination(change.new, schedulers)
     if nominated is not None:
         cache.append(nominated)
-    elif _nomination(change.old, schedulers) is not None and change.old is not None:
-        cache.append(Unnominate(key(change.old)))
+    elif change.old is not None and (_nomination(change.old, schedulers) is not None or change.new is None):
+        cache.append(Unnominate(key(change.old)))  # Of a pod that is gone, not all nominations were written yet.
     old = change.old if change.old is not None and change.old.status.phase not in OVER else None
     new = change.new if change.new is not None and change.new.status.phase not in OVER else None
     old_node, new_node = old is not None and bool(old.spec.node_name), new is not None and bool(new.spec.node_name)

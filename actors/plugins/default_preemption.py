@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
 from actors.framework.extender import PreemptVictims, Steps
 from actors.framework.interface import ArgsError, Handle, Plugin, PostFilterPlugin, read_args
 from actors.framework.post_filter import FailedAttempt, Nomination, PostFiltered
@@ -84,7 +85,14 @@ class DefaultPreemption(PostFilterPlugin):
         best = cheapest([Candidate(node, victims) for node, victims in answer.items()])
         if not best:
             return PostFiltered(unschedulable("preemption: no candidate node for preemption"))
-        return PostFiltered(SUCCESS, Nomination(best[0].node, best[0].victims.pods))
+        node = best[0].node
+        nominated = attempt.snapshot.nominations.on(node)
+        displaced = tuple(info for info in nominated if info.priority < attempt.info.priority)
+        return PostFiltered(SUCCESS, Nomination(node, best[0].victims.pods, displaced))
+
+    def events_to_register(self) -> Sequence[Registration]:
+        """Pods that are held back wake by what the plugins that rejected them wait for, never by this one."""
+        return (Registration(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), lambda _pod, _old, _new: Hint.SKIP),)
 
     def consider(self, attempt: FailedAttempt, rows: Sequence[int], enough: int) -> Considered:
         """Dry run preemption on these rows until there are enough candidates, one of them without a broken budget."""

@@ -10,7 +10,7 @@ from anyio.abc import TaskStatus
 
 from actors.messages import FlushBackoff, FlushUnschedulable, QueueMessage
 from actors.queue.backoff import WINDOW_SECONDS
-from actors.queue.state import HandOut, Moved, QueueState, Told
+from actors.queue.state import HandOut, Held, Moved, QueueState, Told
 from actors.runtime.actor import Actor
 from actors.runtime.clock import Clock
 from actors.runtime.mailbox import Mailbox
@@ -49,5 +49,7 @@ class QueueActor(Actor[QueueMessage]):
                         log.debug("queued", pod=name, queue=queue, because=event, plugin=plugin)
                     case Told(order, story):
                         order.reply.set(story)
+                    case Held(order, held):
+                        order.reply.set(held)
                     case _:
                         assert_never(effect)

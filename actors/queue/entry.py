@@ -12,7 +12,7 @@ class Entry:
 
     `rejections` counts the attempts that ended with a rejection, `errors` those that ended with an error since the
     last rejection. `unschedulable` and `pending` are the plugins that rejected the last attempt, `gated_by` the
-    PreEnqueue plugin that keeps the pod out.
+    PreEnqueue plugin that keeps the pod out. `held` is true while room is being made for the pod.
     """
 
     __slots__ = (
@@ -22,6 +22,7 @@ class Entry:
         "errors",
         "first_attempt_at",
         "gated_by",
+        "held",
         "info",
         "pending",
         "place",
@@ -41,6 +42,7 @@ class Entry:
         self.unschedulable = NOBODY
         self.pending = NOBODY
         self.gated_by = ""
+        self.held = False
         self.place = ""
         self.after_flush = False
 

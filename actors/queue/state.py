@@ -27,10 +27,12 @@ from actors.messages import (
     Done,
     FlushBackoff,
     FlushUnschedulable,
+    IsHeld,
     NextPod,
     PendingPodAdded,
     PendingPodDeleted,
     PendingPodUpdated,
+    PreemptionEnded,
     QueuedPod,
     QueueMessage,
     StoryStep,
@@ -50,6 +52,8 @@ POD_UPDATED = "UnschedulablePodUpdate"
 ATTEMPT_FAILED = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
 POP_FROM_BACKOFF = "PopFromBackoffQ"
+PREEMPTION_ENDED = "PreemptionEnded"
+PREEMPTION = "DefaultPreemption"  # who gates a pod while room is being made for it
 
 
 class QueueRules(msgspec.Struct, frozen=True):
@@ -93,7 +97,14 @@ class Told(msgspec.Struct, frozen=True):
     story: tuple[StoryStep, ...]
 
 
-Effect = HandOut | Moved | Told
+class Held(msgspec.Struct, frozen=True):
+    """Answer this order with whether the pod is held back."""
+
+    order: IsHeld
+    held: bool
+
+
+Effect = HandOut | Moved | Told | Held
 
 
 class QueueStatistics(msgspec.Struct, frozen=True):
@@ -138,6 +149,11 @@ class QueueState:
                 self._failed(message, now, effects)
             case Done(uid):
                 self._in_flight.done(uid)
+            case PreemptionEnded():
+                self._release(message, now, effects)
+            case IsHeld(key=name, uid=uid):
+                held = self._entries.get(name)
+                effects.append(Held(message, held is not None and held.info.uid == uid and held.held))
             case Activate(keys):
                 self._activate(keys, now, effects)
             case TellStory(key=name):
@@ -225,11 +241,21 @@ class QueueState:
             return  # Another pod of this name is in the queue already.
         rejected_by = (NOBODY, NOBODY) if failure.error else (failure.unschedulable, failure.pending)
         entry.failed(*rejected_by, now, next(self._arrival))
+        entry.held = failure.held
         worth = self._worth_after(entry, missed)
         if worth is None:
             self._park(entry, ATTEMPT_FAILED, now, effects)
         else:
             self._requeue(entry, worth, now, effects, ATTEMPT_FAILED)
+
+    def _release(self, ended: PreemptionEnded, now: float, effects: list[Effect]) -> None:
+        """What would have woken the pod while it was held does so now; after a failure it is tried in any case."""
+        entry = self._entries.get(ended.key)
+        if entry is None or entry.info.uid != ended.uid or not entry.held:
+            return
+        entry.held = False
+        if ended.failed or (entry.place == "gated" and entry.gated_by == PREEMPTION):
+            self._requeue(entry, Worth(PREEMPTION_ENDED), now, effects)
 
     def _worth_after(self, entry: Entry, missed: Sequence[ClusterChanged] | None) -> Worth | None:
         """Whether to try again without waiting for an event: by what happened in flight. None: park the pod."""
@@ -270,8 +296,10 @@ class QueueState:
         worth = Worth(str(UNSCHEDULABLE_TIMEOUT))
         for entry in self._unschedulable.longer_than(self._rules.max_unschedulable, now):
             entry.after_flush = True
+            entry.held = False
             self._requeue(entry, worth, now, effects)
         for entry in self._gated.longer_than(self._rules.max_unschedulable, now):
+            entry.held = False
             self._requeue(entry, worth, now, effects)
 
     def _activate(self, keys: Sequence[str], now: float, effects: list[Effect]) -> None:
@@ -296,8 +324,9 @@ class QueueState:
         `event` is the name of the move where it is not that of the event which was worth it.
         """
         status = self._rules.pre_enqueue(entry.info.pod)
-        if not status.ok:
-            self._gate(entry, status.plugin, event or worth.event, now, effects)
+        if not status.ok or entry.held:
+            plugin = PREEMPTION if status.ok else status.plugin
+            self._gate(entry, plugin, event or worth.event, now, effects)
         elif worth.immediately or not self._backoff.holds(entry, now):
             self._to_active(entry, worth, now, effects, event)
         else:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, TypeVar, assert_never
 
+import msgspec
+
 from actors.kube.core import Pod
 from actors.messages import RecorderMessage, RecordEvent, SetUnschedulable
 from actors.recorder.correlator import Correlator, EventWrite
@@ -36,7 +38,7 @@ class RecorderState:
                 if write is not None:
                     self._put_event(write)
             case SetUnschedulable():
-                self._conditions[_place(message)] = message
+                self._put_condition(message)
             case _:
                 assert_never(message)
 
@@ -62,12 +64,23 @@ class RecorderState:
         place = _place(work)
         match work:
             case SetUnschedulable():
-                self._conditions.setdefault(place, work)
+                newer = self._conditions.pop(place, None)
+                self._put_condition(work)
+                if newer is not None:
+                    self._put_condition(newer)
             case EventWrite():
                 if place not in self._events:
                     self._put_event(work)
             case _:
                 assert_never(work)
+
+    def _put_condition(self, order: SetUnschedulable) -> None:
+        """The latest of a pod stands, but what an earlier one says of the nomination is not lost by it."""
+        place = _place(order)
+        earlier = self._conditions.get(place)
+        if earlier is not None and order.nominated_node is None:
+            order = msgspec.structs.replace(order, nominated_node=earlier.nominated_node)
+        self._conditions[place] = order
 
     def _put_event(self, write: EventWrite) -> None:
         self._events[_place(write)] = write
@@ -97,7 +110,7 @@ def _place(work: Work) -> str:
 
 
 def condition_patch(order: SetUnschedulable, pod: Pod, wall: datetime) -> dict[str, Any] | None:
-    """A strategic merge patch of the pod's status; None if the pod's condition says so already.
+    """A strategic merge patch of the pod's status; None if the pod says so already.
 
     It is for the pod as it is known: if it has changed meanwhile, such as by being bound, the server refuses it.
     """
@@ -107,7 +120,8 @@ def condition_patch(order: SetUnschedulable, pod: Pod, wall: datetime) -> dict[s
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             told = (condition.reason, condition.message, condition.observed_generation)
-            if told == (order.reason, order.message, metadata.generation):
+            renominated = order.nominated_node not in (None, pod.status.nominated_node_name)
+            if told == (order.reason, order.message, metadata.generation) and not renominated:
                 return None
             since = condition.last_transition_time or since
     condition_now = {
@@ -120,4 +134,5 @@ def condition_patch(order: SetUnschedulable, pod: Pod, wall: datetime) -> dict[s
         **generation,
     }
     version = {"resourceVersion": metadata.resource_version} if metadata.resource_version else {}
-    return {"metadata": {"uid": metadata.uid, **version}, "status": {"conditions": [condition_now]}}
+    nomination = {} if order.nominated_node is None else {"nominatedNodeName": order.nominated_node or None}
+    return {"metadata": {"uid": metadata.uid, **version}, "status": {"conditions": [condition_now], **nomination}}

@@ -56,7 +56,7 @@ async def test_a_pod_without_room_is_told_why_and_placed_when_a_node_comes() -> 
         await running.clock.advance(0)
         message = no_room(1, "1 Insufficient cpu")
         condition, event = await running.told()
-        assert condition == SetUnschedulable(running.store.pods["ns/big"], "Unschedulable", message)
+        assert condition == SetUnschedulable(running.store.pods["ns/big"], "Unschedulable", message, nominated_node="")
         assert isinstance(event, RecordEvent)
         assert (event.type, event.reason, event.note) == (EventType.WARNING, "FailedScheduling", message)
         await running.clock.advance(60)

@@ -29,6 +29,7 @@ from actors.messages import (
     NodeAdded,
     PendingPodAdded,
     PendingPodDeleted,
+    PreemptionMessage,
     QueueMessage,
     RecorderMessage,
 )
@@ -87,6 +88,7 @@ class Pipeline:
         self.queue: Mailbox[QueueMessage] = Mailbox("queue", None)
         self.cache: Mailbox[CacheMessage] = Mailbox("cache", None)
         self.binding: Mailbox[BindingMessage] = Mailbox("binding", None)
+        self.preemption: Mailbox[PreemptionMessage] = Mailbox("preemption", None)
         self.recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
         self.store = Store(self.queue, self.cache)
         self.in_binding = PodsInBinding()
@@ -125,6 +127,7 @@ class Pipeline:
                 self.queue,
                 self.cache,
                 self.binding,
+                self.preemption,
                 self.recorder,
             ),
         )
@@ -155,5 +158,5 @@ async def pipeline(*plugins: type[Plugin]) -> AsyncIterator[Pipeline]:
     running.queue_state.validate()
     running.cache_state.validate()
     running.in_binding.validate()
-    for mailbox in (running.queue, running.cache, running.binding, running.recorder):
+    for mailbox in (running.queue, running.cache, running.binding, running.preemption, running.recorder):
         mailbox.close()

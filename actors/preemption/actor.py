@@ -1,0 +1,141 @@
+"""The preemption actor: one child task a preemption, so that the scheduling cycle goes on while victims are told to go.
+
+Waiting pods are turned away in memory; others get the DisruptionTarget condition and are deleted. The queue holds the
+preemptor back until that has ended, well or badly. Nobody is deleted for a pod that no longer waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, assert_never
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup, TaskStatus
+
+from actors.client.access import Calls
+from actors.client.rest import ApiError, ConnectionFailedError
+from actors.framework.status import Status
+from actors.messages import (
+    CacheMessage,
+    IsHeld,
+    Preempt,
+    PreemptionEnded,
+    PreemptionMessage,
+    QueueMessage,
+    RecorderMessage,
+    Unnominate,
+)
+from actors.model.pod_info import PodInfo
+from actors.preemption.state import deletion, disruption_patch, preempted, victims_to_tell
+from actors.runtime.actor import Actor
+from actors.runtime.ask import ask
+from actors.runtime.clock import Clock
+from actors.runtime.mailbox import Mailbox
+
+log = structlog.get_logger(__name__)
+
+PLUGIN = "DefaultPreemption"
+GONE = 404
+
+
+class InBinding(Protocol):
+    """The pods in a binding cycle."""
+
+    def preempt(self, uid: str, plugin: str, reason: str) -> bool:
+        """Stop the binding of a pod that is not written yet; False if there is none to stop."""
+        ...
+
+
+class Nominator(Protocol):
+    async def nominate(self, namespace: str, name: str, uid: str, node: str) -> Status: ...
+
+
+class PreemptionActor(Actor[PreemptionMessage]):
+    def __init__(
+        self,
+        mailbox: Mailbox[PreemptionMessage],
+        in_binding: InBinding,
+        client: Calls,
+        api: Nominator,
+        clock: Clock,
+        queue: Mailbox[QueueMessage],
+        cache: Mailbox[CacheMessage],
+        recorder: Mailbox[RecorderMessage],
+        parallelism: int,
+    ) -> None:
+        super().__init__("preemption", mailbox)
+        self._in_binding = in_binding
+        self._client = client
+        self._api = api
+        self._clock = clock
+        self._queue = queue
+        self._cache = cache
+        self._recorder = recorder
+        self._room = anyio.Semaphore(parallelism)
+        self._group: TaskGroup | None = None
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        async with anyio.create_task_group() as group:
+            self._group = group
+            await super().run(task_status=task_status)
+
+    async def handle(self, batch: list[PreemptionMessage]) -> None:
+        assert self._group is not None
+        for message in batch:
+            match message:
+                case Preempt():
+                    self._group.start_soon(self._preempt, message)
+                case _:
+                    assert_never(message)
+
+    async def _preempt(self, order: Preempt) -> None:
+        info = order.preemptor
+        waits: bool = await ask(self._queue, lambda reply: IsHeld(reply, info.key, info.uid))
+        if not waits:
+            return
+        failed = not await self._denominate(order.displaced)
+        told: list[bool] = []
+        async with anyio.create_task_group() as group:
+
+            async def tell(victim: PodInfo) -> None:
+                async with self._room:
+                    told.append(await self._evict(order, victim))
+
+            for victim in victims_to_tell(order):
+                group.start_soon(tell, victim)
+        await self._queue.tell(PreemptionEnded(info.key, info.uid, failed or not all(told)))
+
+    async def _denominate(self, displaced: Sequence[PodInfo]) -> bool:
+        """Nominated pods of lower priority may fit no longer; the sooner they look elsewhere, the better."""
+        written = True
+        for info in displaced:
+            metadata = info.pod.metadata
+            await self._cache.tell(Unnominate(info.key))
+            if info.pod.status.nominated_node_name:
+                status = await self._api.nominate(metadata.namespace, metadata.name, metadata.uid, "")
+                written = written and status.ok
+        return written
+
+    async def _evict(self, order: Preempt, victim: PodInfo) -> bool:
+        """True if the victim goes, or is gone already."""
+        pod, preemptor = victim.pod, order.preemptor.pod
+        if not self._in_binding.preempt(victim.uid, PLUGIN, "preempted"):
+            try:
+                await self._delete(victim, preemptor.spec.scheduler_name)
+            except (ApiError, ConnectionFailedError) as failure:
+                if isinstance(failure, ApiError) and failure.code == GONE:
+                    return True
+                log.warning("not preempted", pod=victim.key, preemptor=order.preemptor.key, error=str(failure))
+                return False
+        log.info("preempted", pod=victim.key, preemptor=order.preemptor.key, node=order.node)
+        await self._recorder.tell(preempted(pod, preemptor, order.node))
+        return True
+
+    async def _delete(self, victim: PodInfo, scheduler_name: str) -> None:
+        metadata = victim.pod.metadata
+        path = f"/api/v1/namespaces/{metadata.namespace}/pods/{metadata.name}"
+        patch = disruption_patch(victim.pod, scheduler_name, self._clock.wall())
+        if patch is not None:
+            await self._client.patch(f"{path}/status", patch, dict)
+        await self._client.call("DELETE", path, dict, deletion(victim.pod))

@@ -1,0 +1,55 @@
+"""What a preemption writes to its victims: that they are disrupted, and by whom. Pure.
+
+Mirrors the framework's preemption executor.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from actors.kube.core import Pod
+from actors.messages import EventType, Preempt, RecordEvent
+from actors.model.pod_info import PodInfo
+
+CONDITION = "DisruptionTarget"
+REASON = "PreemptionByScheduler"
+
+
+def victims_to_tell(order: Preempt) -> tuple[PodInfo, ...]:
+    """The victims that are not going already."""
+    return tuple(info for info in order.victims if info.pod.metadata.deletion_timestamp is None)
+
+
+def disruption_patch(victim: Pod, scheduler_name: str, wall: datetime) -> dict[str, Any] | None:
+    """A strategic merge patch of the victim's status; None if the condition says so already."""
+    metadata = victim.metadata
+    message = f"{scheduler_name}: preempting to accommodate a higher priority pod"
+    told = (CONDITION, "True", REASON, message)
+    if any((c.type, c.status, c.reason, c.message) == told for c in victim.status.conditions):
+        return None
+    condition: dict[str, Any] = {
+        "type": CONDITION,
+        "status": "True",
+        "reason": REASON,
+        "message": message,
+        "lastTransitionTime": wall.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    if metadata.generation:
+        condition["observedGeneration"] = metadata.generation
+    return {"metadata": {"uid": metadata.uid}, "status": {"conditions": [condition]}}
+
+
+def deletion(victim: Pod) -> dict[str, Any]:
+    """The options of a deletion that is for this very pod, not for another that has its name by now."""
+    return {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": victim.metadata.uid}}
+
+
+def preempted(victim: Pod, preemptor: Pod, node: str) -> RecordEvent:
+    """The event that tells the victim's user who took its place."""
+    metadata = victim.metadata
+    note = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
+    subject = (metadata.namespace, metadata.name, metadata.uid)
+    return RecordEvent(
+        "v1", "Pod", *subject, EventType.NORMAL, "Preempted", "Preempting", note, preemptor.spec.scheduler_name
+    )
