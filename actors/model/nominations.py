@@ -19,8 +19,9 @@ class Nominations:
         return bool(self._on)
 
     def put(self, info: PodInfo, node: str) -> None:
-        """Nominate a pod, wherever it was nominated before."""
-        self.drop(info.key)
+        """Nominate a pod, wherever it was nominated before. On the same node it keeps its place among the others."""
+        if self._node_of.get(info.key) != node:
+            self.drop(info.key)
         self._on.setdefault(node, {})[info.key] = info
         self._node_of[info.key] = node
 
@@ -40,10 +41,21 @@ class Nominations:
         return self._on.get(node, {}).values()
 
     def ahead_of(self, info: PodInfo) -> dict[str, list[PodInfo]]:
-        """By node, the nominated pods that a pod must leave room for: all others of its priority or a higher one."""
+        """By node, the nominated pods that a pod must leave room for: all others of its priority or a higher one.
+
+        Unlike in kube-scheduler, on the node that the pod itself has been promised those of its priority that were
+        promised it later do not count: they would make it look, and preempt, elsewhere in vain.
+        """
         ahead = {}
+        promised = self._node_of.get(info.key)
         for node, pods in self._on.items():
-            others = [pod for pod in pods.values() if pod.priority >= info.priority and pod.uid != info.uid]
+            others = []
+            least = info.priority
+            for pod in pods.values():
+                if pod.uid == info.uid:
+                    least += node == promised
+                elif pod.priority >= least:
+                    others.append(pod)
             if others:
                 ahead[node] = others
         return ahead

@@ -161,21 +161,27 @@ async def test_equal_priorities_are_left_alone_and_never_is_never() -> None:
 async def test_a_victim_is_told_and_the_preemptor_is_promised_the_node() -> None:
     async with cluster(1, 0, 100) as full:
         slow = pod("slow", 0, "3")
-        slow["spec"]["terminationGracePeriodSeconds"] = 2
+        slow["metadata"]["finalizers"] = ["berth.dev/not-yet"]
         await full.create(slow)
         await full.until("Pod", lambda pods: len(running("slow", pods)) == 1)
         await full.create(pod("urgent", 100, "3"))
 
         def promised(pods: dict[str, Document]) -> bool:
-            return bool(pods["urgent"]["status"].get("nominatedNodeName") == "node-1")
+            going = "deletionTimestamp" in pods["slow"]["metadata"]
+            return going and pods["urgent"]["status"].get("nominatedNodeName") == "node-1"
 
         pods = await full.until("Pod", promised)
-        await full.until("Pod", lambda pods: "slow" not in pods or "deletionTimestamp" in pods["slow"]["metadata"])
-        pods = await full.all("Pod")
-        if "slow" in pods:
-            conditions = {c["type"]: c for c in pods["slow"]["status"]["conditions"]}
-            assert conditions["DisruptionTarget"]["reason"] == "PreemptionByScheduler"
-            assert conditions["DisruptionTarget"]["message"].startswith("default-scheduler: preempting")
-        pods = await full.until("Pod", lambda pods: len(running("urgent", pods)) == 1)
+        conditions = {c["type"]: c for c in pods["slow"]["status"]["conditions"]}
+        assert conditions["DisruptionTarget"]["reason"] == "PreemptionByScheduler"
+        assert conditions["DisruptionTarget"]["message"].startswith("default-scheduler: preempting")
+        # What is promised is kept: a pod of lower priority that would fit beside the victim gets no room.
+        await full.create(pod("small", 0, "100m"))
+        pods = await full.until("Pod", lambda pods: "conditions" in pods["small"]["status"])
+        assert not running("urgent", pods)
+        assert not pods["small"]["spec"].get("nodeName")
+
+        patch = {"metadata": {"finalizers": None}}
+        await full.client.patch(f"{PATHS['Pod']}/slow", patch, dict)
+        pods = await full.until("Pod", lambda pods: bool(running("urgent", pods) and running("small", pods)))
         assert "slow" not in pods
         assert not pods["urgent"]["status"].get("nominatedNodeName")

@@ -1,0 +1,76 @@
+"""A pod that is held while room is made for it: it misses nothing, and it is never held for ever."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.messages import AttemptFailed, FlushUnschedulable, IsHeld, PreemptionEnded
+from actors.queue.state import Held
+from tests.kit.handle import Nowhere
+from tests.unit.queue.test_state import POD_GONE, Harness, make_pod
+
+
+@pytest.fixture
+def held() -> Harness:
+    """One pod, ns/p, parked by `Pods` and held."""
+    queue = Harness()
+    queue.add(make_pod("p"))
+    queue.send(AttemptFailed(queue.pop(), frozenset({"Pods"}), held=True))
+    assert queue.state.where("ns/p") == "unschedulable"
+    return queue
+
+
+def is_held(queue: Harness) -> bool:
+    (effect,) = queue.send(IsHeld(Nowhere(), "ns/p", "p"))
+    assert isinstance(effect, Held)
+    return effect.held
+
+
+def test_what_happens_while_it_is_held_wakes_it_when_that_ends(held: Harness) -> None:
+    held.send(POD_GONE)
+    assert held.state.where("ns/p") == "gated"
+    assert is_held(held)
+    held.send(PreemptionEnded("ns/p", "p"))
+    assert held.state.where("ns/p") == "backoff"
+    assert not is_held(held)
+
+
+def test_what_happened_in_flight_waits_for_the_end_too() -> None:
+    queue = Harness()
+    queue.add(make_pod("p"))
+    flying = queue.pop()
+    queue.send(POD_GONE)
+    queue.send(AttemptFailed(flying, frozenset({"Pods"}), held=True))
+    assert queue.state.where("ns/p") == "gated"
+    queue.send(PreemptionEnded("ns/p", "p"))
+    assert queue.state.where("ns/p") == "backoff"
+
+
+def test_without_an_event_it_stays_parked_until_there_is_one(held: Harness) -> None:
+    held.send(PreemptionEnded("ns/p", "p"))
+    assert held.state.where("ns/p") == "unschedulable"
+    held.send(POD_GONE)
+    assert held.state.where("ns/p") == "backoff"
+
+
+def test_a_failed_preemption_is_tried_again_without_an_event(held: Harness) -> None:
+    held.send(PreemptionEnded("ns/p", "p", failed=True))
+    assert held.state.where("ns/p") == "backoff"
+
+
+@pytest.mark.parametrize("event_came", [False, True])
+def test_it_is_not_held_for_longer_than_pods_are_parked(held: Harness, event_came: bool) -> None:
+    """The end is never told, or the victim's event was missed."""
+    if event_came:
+        held.send(POD_GONE)
+    held.now = 61.0
+    held.send(FlushUnschedulable())
+    assert held.state.where("ns/p") == "active"
+    assert not is_held(held)
+
+
+def test_another_pod_of_its_name_is_not_held(held: Harness) -> None:
+    held.add(make_pod("p", uid="other"))
+    assert not is_held(held)
+    held.send(PreemptionEnded("ns/p", "p", failed=True))
+    assert held.state.where("ns/p") == "active"
