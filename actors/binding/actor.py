@@ -21,6 +21,7 @@ from actors.framework.interface import ApiHandle
 from actors.framework.runner import PreBindStep, Profile
 from actors.framework.status import SUCCESS, Code, Status
 from actors.messages import (
+    Activate,
     AllowWaiting,
     AttemptFailed,
     BindingMessage,
@@ -200,6 +201,9 @@ class BindingActor(Actor[BindingMessage]):
         await self._cache.tell(FinishBinding(info.key, info.uid))
         for failure in profile.post_bind(placement.cycle, info, node):
             log.error("post-bind failed", pod=info.key, node=node, error=failure.message)
+        activated = placement.cycle.take_pods_to_activate()
+        if activated:
+            await self._queue.tell(Activate(activated))
         await self._tell_scheduled(placement)
 
     async def _tell_scheduled(self, placement: Placement) -> None:

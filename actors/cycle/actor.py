@@ -19,6 +19,7 @@ from actors.framework.cycle_state import CycleState
 from actors.framework.runner import Profile
 from actors.framework.status import Code, Status
 from actors.messages import (
+    Activate,
     Assume,
     AttemptFailed,
     BindingMessage,
@@ -137,6 +138,9 @@ class CycleActor:
                 await taken.wait()
             else:
                 await self._binding.tell(BindPlaced(placement))
+            activated = state.take_pods_to_activate()
+            if activated:
+                await self._queue.tell(Activate(activated))
             return
         for failure in profile.unreserve(state, info, node):
             log.error("unreserve failed", pod=info.key, node=node, error=failure.message)

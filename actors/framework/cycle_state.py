@@ -19,6 +19,11 @@ class StateKey(Generic[T]):
         return f"StateKey({self.name})"
 
 
+# The keys (namespace/name) of pods that are worth a try once this pod is placed, and again once it is bound: a plugin
+# that holds a group of pods together puts them here.
+PODS_TO_ACTIVATE: StateKey[set[str]] = StateKey("PodsToActivate")
+
+
 class CycleState:
     """The memory of one scheduling attempt, with the plugins that asked to be skipped in it."""
 
@@ -44,6 +49,15 @@ class CycleState:
     def read(self, key: StateKey[T]) -> T:
         """Raises KeyError if nothing was written under `key` in this attempt."""
         return cast("T", self._data[cast("StateKey[object]", key)])
+
+    def take_pods_to_activate(self) -> tuple[str, ...]:
+        """The keys under PODS_TO_ACTIVATE, sorted; they are gone from there afterwards."""
+        found = self.get(PODS_TO_ACTIVATE)
+        if not found:
+            return ()
+        keys = tuple(sorted(found))
+        found.clear()
+        return keys
 
     def get(self, key: StateKey[T]) -> T | None:
         return cast("T | None", self._data.get(cast("StateKey[object]", key)))

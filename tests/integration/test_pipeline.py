@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
-from actors.framework.cycle_state import CycleState
-from actors.framework.interface import PermitPlugin, ReservePlugin
-from actors.framework.status import SUCCESS, Code, Status, error
+from actors.framework.cycle_state import PODS_TO_ACTIVATE, CycleState
+from actors.framework.events import Registration
+from actors.framework.interface import NodeFilterPlugin, PermitPlugin, ReservePlugin
+from actors.framework.status import SUCCESS, Code, Status, error, unschedulable
 from actors.kube.core import Node, Pod
 from actors.messages import AllowWaiting, EventType, RecordEvent, RejectWaiting, SetUnschedulable
+from actors.model.node_info import NodeInfo
 from actors.model.pod_info import PodInfo
 from tests.kit.messages import no_room
 from tests.kit.pipeline import Pipeline, pipeline
@@ -119,3 +123,36 @@ async def test_a_waiting_pod_goes_on_or_is_turned_away(verdict: str) -> None:
             )
             message = f"0/1 nodes are available: 1 {reason}."
             assert message in [m.message for m in await running.told() if isinstance(m, SetUnschedulable)]
+
+
+class Pair(NodeFilterPlugin, ReservePlugin):
+    """Lets a follower in only after its leader, and says when the leader has been placed; it waits for no event."""
+
+    name = "Pair"
+    led: set[str] = set()  # noqa: RUF012 - one set for the test to look at
+
+    def events_to_register(self) -> Sequence[Registration]:
+        return ()
+
+    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
+        return SUCCESS if info.key == "ns/leader" or self.led else unschedulable("no leader yet")
+
+    def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        self.led.add(info.key)
+        state.write(PODS_TO_ACTIVATE, {"ns/follower"})
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
+        self.led.discard(info.key)
+
+
+async def test_a_plugin_activates_pods_that_the_placed_one_helps() -> None:
+    Pair.led = set()
+    async with pipeline(Pair) as running:
+        await running.add_node(node("n"))
+        await running.add_pod(pod("follower"))
+        await running.clock.advance(20)
+        assert running.queue_state.where("ns/follower") == "unschedulable"
+        await running.add_pod(pod("leader"))
+        await running.clock.advance(0)
+        assert running.store.bound == [("leader", "n"), ("follower", "n")]
