@@ -112,7 +112,8 @@ def run(
     except (ConfigError, RegistryError, ProfileError, FeatureGateError, KubeconfigError, LeaseLostError) as problem:
         raise click.ClickException(str(problem)) from None
     except OSError as problem:
-        raise click.ClickException(f"cannot start: {problem}") from None
+        where = f"{problem.filename}: " if problem.filename else ""
+        raise click.ClickException(f"cannot start: {where}{problem.strerror or problem}") from None
 
 
 def _with(configuration: KubeSchedulerConfiguration, part: str, given: dict[str, Any]) -> KubeSchedulerConfiguration:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
 
+from actors.kube.yaml_documents import documents
 from config.extenders import extender_problems
+from config.fields import path_first, sort_of, without_nulls
 from config.types import API_VERSION, KIND, Duration, KubeSchedulerConfiguration
 
 
@@ -21,35 +23,18 @@ class ConfigError(ValueError):
         self.problems = problems
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """YAML without dates and without a key standing twice in one mapping."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 - the base class declares it so
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for i, key in enumerate(keys):
-            if key in keys[:i]:
-                raise ConfigError(f"{key}: stands twice in the mapping at line {node.start_mark.line + 1}")
-        return super().construct_mapping(node, deep)
-
-
 def load_file(path: str | Path) -> KubeSchedulerConfiguration:
     """Read, default and validate a configuration file. Raises ConfigError."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
-    try:
-        document = yaml.load(text, _StrictLoader)  # noqa: S506 - a subclass of SafeLoader
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: no valid YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(document, Mapping):
-        raise ConfigError(f"{path}: expected a {KIND}, got {type(document).__name__}")
-    return from_mapping(document)
+        found = [document for document in documents(Path(path).read_bytes()) if document is not None]
+    except (OSError, ValueError) as error:
+        problem = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"{path}: cannot be read: {problem}") from None
+    if len(found) != 1:
+        raise ConfigError(f"{path}: expected one document, a {KIND}, got {len(found) or 'none'}")
+    if not isinstance(found[0], Mapping):
+        raise ConfigError(f"{path}: expected a {KIND}, got {sort_of(found[0])}")
+    return from_mapping(found[0])
 
 
 def from_mapping(document: Mapping[str, Any] | None) -> KubeSchedulerConfiguration:
@@ -61,9 +46,9 @@ def from_mapping(document: Mapping[str, Any] | None) -> KubeSchedulerConfigurati
     if document.get("kind") != KIND:
         raise ConfigError(f"kind: expected {KIND}, got {document.get('kind')!r}")
     try:
-        configuration = msgspec.convert(document, KubeSchedulerConfiguration, dec_hook=_decode)
+        configuration = msgspec.convert(without_nulls(document), KubeSchedulerConfiguration, dec_hook=_decode)
     except msgspec.ValidationError as invalid:
-        raise ConfigError(_with_path_first(str(invalid))) from None
+        raise ConfigError(path_first(invalid, KubeSchedulerConfiguration)) from None
     return validated(configuration)
 
 
@@ -92,12 +77,6 @@ def _decode(kind: type, value: object) -> object:
             raise ValueError(f"expected a duration such as 15s, got {value!r}")
         return Duration.parse(value)
     raise NotImplementedError(kind)
-
-
-def _with_path_first(message: str) -> str:
-    """`text - at `$.a.b`` becomes `a.b: text`."""
-    text, separator, path = message.partition(" - at `$")
-    return f"{path.rstrip('`').lstrip('.')}: {text}" if separator else text
 
 
 def _problems(configuration: KubeSchedulerConfiguration) -> list[str]:

@@ -35,6 +35,7 @@ DEFAULT_MULTI_POINT = (
     PluginRef("DefaultBinder"),
     PluginRef("NodeDeclaredFeatures"),
 )
+WEIGHTLESS = frozenset(ref.name for ref in DEFAULT_MULTI_POINT if ref.weight is None)
 EVERY = "*"
 
 
@@ -53,8 +54,11 @@ def expand_profile(
     """The plugins of every extension point in the order in which they run.
 
     `points_of` gives for every known plugin the extension points that it implements. Raises ProfileError for an
-    unknown plugin, one enabled twice or at a point it does not implement, and for anything but one queueSort plugin.
+    unknown plugin, a weight below 1, a plugin enabled twice or at a point it does not implement, and for anything but
+    one queueSort plugin.
     """
+    for j, entry in enumerate(profile.plugin_config):
+        _check_known(entry.name, points_of, f"{path}.pluginConfig[{j}].name")
     for point in (*EXTENSION_POINTS, "multiPoint"):
         _check(profile.plugins.at(point), point, points_of, f"{path}.plugins.{point}")
     multi_point = _merged(profile.plugins.multi_point)
@@ -90,14 +94,27 @@ def _merged(own: PluginSet) -> list[PluginRef]:
 def _check(plugins: PluginSet, point: str, points_of: Mapping[str, frozenset[str]], path: str) -> None:
     seen: set[str] = set()
     for i, ref in enumerate(plugins.enabled):
-        if ref.name not in points_of:
-            near = get_close_matches(ref.name, points_of, 1)
-            hint = f", did you mean {near[0]}?" if near else ""
-            raise ProfileError(f"{path}.enabled[{i}].name: unknown plugin {ref.name!r}{hint}")
+        _check_known(ref.name, points_of, f"{path}.enabled[{i}].name")
         if point != "multiPoint" and points_of[ref.name] and point not in points_of[ref.name]:
             raise ProfileError(f"{path}.enabled[{i}].name: {ref.name} does not implement {point}")
-        if ref.weight is not None and ref.weight < 1:
+        if ref.weight is not None and ref.weight < 1 and not _is_unset(ref, point, points_of):
             raise ProfileError(f"{path}.enabled[{i}].weight: expected a weight of at least 1, got {ref.weight}")
         if ref.name in seen:
             raise ProfileError(f"{path}.enabled[{i}].name: {ref.name} is enabled twice")
         seen.add(ref.name)
+    for i, ref in enumerate(plugins.disabled):
+        if ref.name != EVERY:
+            _check_known(ref.name, points_of, f"{path}.disabled[{i}].name")
+
+
+def _check_known(name: str, points_of: Mapping[str, frozenset[str]], path: str) -> None:
+    if name not in points_of:
+        near = get_close_matches(name, points_of, 1)
+        hint = f", did you mean {near[0]}?" if near else ""
+        raise ProfileError(f"{path}: unknown plugin {name!r}{hint}")
+
+
+def _is_unset(ref: PluginRef, point: str, points_of: Mapping[str, frozenset[str]]) -> bool:
+    """Whether a weight of 0 is how kube-scheduler writes that there is none: where no weight has a meaning."""
+    scores = "score" in points_of[ref.name] and ref.name not in WEIGHTLESS
+    return ref.weight == 0 and (point != "multiPoint" or not scores) and point != "score"

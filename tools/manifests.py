@@ -1,4 +1,8 @@
-"""Manifests from files and folders: ordinary Kubernetes YAML or JSON, several documents a file, Lists taken apart."""
+"""Manifests from files and folders: ordinary Kubernetes YAML or JSON, several documents a file, Lists taken apart.
+
+They are read as strictly as kubectl has them read: a field that its kind does not have, or of another type, is refused
+by its path. What its values must keep to is for the API server's rules.
+"""
 
 from __future__ import annotations
 
@@ -6,50 +10,71 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from actors.kube.yaml_documents import YamlError, documents
 from tools.apiserver.resources import BY_KIND, Kind
+from tools.apiserver.schema import unknown_and_mistyped
 
 SUFFIXES = (".yaml", ".yml", ".json")
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+Document = dict[str, Any]
 
 
 class ManifestError(ValueError):
     """A manifest cannot be used; the message names the file."""
 
 
-def read(paths: Iterable[Path]) -> list[tuple[Kind, dict[str, Any]]]:
+def read(paths: Iterable[Path]) -> list[tuple[Kind, Document]]:
     """Every object of the files, and of the *.yaml, *.yml and *.json files of the folders. Raises ManifestError."""
-    return [found for path in paths for file in _files(path) for found in _documents(file)]
+    return [found for path in paths for file in _files(path) for found in _objects_of(file)]
 
 
 def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        return sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES)
-    return [path]
+    """Raises ManifestError for a folder without any."""
+    if not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+    if not files:
+        raise ManifestError(f"{path}: expected a folder with {', '.join(f'*{suffix}' for suffix in SUFFIXES)} files")
+    return files
 
 
-def _documents(file: Path) -> Iterator[tuple[Kind, dict[str, Any]]]:
+def _objects_of(file: Path) -> Iterator[tuple[Kind, Document]]:
+    """Raises ManifestError, also for a file with nothing in it."""
     try:
-        documents = [d for d in yaml.load_all(file.read_text(encoding="utf-8"), _LOADER) if d is not None]
-    except (OSError, UnicodeDecodeError) as problem:
+        found = [document for document in documents(file.read_bytes()) if document is not None]
+    except OSError as problem:
+        raise ManifestError(f"{file}: cannot be read: {problem.strerror}") from None
+    except YamlError as problem:
         raise ManifestError(f"{file}: cannot be read: {problem}") from None
-    except yaml.YAMLError as problem:
-        raise ManifestError(f"{file}: no valid YAML: {' '.join(str(problem).split())}") from None
-    for number, document in enumerate(documents, 1):
+    if not found:
+        raise ManifestError(f"{file}: expected an object with apiVersion, kind and metadata, got nothing")
+    for number, document in enumerate(found, 1):
         yield from _objects(document, f"{file}, document {number}")
 
 
-def _objects(document: Any, where: str) -> Iterator[tuple[Kind, dict[str, Any]]]:
-    if not isinstance(document, dict) or not {"kind", "apiVersion"} <= document.keys():
+def _objects(document: Any, where: str) -> Iterator[tuple[Kind, Document]]:
+    if not isinstance(document, dict) or not document.get("kind") or not document.get("apiVersion"):
         raise ManifestError(f"{where}: expected an object with apiVersion, kind and metadata")
-    if str(document.get("kind", "")).endswith("List") and isinstance(document.get("items"), list):
-        for number, item in enumerate(document["items"]):
+    version, name = str(document["apiVersion"]), str(document["kind"])
+    if name.endswith("List") and (version, name) not in BY_KIND:
+        items = document.get("items") or []
+        if not isinstance(items, list):
+            raise ManifestError(f"{where}: items: expected a list")
+        for number, item in enumerate(items):
             yield from _objects(item, f"{where}, items[{number}]")
         return
     if not isinstance(document.get("metadata"), dict):
         raise ManifestError(f"{where}: metadata: expected an object with a name")
-    kind = BY_KIND.get((str(document.get("apiVersion", "")), str(document.get("kind", ""))))
+    kind = BY_KIND.get((version, name))
     if kind is None:
-        raise ManifestError(f"{where}: unknown kind {document.get('apiVersion')} {document.get('kind')}")
+        raise ManifestError(f"{where}: unknown kind {version} {name}")
+    found = unknown_and_mistyped(kind.kind, document)
+    if found.mistyped:
+        raise ManifestError(f"{_named(where, document)}: {found.where}: {found.mistyped}")
+    if found.unknown:
+        raise ManifestError(f"{_named(where, document)}: {', '.join(found.unknown)}")
     yield kind, document
+
+
+def _named(where: str, document: Document) -> str:
+    name = document["metadata"].get("name")
+    return f"{where}, {document['kind']} {name}" if isinstance(name, str) and name else f"{where}, {document['kind']}"

@@ -211,12 +211,13 @@ class Client:
 
 def refusal(code: int, raw: bytes, retry_after: str | None) -> ApiError:
     """The error that an answer stands for; an answer that is no Status is quoted."""
-    told = retry_after is not None and retry_after.isascii() and retry_after.isdecimal()
-    seconds = min(float(retry_after), MOST_RETRY_AFTER) if retry_after is not None and told else None
+    said = retry_after is not None and retry_after.isascii() and retry_after.isdecimal()
+    seconds = min(float(retry_after), MOST_RETRY_AFTER) if retry_after is not None and said else None
     try:
         status = _STATUS.decode(raw)
     except UNREADABLE:
-        return ApiError(code, "", f"HTTP {code}: {raw[:200].decode(errors='replace')}", seconds)
+        told = " ".join(raw[:200].decode(errors="replace").split())  # on one line
+        return ApiError(code, "", f"HTTP {code}: {told}", seconds)
     return ApiError(code, status.reason, status.message or f"HTTP {code}", seconds)
 
 

@@ -25,6 +25,7 @@ from actors.model.columns import Bools, Ints
 from actors.model.node_info import NodeInfo
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
+from config.fields import path_first
 
 if TYPE_CHECKING:
     from actors.framework.extender import Steps
@@ -122,8 +123,9 @@ class Plugin(ABC):
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         """`args` is pluginConfig's args as the user wrote them; raises ArgsError if they do not fit."""
-        if args.keys() - {"apiVersion", "kind"}:
-            raise ArgsError(f"{self.name} takes no arguments")
+        for field in args:
+            if field not in ("apiVersion", "kind"):
+                raise ArgsError(f"{field}: unknown field, {self.name} takes no arguments")
         self.handle = handle
 
     def events_to_register(self) -> Sequence[Registration]:
@@ -137,12 +139,6 @@ class Plugin(ABC):
 class ArgsError(ValueError):
     """A plugin's arguments do not fit; the message starts with the path below `args`."""
 
-    @classmethod
-    def of(cls, invalid: msgspec.ValidationError) -> ArgsError:
-        """`text - at `$.a.b`` becomes `a.b: text`."""
-        text, separator, path = str(invalid).partition(" - at `$")
-        return cls(f"{path.rstrip('`').lstrip('.')}: {text}" if separator else text)
-
 
 def read_args(args: Mapping[str, Any], into: type[A]) -> A:
     """pluginConfig's args as a msgspec Struct, whose types and defaults are the rules; raises ArgsError.
@@ -152,7 +148,7 @@ def read_args(args: Mapping[str, Any], into: type[A]) -> A:
     try:
         return msgspec.convert({name: args[name] for name in args if name not in ("apiVersion", "kind")}, into)
     except msgspec.ValidationError as invalid:
-        raise ArgsError.of(invalid) from None
+        raise ArgsError(path_first(invalid, into)) from None
 
 
 class PreEnqueuePlugin(Plugin):

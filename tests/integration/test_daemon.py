@@ -306,7 +306,7 @@ paralelism: 3
     [
         ("clusters: [", ["run", "--kubeconfig=FILE"], "FILE: expected YAML"),
         ("", ["run", "--kubeconfig=FILE.none"], "FILE.none: cannot be read: No such file or directory"),
-        (UNKNOWN_FIELD, ["run", "--master=http://127.0.0.1:9", "--config=FILE"], "unknown field `paralelism`"),
+        (UNKNOWN_FIELD, ["run", "--master=http://127.0.0.1:9", "--config=FILE"], "paralelism: unknown field"),
         ("", ["run", "--master=http://127.0.0.1:9", "--leader-elect-renew-deadline=20s"], "renewDeadline"),
         ("no journal\n", ["apiserver", "--data=FILE"], "FILE, line 1: no write of an API server"),
     ],

@@ -43,6 +43,25 @@ def test_the_sample_is_placed() -> None:
     assert len(nodes["thumbnails"]) == 3
 
 
+def test_the_kubeconfig_to_use_is_told_and_goes_with_the_cluster(tmp_path: Path) -> None:
+    (tmp_path / "big.yaml").write_text(BIG)
+    arguments = ["-f", str(tmp_path / "big.yaml"), "--nodes", "1"]
+    kept = tmp_path / "kept"
+    for options, stays in (([], False), (["--kubeconfig-out", str(kept)], True)):
+        told = CliRunner().invoke(demo, [*arguments, *options]).stderr
+        found = re.fullmatch(r"API server at (\S+); try: kubectl --kubeconfig (\S+) get pods -o wide\n", told)
+        assert found is not None, told
+        assert Path(found[2]).exists() == stays
+        if stays:
+            assert json.loads(kept.read_text())["clusters"][0]["cluster"]["server"] == found[1]
+
+
+def test_a_kubeconfig_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:
+    result = CliRunner().invoke(demo, ["--kubeconfig-out", str(tmp_path / "none" / "here")])
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: cannot start: {tmp_path}/none/here: No such file or directory\n"
+
+
 def test_what_does_not_fit_is_told_why(tmp_path: Path) -> None:
     (tmp_path / "big.yaml").write_text(BIG)
     result = CliRunner().invoke(demo, ["-f", str(tmp_path), "--nodes", "2", "-o", "json"])
@@ -55,7 +74,7 @@ def test_what_does_not_fit_is_told_why(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a: [", "no valid YAML"),
+        ("a: [", "m.yaml: cannot be read: line 2: did not find expected node content"),
         ("kind: Pod", "expected an object with apiVersion, kind and metadata"),
         ("{apiVersion: v1, kind: Boat, metadata: {name: b}}", "unknown kind v1 Boat"),
         ("{apiVersion: v1, kind: Pod, metadata: {name: B_d}}", 'metadata.name: Invalid value: "B_d"'),

@@ -15,6 +15,7 @@ import anyio
 import pytest
 
 from actors.client.rest import Client, Connection
+from actors.kube.yaml_documents import documents
 from tools.apiserver.app import serve
 
 Document = dict[str, Any]
@@ -106,6 +107,47 @@ async def test_a_deployment_reads_as_it_was_asked_for(kubectl: Kubectl, client: 
     assert spec["strategy"]["type"] == "RollingUpdate"
     (container,) = spec["template"]["spec"]["containers"]
     assert container["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
+
+
+WORDS = (
+    "n y Y on Off ~ 08 1.0 1e3 .5 -.5 017 -017 0o17 0b11 0B11 0x1F 0X1f 0x 0o"
+    " 12:30 1_000 1__0 _1 1e999 12e4567 2026-01-02 "
+    "+7 +x . 1. 0.1e-7 1e21 -0 -0.0 true null '' \"on\" 100m 1Gi"
+)
+
+
+@needs_kubectl
+async def test_kubectl_reads_the_words_of_yaml_as_manifests_are_read(kubectl: Kubectl, tmp_path: Path) -> None:
+    tagged = ["!!str 5", "! 5", "!!float 5", '!!int "5"', "!!bool yes", "{1: a, 1.5: b, yes: c}"]
+    lines = [f"  k{number}: {word}\n" for number, word in enumerate([*WORDS.split(), *tagged])]
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: words}\ndata:\n" + "".join(lines)
+    (tmp_path / "words.yaml").write_text(text)
+    options = ("--dry-run=client", "--validate=false", "-o", "json")
+    run = await kubectl("create", "-f", str(tmp_path / "words.yaml"), *options)
+    theirs = json.loads(run.stdout)["data"]
+    (ours,) = documents(text.encode())
+    assert {key: repr(value) for key, value in ours["data"].items()} == {k: repr(v) for k, v in theirs.items()}
+
+
+@needs_kubectl
+@pytest.mark.parametrize("verb", ["create", "apply"])
+@pytest.mark.parametrize("kind", ["List", "ConfigMapList"])
+async def test_a_list_is_taken_apart_and_its_items_are_validated(
+    kubectl: Kubectl, client: Client, tmp_path: Path, verb: str, kind: str
+) -> None:
+    def config_map(name: str, **fields: Any) -> Document:
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, **fields}
+
+    file = tmp_path / "list.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": kind, "items": [config_map("a"), config_map("b")]}))
+    run = await kubectl(verb, "-f", str(file))
+    assert run.stdout == "configmap/a created\nconfigmap/b created\n"
+    shown = await kubectl("get", "configmaps", "a", "b", "-o", "yaml")
+    file.write_text(shown.stdout)
+    assert (await kubectl("replace", "-f", str(file))).stdout == "configmap/a replaced\nconfigmap/b replaced\n"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": kind, "items": [config_map("c", flavour="sweet")]}))
+    with pytest.raises(AssertionError, match='unknown field "flavour"'):
+        await kubectl(verb, "-f", str(file))
 
 
 @needs_kubectl

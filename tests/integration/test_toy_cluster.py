@@ -112,8 +112,8 @@ def until(holds: Callable[[], bool], seconds: float) -> None:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     folder = tmp_path_factory.mktemp("demo")
-    (folder / "none").mkdir()
-    daemon = Daemon(folder, "demo", "--keep", "--nodes", str(NODES), "-f", str(folder / "none"))
+    (folder / "bare.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: bare}}")
+    daemon = Daemon(folder, "demo", "--keep", "--nodes", str(NODES), "-f", str(folder / "bare.yaml"))
     yield daemon.kubectl
     said = daemon.complaints()
     assert daemon.end() == 0

@@ -11,11 +11,12 @@ from functools import partial
 from typing import Any
 
 import msgspec
-import yaml
 from aiohttp import web
 
+from actors.kube.yaml_documents import documents
 from tools.apiserver.api import Api
 from tools.apiserver.discovery import discovery
+from tools.apiserver.openapi import VERSION_2, VERSION_2_TYPE
 from tools.apiserver.openapi import document as openapi
 from tools.apiserver.protobuf import CONTENT_TYPE as PROTOBUF
 from tools.apiserver.protobuf import decoded
@@ -80,6 +81,8 @@ class Server:
         path = request.path
         if path in ("/healthz", "/livez", "/readyz"):
             return web.Response(text="ok")
+        if path == "/openapi/v2":
+            return web.Response(body=VERSION_2, headers={"Content-Type": VERSION_2_TYPE})
         found = discovery(path) or openapi(path)
         if found is not None:
             return _json(found)
@@ -207,9 +210,10 @@ def _body(raw: bytes, content_type: str) -> Any:
         return decoded(raw)
     try:
         if content_type.startswith((APPLY, "application/yaml")):
-            return yaml.safe_load(raw)
+            (document,) = documents(raw) or (None,)
+            return document
         return msgspec.json.decode(raw) if raw else {}
-    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as problem:
+    except (ValueError, RecursionError) as problem:
         raise Refused(400, "BadRequest", f"the body cannot be read: {problem}") from None
 
 

@@ -23,6 +23,7 @@ class JournalError(ValueError):
     """The file is no journal, or another server's; the message says which."""
 
 
+_HEAD = b'{"type":"'
 COMPACTED = "COMPACTED"  # what came before, up to a revision, is left out
 
 
@@ -75,6 +76,8 @@ class Journal:
         if not written:
             return
         lines = written.split(b"\n")
+        if not (lines[-1].startswith(_HEAD) or _HEAD.startswith(lines[-1])):  # no line of ours that was cut off
+            raise JournalError(f"{self._path}, line {len(lines)}: no write of an API server")
         living: dict[tuple[Kind, str, str], Document] = {}
         revision = 1
         for number, raw in enumerate(lines[:-1], 1):
@@ -99,4 +102,4 @@ class Journal:
 
 
 def _line(kind: bytes, raw: bytes) -> bytes:
-    return b'{"type":"' + kind + b'","object":' + raw + b"}\n"
+    return _HEAD + kind + b'","object":' + raw + b"}\n"

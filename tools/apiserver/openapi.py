@@ -1,6 +1,8 @@
 """OpenAPI v3 documents of what is served, made from the schema: what kubectl reads before it validates or explains.
 
-One document a group version, and an index of them, as Kubernetes publishes them; descriptions are left out.
+One document a group version, and an index of them, as Kubernetes publishes them; descriptions are left out. Of version
+2 there is a document that defines nothing: kubectl reads it before it takes a List apart, always as protobuf, skips
+what is not defined there, and leaves every item to the server's validation.
 """
 
 from __future__ import annotations
@@ -35,6 +37,17 @@ _PATCHES = (
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
 )
+_TITLE, _VERSION = "Kubernetes", "v1.36.2"
+
+
+def _lengthed(number: int, octets: bytes) -> bytes:
+    """A field of a protobuf message; all here are shorter than 128 bytes."""
+    return bytes((number << 3 | 2, len(octets))) + octets
+
+
+# The Document of gnostic's OpenAPI v2: its version and an Info of title and version.
+VERSION_2 = _lengthed(1, b"2.0") + _lengthed(2, _lengthed(1, _TITLE.encode()) + _lengthed(2, _VERSION.encode()))
+VERSION_2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 @lru_cache(maxsize=64)
@@ -57,7 +70,7 @@ def document(path: str) -> dict[str, Any] | None:
         paths |= _paths(kind, reference)
     return {
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "v1.36.2"},
+        "info": {"title": _TITLE, "version": _VERSION},
         "paths": paths,
         "components": {"schemas": schemas},
     }

@@ -67,10 +67,14 @@ class Field(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """`unknown`: a message for each unknown field. `mistyped`: what the first value of a wrong type says, or ""."""
+    """`unknown`: a message for each unknown field. `mistyped`: what the first value of a wrong type says, or "".
+
+    The message does not always say where that value is; `where` does.
+    """
 
     unknown: list[str]
     mistyped: str
+    where: str = ""
 
 
 def compiled(text: str) -> dict[str, Shape]:
@@ -142,7 +146,7 @@ def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
         return found
     walk = _Walk()
     walk.visit(shape, document, (), "")
-    return Findings(walk.unknown, walk.mistyped and f"{_cannot(shape)}: {walk.mistyped}")
+    return Findings(walk.unknown, walk.mistyped and f"{_cannot(shape)}: {walk.mistyped}", walk.where)
 
 
 def pruned(shape: Shape, value: Any) -> Any:
@@ -174,6 +178,7 @@ class _Walk:
     def __init__(self) -> None:
         self.unknown: list[str] = []
         self.mistyped = ""
+        self.where = ""
 
     def visit(self, shape: Shape, value: Any, path: Path_, owner: str) -> None:
         """Nulls are never visited: Kubernetes reads them as absent."""
@@ -216,18 +221,16 @@ class _Walk:
             case "float64" if kind in (int, float):
                 pass
             case "quantity":
-                problem = _quantity_problem(value)
-                self.mistyped = self.mistyped or problem
+                self._found(_quantity_problem(value), path)
             case "time" | "microtime" if kind is str:
                 if _TIME.fullmatch(value) is None:
                     layout = _LAYOUTS[shape.name]
-                    problem = f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"'
-                    self.mistyped = self.mistyped or problem
+                    self._found(f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"', path)
             case "bytes" if kind is str:
                 try:
                     binascii.a2b_base64(value, strict_mode=True)
                 except ValueError:
-                    self.mistyped = self.mistyped or "illegal base64 data at input byte 0"
+                    self._found("illegal base64 data at input byte 0", path)
             case _:
                 self._mistyped(shape, value, path, owner)
 
@@ -236,7 +239,11 @@ class _Walk:
         if got == "number" and shape.name in ("int32", "int64", "intstr"):
             got = f"number {json.dumps(value)}"
         place = f"struct field {owner}.{'.'.join(_fields(path))}" if owner else "value"
-        self.mistyped = self.mistyped or f"json: cannot unmarshal {got} into Go {place} of type {shape.go}"
+        self._found(f"json: cannot unmarshal {got} into Go {place} of type {shape.go}", path)
+
+    def _found(self, problem: str, path: Path_) -> None:
+        if problem and not self.mistyped:
+            self.mistyped, self.where = problem, _with_indices(path)
 
 
 def _quantity_problem(value: Any) -> str:

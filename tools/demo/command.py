@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
@@ -83,7 +84,8 @@ class Settings(msgspec.Struct, frozen=True):
 @click.option("--nodes", default=6, show_default=True, type=click.IntRange(0, 10_000), help="How many hollow nodes.")
 @click.option("--keep", is_flag=True, help="Stay up until interrupted, for kubectl.")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the API server; 0 takes a free one.")
-@click.option("--kubeconfig-out", type=click.Path(path_type=Path), help="Write a kubeconfig for kubectl to this file.")
+@click.option("--kubeconfig-out", type=click.Path(path_type=Path),
+              help="Write the kubeconfig for kubectl to this file; without it, to one that is removed.")  # fmt: skip
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def demo(paths: tuple[Path, ...], nodes: int, keep: bool, port: int, kubeconfig_out: Path | None, output: str) -> None:
     """Start an API server, hollow nodes, controllers and the scheduler in this process, and place a workload.
@@ -105,7 +107,8 @@ def demo(paths: tuple[Path, ...], nodes: int, keep: bool, port: int, kubeconfig_
     except (ManifestError, ApiError) as problem:
         raise click.ClickException(str(problem)) from None
     except OSError as problem:
-        raise click.ClickException(f"cannot start: {problem.strerror or problem}") from None
+        where = f"{problem.filename}: " if problem.filename else ""
+        raise click.ClickException(f"cannot start: {where}{problem.strerror or problem}") from None
     if output == "json":
         click.echo(msgspec.json.encode(summary).decode())
     else:
@@ -118,7 +121,8 @@ async def _run(settings: Settings) -> Summary:
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(serve(settings.port))
         client = await stack.enter_async_context(Client(Connection(url)))
-        await _tell_how_to_look(url, settings.kubeconfig_out)
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="berth-")))
+        _tell_how_to_look(url, settings.kubeconfig_out or folder / "kubeconfig")
         wanted = sorted(settings.manifests, key=lambda found: (found[0].kind not in FIRST, found[0].kind == "Pod"))
         for number in range(1, settings.nodes + 1):
             await _apply(client, NODES, hollow_node(number))
@@ -146,12 +150,9 @@ async def _stop_on_signal(group: TaskGroup) -> None:
             return
 
 
-async def _tell_how_to_look(url: str, kubeconfig_out: Path | None) -> None:
-    if kubeconfig_out is None:
-        click.echo(f"API server at {url}; try: kubectl --server {url} get pods -o wide", err=True)
-        return
-    await anyio.Path(kubeconfig_out).write_text(kubeconfig(url))
-    click.echo(f"API server at {url}; try: kubectl --kubeconfig {kubeconfig_out} get pods -o wide", err=True)
+def _tell_how_to_look(url: str, file: Path) -> None:
+    file.write_text(kubeconfig(url), encoding="utf-8")
+    click.echo(f"API server at {url}; try: kubectl --kubeconfig {file} get pods -o wide", err=True)
 
 
 async def _apply(client: Client, kind: Kind, document: Document) -> None:

@@ -29,6 +29,7 @@ from actors.model.snapshot import Snapshot
 from actors.runtime.logs import configure_logs
 from actors.system import profiles_of
 from config.feature_gates import DEFAULTS
+from config.fields import path_first
 from config.load import ConfigError, from_mapping, load_file
 from config.profiles import ProfileError
 from config.types import KubeSchedulerConfiguration
@@ -126,7 +127,7 @@ def _decided(question: Question, profiles: dict[str, Profile]) -> Decision | Fai
         pod = msgspec.convert(question.pod, Pod, strict=False)
         snapshot = snapshot_of(question.objects, profiles.keys())
     except msgspec.ValidationError as invalid:
-        raise SourceError(str(invalid)) from None
+        raise SourceError(path_first(invalid, Pod)) from None
     profile = profiles.get(pod.spec.scheduler_name)
     if profile is None:
         ours = ", ".join(profiles)

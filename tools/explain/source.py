@@ -12,12 +12,17 @@ from actors.client.rest import ApiError, Client, Connection
 from actors.kube.kinds import BY_KIND as WATCHED
 from config.load import ConfigError, from_mapping
 from config.types import KubeSchedulerConfiguration
+from tools.apiserver.admission import PRIORITY_CLASSES, RUNTIME_CLASSES, admitted_pod
+from tools.apiserver.api import Api
 from tools.apiserver.defaults import defaulted
+from tools.apiserver.eviction import PODS
 from tools.apiserver.resources import Kind
-from tools.apiserver.schema import unknown_and_mistyped
+from tools.apiserver.schema import TYPES, pruned
+from tools.apiserver.store import Refused, Store
 from tools.apiserver.validation import invalid_message, problems
 from tools.manifests import ManifestError, read
 
+CLASSES = (PRIORITY_CLASSES, RUNTIME_CLASSES)
 Document = dict[str, Any]
 
 
@@ -41,8 +46,19 @@ def from_manifests(
         found = read(paths)
     except ManifestError as problem:
         raise SourceError(str(problem)) from None
-    priorities = {d["metadata"].get("name"): d.get("value", 0) for kind, d in found if kind.kind == "PriorityClass"}
-    return _question([_completed(kind, d, priorities) for kind, d in found], namespace, name, configuration)
+    store = Store()
+    Api(store).seed()
+    named: set[tuple[str, str, str]] = set()
+    objects = []
+    for kind, document in sorted(found, key=lambda one: one[0] not in CLASSES):
+        made = _completed(kind, document, store)
+        metadata = made["metadata"]
+        key = (kind.kind, metadata.get("namespace", ""), metadata["name"])
+        if key in named:
+            raise SourceError(f"{kind.kind} {'/'.join(filter(None, key[1:]))}: expected once, stands there twice")
+        named.add(key)
+        objects.append(made)
+    return _question(objects, namespace, name, configuration)
 
 
 async def from_cluster(
@@ -92,22 +108,29 @@ def _pending(pod: Document) -> Document:
     return {**pod, "spec": {name: value for name, value in pod["spec"].items() if name != "nodeName"}}
 
 
-def _completed(kind: Kind, document: Document, priorities: dict[str, int]) -> Document:
-    """The object as an API server would have it. Raises SourceError with everything that is wrong with it."""
+def _completed(kind: Kind, document: Document, store: Store) -> Document:
+    """The object as an API server would have it. Raises SourceError with everything that is wrong with it.
+
+    The classes that pods name are kept in the store. What is a copy of a stored object, by its uid, has passed
+    admission already.
+    """
+    document = pruned(TYPES[kind.kind], document)
     metadata = dict(document["metadata"])
-    name = str(metadata.get("name") or metadata.get("generateName", ""))
-    mistyped = unknown_and_mistyped(kind.kind, document).mistyped
-    if mistyped:
-        raise SourceError(f"{kind.kind} {name}: {mistyped}")
+    metadata["name"] = name = metadata.get("name") or metadata.get("generateName", "")
     if kind.namespaced:
-        metadata.setdefault("namespace", "default")
-    metadata.setdefault("uid", f"{kind.kind}/{metadata.get('namespace', '')}/{name}")
-    filled = defaulted(kind, {**document, "metadata": metadata})
-    if kind.kind == "Pod":
-        spec = dict(filled["spec"])
-        spec.setdefault("priority", priorities.get(spec.get("priorityClassName", ""), 0))
-        filled = {**filled, "spec": spec}
-    found = problems(kind.kind, filled)
+        metadata["namespace"] = metadata.get("namespace") or "default"
+    is_new = not metadata.get("uid")
+    if is_new:
+        metadata["uid"] = f"{kind.kind}/{metadata.get('namespace', '')}/{name}"
+    made = defaulted(kind, {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata})
+    found = problems(kind.kind, made)
     if found:
         raise SourceError(invalid_message(kind.kind, name, found))
-    return filled
+    if kind in CLASSES and store.find(kind, "", name) is None:
+        store.create(kind, made)
+    if kind == PODS and is_new:
+        try:
+            made = {**admitted_pod(store, made), "status": document.get("status") or {}}
+        except Refused as refused:
+            raise SourceError(f"Pod {name}: {refused}") from None
+    return made

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tools.apiserver.protobuf import MAGIC, decoded
 from tools.apiserver.resources import KINDS
-from tools.apiserver.schema import TYPES, Field, Shape, unknown_and_mistyped
+from tools.apiserver.schema import TYPES, Field, Findings, Shape, unknown_and_mistyped
 from tools.apiserver.store import Refused
 
 VARINT, FIXED64, BYTES, GROUP, GROUP_END, FIXED32 = range(6)
@@ -380,4 +380,4 @@ def test_what_is_written_is_read(data: st.DataObject, name: tuple[str, str]) -> 
     message = encode(TYPES[kind], document)
     assert isinstance(message, bytes)
     assert read(kind, message, api_version) == document
-    assert unknown_and_mistyped(kind, document) == ([], "")
+    assert unknown_and_mistyped(kind, document) == Findings([], "")

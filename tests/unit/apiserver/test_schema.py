@@ -41,7 +41,7 @@ def test_a_plain_document_has_nothing_unknown() -> None:
     document["metadata"]["managedFields"] = [
         {"fieldsV1": {"f:spec": {"anything": [1]}}, "time": "2026-01-02T03:04:05Z"}
     ]
-    assert schema.unknown_and_mistyped("Pod", document) == ([], "")
+    assert schema.unknown_and_mistyped("Pod", document) == schema.Findings([], "")
 
 
 def test_unknown_fields_are_named_with_their_place() -> None:
@@ -111,20 +111,22 @@ def test_unknown_fields_are_named_with_their_place() -> None:
 )
 def test_wrong_types_are_refused(kind: str, document: dict[str, Any], message: str) -> None:
     found = schema.unknown_and_mistyped(kind, document)
-    assert found == ([], f'{kind} in version "v1" cannot be handled as a {kind}: {message}')
+    assert found[:2] == ([], f'{kind} in version "v1" cannot be handled as a {kind}: {message}')
 
 
 def test_ports_may_be_numbers_or_names() -> None:
     service: dict[str, Any] = {"spec": {"ports": [{"port": 80, "targetPort": "web"}, {"port": 81, "targetPort": 8080}]}}
-    assert schema.unknown_and_mistyped("Service", service) == ([], "")
+    assert schema.unknown_and_mistyped("Service", service) == schema.Findings([], "")
     service = {"spec": {"ports": [{"port": 80, "targetPort": [1]}]}}
     assert "of type int32" in schema.unknown_and_mistyped("Service", service).mistyped
 
 
 def test_the_two_types_named_resource_claim_are_kept_apart() -> None:
     claims = pod(containers=[{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu", "request": "r"}]}}])
-    assert schema.unknown_and_mistyped("Pod", claims) == ([], "")
-    assert schema.unknown_and_mistyped("ResourceClaim", {"spec": {"devices": {"requests": []}}}) == ([], "")
+    assert schema.unknown_and_mistyped("Pod", claims) == schema.Findings([], "")
+    assert schema.unknown_and_mistyped("ResourceClaim", {"spec": {"devices": {"requests": []}}}) == schema.Findings(
+        [], ""
+    )
 
 
 def test_duplicate_fields_are_found_in_the_text() -> None:
@@ -260,5 +262,5 @@ def test_openapi_has_no_other_documents(path: str) -> None:
 
 def test_a_kind_without_a_type_is_taken_as_it_is() -> None:
     assert "Widget" not in schema.TYPES
-    assert schema.unknown_and_mistyped("Widget", {"x": 1}) == ([], "")
+    assert schema.unknown_and_mistyped("Widget", {"x": 1}) == schema.Findings([], "")
     assert Shape("string").go == "string"

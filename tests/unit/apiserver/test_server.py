@@ -253,3 +253,24 @@ async def test_a_request_that_is_no_good_is_told_so(
     assert (code, refusal["kind"], refusal["status"], refusal["code"]) == (status, "Status", "Failure", status)
     assert message in refusal["message"]
     assert server.store.revision == revision
+
+
+@pytest.mark.parametrize(
+    ("how", "body"),
+    [
+        ("application/json", b"[" * 100_000),
+        ("application/json", b'{"a": ' * 100_000),
+        ("application/json", b'{"a": \xff}'),
+        ("application/yaml", b"[" * 100_000),
+        ("application/yaml", b"a: 1\na: 2\n"),
+        ("application/yaml", b"a: &a [*a]"),
+        ("application/yaml", b"a: 1\n---\nb: 2\n"),
+        ("application/yaml", b"\x00"),
+        ("application/yaml", b""),
+    ],
+)
+async def test_a_hostile_body_is_a_bad_request(server: Server, how: str, body: bytes) -> None:
+    status, told = await server.call("POST", MAPS, body, how)
+    assert (status, told["reason"]) == (400, "BadRequest")
+    assert told["message"].startswith("the body")
+    await server.create("still-there")

@@ -90,3 +90,17 @@ def test_a_line_that_is_no_write_is_an_error_and_the_file_is_left_alone(tmp_path
     with pytest.raises(JournalError, match="line 3: no write of an API server"):
         Journal(path)
     assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_journal_is_left_as_it_is(tmp_path: Path) -> None:
+    """Its last line is no line of a journal that was cut off."""
+    path = tmp_path / "notes"
+    for content in (b"hello", b"\x00\x01\xff", b'{"type":"ADDED","obj', b'{"ty'):
+        path.write_bytes(content)
+        if content.startswith(b"{"):
+            with Journal(path) as journal:
+                assert not list(journal.store.everything())
+        else:
+            with pytest.raises(JournalError, match="notes, line 1: no write of an API server"):
+                Journal(path)
+            assert path.read_bytes() == content

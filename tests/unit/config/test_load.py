@@ -22,7 +22,7 @@ def test_nothing_given_is_the_default() -> None:
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"paralellism": 3}, r"unknown field `paralellism`"),
+        ({"paralellism": 3}, r"^paralellism: unknown field"),
         ({"parallelism": 0}, r"parallelism: expected a positive integer, got 0"),
         ({"parallelism": "many"}, r"parallelism: Expected `int`, got `str`"),
         ({"percentageOfNodesToScore": 101}, r"percentageOfNodesToScore: expected 0 to 100, got 101"),
@@ -33,7 +33,7 @@ def test_nothing_given_is_the_default() -> None:
         ({"leaderElection": {"leaseDuration": "soon"}}, r"leaderElection.leaseDuration: expected a duration"),
         ({"leaderElection": {"resourceLock": "endpoints"}}, r"leaderElection.resourceLock: expected leases"),
         ({"profiles": [{}, {}]}, r"profiles\[1\].schedulerName: expected a name of its own"),
-        ({"profiles": [{"plugins": {"scoring": {}}}]}, r"profiles\[0\].plugins: .*unknown field `scoring`"),
+        ({"profiles": [{"plugins": {"scoring": {}}}]}, r"profiles\[0\].plugins.scoring: unknown field"),
         ({"podMaxBackoffSeconds": 0}, r"podMaxBackoffSeconds: expected at least podInitialBackoffSeconds"),
         ({"apiVersion": "v1"}, r"apiVersion: expected kubescheduler.config.k8s.io/v1, got 'v1'"),
     ],
@@ -46,9 +46,9 @@ def test_what_does_not_fit_is_named(fields: dict[str, Any], problem: str) -> Non
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("- a\n", "expected a KubeSchedulerConfiguration, got list"),
-        ("a: 1\na: 2\n", "a: stands twice in the mapping at line 1"),
-        ("a: [", "no valid YAML"),
+        ("- a\n", "expected a KubeSchedulerConfiguration, got a list"),
+        ("a: 1\na: 2\n", "line 2: a stands twice in the mapping of line 1"),
+        ("a: [", "cannot be read: line 2: did not find"),
     ],
 )
 def test_a_broken_file_is_named(tmp_path: Path, text: str, problem: str) -> None:

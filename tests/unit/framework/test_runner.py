@@ -190,7 +190,7 @@ def test_a_hint_that_fails_lets_the_pod_be_tried_again(info: PodInfo) -> None:
 def test_args_may_carry_their_kind_and_nothing_unknown() -> None:
     args = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "NodeResourcesFitArgs", "ignoredResources": ["a/b"]}
     assert read_args(args, NodeResourcesFitArgs).ignored_resources == ("a/b",)
-    with pytest.raises(ArgsError, match="unknown field `ignored`"):
+    with pytest.raises(ArgsError, match=r"^ignored: unknown field"):
         read_args({"ignored": []}, NodeResourcesFitArgs)
 
 
