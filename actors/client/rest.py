@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import ssl
 from collections.abc import Mapping
@@ -13,6 +14,8 @@ import msgspec
 
 from actors.client.credentials import ANONYMOUS, Credentials, KubeconfigError, Proof
 from actors.client.rate_limit import RateLimit
+from actors.client.reply import Reply
+from actors.client.wire import Wires
 from actors.kube.meta import Status as ApiStatus
 from actors.runtime.clock import Clock, SystemClock
 
@@ -77,6 +80,7 @@ class Client:
         self._clock = clock
         self._limit = RateLimit(qps, burst, clock)
         self._session: aiohttp.ClientSession | None = None
+        self._wires: Wires | None = None
         self._decoders: dict[type, msgspec.json.Decoder[object]] = {}
 
     async def __aenter__(self) -> Client:
@@ -85,6 +89,8 @@ class Client:
         headers = {"User-Agent": "berth", "Accept": "application/json"}
         connector = aiohttp.TCPConnector(limit=100)
         self._session = aiohttp.ClientSession(connector=connector, headers=headers, timeout=self._timeout)
+        if self._connection.proxy is None:
+            self._wires = Wires(self._connection.server, self._connection.server_name, headers)
         return self
 
     async def __aexit__(
@@ -92,6 +98,8 @@ class Client:
     ) -> None:
         assert self._session is not None
         await self._session.close()
+        if self._wires is not None:
+            await self._wires.close()
 
     async def open(
         self,
@@ -160,22 +168,46 @@ class Client:
         put_off = severed = 0
         while True:
             try:
-                async with await self.open(method, path, data, headers) as response:
-                    raw = await response.read()
+                reply = await self._reply(method, path, data, headers)
             except (aiohttp.ClientError, TimeoutError, OSError) as failure:
                 if method != "GET" or severed == len(RECONNECT_DELAYS) or not _is_severed(failure):
                     raise self._failed(failure) from failure
                 await self._clock.sleep(RECONNECT_DELAYS[severed])
                 severed += 1
                 continue
-            if response.status < 400:
-                return self._read(path, raw, answer)
-            refused = refusal(response.status, raw, response.headers.get("Retry-After"))
+            if reply.status < 400:
+                return self._read(path, reply.body, answer)
+            refused = refusal(reply.status, reply.body, reply.retry_after)
             wait = refused.retry_after
             if wait is None or put_off == MOST_RETRIES or not (refused.code == 429 or refused.code >= 500):
                 raise refused
             put_off += 1
             await self._clock.sleep(wait)
+
+    async def _reply(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> Reply:
+        """What is read may be long, and takes the session; writes are short and many. Raises as `open` does."""
+        if method == "GET" or self._wires is None:
+            async with await self.open(method, path, data, headers) as response:
+                return Reply(response.status, await response.read(), response.headers.get("Retry-After"))
+        await self._limit.wait_turn()
+        credentials = self._connection.credentials
+        try:
+            async with asyncio.timeout(self._timeout.total):
+                proof = await credentials.proof()
+                reply = await self._written(self._wires, method, path, data, headers, proof)
+                another = await credentials.renewed(proof) if reply.status == 401 else None
+                if another is not None:
+                    reply = await self._written(self._wires, method, path, data, headers, another)
+        except KubeconfigError as problem:
+            raise ConnectionFailedError(str(problem)) from None
+        return reply
+
+    async def _written(
+        self, wires: Wires, method: str, path: str, data: bytes | None, headers: Mapping[str, str], proof: Proof
+    ) -> Reply:
+        if proof.authorization:
+            headers = {**headers, "Authorization": proof.authorization}
+        return await wires.request(method, path, data or b"", headers, proof.tls or self._connection.tls)
 
     def _read(self, path: str, raw: bytes, answer: type[T]) -> T:
         decoder = self._decoders.get(answer)
@@ -227,6 +259,8 @@ def in_words(failure: Exception) -> str:
         number = failure.os_error.errno
         if number is not None and number > 0:  # below are those of name resolution, which has its own words
             return os.strerror(number)
+    if isinstance(failure, ConnectionError) and failure.errno and not isinstance(failure, aiohttp.ClientError):
+        return os.strerror(failure.errno)
     if isinstance(failure, aiohttp.ClientPayloadError):
         return "the connection was closed in the middle of an answer"
     return str(failure) or type(failure).__name__

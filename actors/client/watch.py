@@ -13,11 +13,14 @@ from types import GenericAlias
 from typing import Any, Generic, TypeVar
 
 import aiohttp
+import anyio
+import anyio.lowlevel
 import msgspec
 import structlog
 
 from actors.client.reflector_state import Ended, Next, ReflectorState
 from actors.client.rest import UNREADABLE, ApiError, Client, ConnectionFailedError, in_words, refusal
+from actors.client.sharing import Sharing
 from actors.kube.meta import HasMetadata, ListMeta, ObjectMeta
 from actors.kube.meta import Status as ApiStatus
 from actors.runtime.backoff import Rng
@@ -27,6 +30,7 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T", bound=HasMetadata | dict[str, Any])
 PAGE = 5000
+SLICE = 250  # so many objects are decoded before others have their turn
 SHORT_SECONDS = 1.0
 
 
@@ -89,6 +93,7 @@ class Reflector(Generic[T]):
         self._rng = rng
         self._state = ReflectorState(rng)
         self._interrupted = False
+        self._sharing = Sharing()
         self._decode = msgspec.json.Decoder(kind, strict=False)
         alias = GenericAlias(_Event, (kind,))  # what _Event[kind] is, for a kind known at run time only
         self._event: msgspec.json.Decoder[_Event[T]] = msgspec.json.Decoder(alias, strict=False)
@@ -124,20 +129,35 @@ class Reflector(Generic[T]):
             log.info("watch resumed", path=self._path)
 
     async def _list(self) -> Listed[T]:
+        """Page by page: while one is decoded, the next is on its way."""
         items: list[T] = []
-        token = ""
+        pages: list[_List | ApiError | ConnectionFailedError] = []
+        await self._fetch("", pages)
         while True:
-            page = f"{self._path}?limit={PAGE}{self._query}" + (f"&continue={token}" if token else "")
-            try:
-                answer = await self._client.call("GET", page, _List)
-            except (ApiError, ConnectionFailedError) as failure:
-                raise _interruption(failure) from None
-            items.extend(decoded for raw in answer.items or () if (decoded := self._decoded(raw)) is not None)
-            token = answer.metadata.continue_
-            if not token:
+            page = pages.pop()
+            if not isinstance(page, _List):
+                raise _interruption(page)
+            async with anyio.create_task_group() as group:
+                if page.metadata.continue_:
+                    group.start_soon(self._fetch, page.metadata.continue_, pages)
+                for number, raw in enumerate(page.items or ()):
+                    if number % SLICE == 0:
+                        await anyio.lowlevel.checkpoint()
+                    decoded = self._decoded(raw)
+                    if decoded is not None:
+                        items.append(decoded)
+            if not page.metadata.continue_:
                 self._answered()
-                self._state.resource_version = answer.metadata.resource_version
+                self._state.resource_version = page.metadata.resource_version
                 return Listed(tuple(items))
+
+    async def _fetch(self, token: str, pages: list[_List | ApiError | ConnectionFailedError]) -> None:
+        """A page of the list, or why there is none."""
+        path = f"{self._path}?limit={PAGE}{self._query}" + (f"&continue={token}" if token else "")
+        try:
+            pages.append(await self._client.call("GET", path, _List))
+        except (ApiError, ConnectionFailedError) as failure:
+            pages.append(failure)
 
     async def _watch(self) -> AsyncGenerator[Changed[T] | Deleted[T]]:
         seconds = int(300 * (1 + self._rng.random()))
@@ -176,7 +196,7 @@ class Reflector(Generic[T]):
         match event.type:
             case "ADDED" | "MODIFIED" if version:
                 self._state.resource_version = version
-                return Changed(event.object)
+                return Changed(self._sharing.shared(event.object))
             case "DELETED" if version:
                 self._state.resource_version = version
                 return Deleted(event.object)
@@ -206,7 +226,7 @@ class Reflector(Generic[T]):
         except UNREADABLE as problem:
             log.warning("object left out", path=self._path, error=str(problem))
             return None
-        return decoded
+        return self._sharing.shared(decoded)
 
 
 def _version(item: object) -> str:

@@ -14,9 +14,9 @@ from random import Random
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 import structlog
-from aiohttp import web
 
 from actors.client.rest import Client, Connection
 from actors.framework.cycle_state import CycleState
@@ -30,6 +30,7 @@ from actors.system import run_scheduler
 from config.load import from_mapping
 from tools.apiserver.api import Api
 from tools.apiserver.app import Server
+from tools.apiserver.http import Follow, Request, Response, Stream, listen
 from tools.apiserver.resources import BY_KIND
 from tools.apiserver.store import Store
 
@@ -75,35 +76,38 @@ class Faults:
         self.written: Counter[str] = Counter()
         self.injected: Counter[str] = Counter()
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    def answer(self, request: Request) -> Response | Follow:
         if request.method != "POST" or not request.path.endswith("/binding"):
-            return await self._inner.answer(request)
-        uid = (await request.json())["metadata"]["uid"]
+            return self._inner.answer(request)
+        uid = msgspec.json.decode(request.body)["metadata"]["uid"]
         draw = self._rng.random()
         if draw < 0.05:
             return self._refused("conflict", 409, "Conflict")
         if draw < 0.10:
             return self._refused("internal error", 500, "InternalError")
         if draw < 0.12:
-            return await self._too_late("time-out")
-        response = await self._inner.answer(request)
-        if response.status == 201:
+            return self._too_late("time-out")
+        response = self._inner.answer(request)
+        if isinstance(response, Response) and response.status == 201:
             self.written[uid] += 1
             if draw < 0.14:
-                return await self._too_late("time-out although written")
+                return self._too_late("time-out although written")
             if draw < 0.18:
                 return self._refused("internal error although written", 500, "InternalError")
         return response
 
-    def _refused(self, what: str, code: int, reason: str) -> web.StreamResponse:
+    def _refused(self, what: str, code: int, reason: str) -> Response:
         self.injected[what] += 1
         status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": what, "reason": reason}
-        return web.json_response({**status, "code": code}, status=code)
+        return Response(msgspec.json.encode({**status, "code": code}), code)
 
-    async def _too_late(self, what: str) -> web.StreamResponse:
+    def _too_late(self, what: str) -> Follow:
         self.injected[what] += 1
-        await asyncio.sleep(2 * CLIENT_TIMEOUT_SECONDS)
-        return web.Response(status=504)
+
+        async def wait(stream: Stream) -> None:
+            await asyncio.sleep(2 * CLIENT_TIMEOUT_SECONDS)
+
+        return wait
 
 
 @asynccontextmanager
@@ -111,13 +115,8 @@ async def faulty_api_server() -> AsyncIterator[tuple[str, Store, Faults]]:
     store = Store()
     Api(store).seed()
     faults = Faults(Server(store))
-    runner = web.ServerRunner(web.Server(faults.answer, access_log=None), shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}", store, faults
-    finally:
-        await runner.cleanup()
+    async with listen(faults.answer) as url:
+        yield url, store, faults
 
 
 def node(name: str, zone: int) -> Document:

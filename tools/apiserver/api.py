@@ -238,6 +238,8 @@ class Api:
             raise Refused(400, "BadRequest", strict_message(kind.kind, unknown))
         if self._validation == "Warn":
             self.warnings += unknown
+        if not found.nulls and not found.unknown:
+            return document  # nothing is to be left out
         kept: Document = pruned(TYPES[kind.kind], document)
         return kept
 

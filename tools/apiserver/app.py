@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import msgspec
-from aiohttp import web
 
 from actors.kube.yaml_documents import documents
 from tools.apiserver.api import Api
 from tools.apiserver.discovery import discovery
+from tools.apiserver.http import Follow, Request, Response, listen
 from tools.apiserver.openapi import VERSION_2, VERSION_2_TYPE
 from tools.apiserver.openapi import document as openapi
 from tools.apiserver.protobuf import CONTENT_TYPE as PROTOBUF
@@ -28,9 +26,7 @@ from tools.apiserver.store import Document, Refused, Store, Stored
 from tools.apiserver.tables import table
 from tools.apiserver.watch import Watch
 
-JSON = {"Content-Type": "application/json"}
 APPLY = "application/apply-patch+yaml"
-MOST_BYTES = 64 << 20
 SUCCESS: Document = {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}
 Answer = Stored | Document
 
@@ -71,39 +67,40 @@ class Server:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    def answer(self, request: Request) -> Response | Follow:
         try:
-            return await self._answer(request)
+            return self._answer(request)
         except Refused as refused:
             return _json(refusal(refused), refused.code)
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    def _answer(self, request: Request) -> Response | Follow:
         path = request.path
         if path in ("/healthz", "/livez", "/readyz"):
-            return web.Response(text="ok")
+            return Response(b"ok", content_type="text/plain")
         if path == "/openapi/v2":
-            return web.Response(body=VERSION_2, headers={"Content-Type": VERSION_2_TYPE})
+            return Response(VERSION_2, content_type=VERSION_2_TYPE)
         found = discovery(path) or openapi(path)
         if found is not None:
             return _json(found)
         target = target_of(path)
         if request.method == "GET":
             if not target.name and request.query.get("watch") in ("true", "1"):
-                return await Watch(self._store, target.kind, target.namespace, request).run()
+                return Watch(self._store, target.kind, target.namespace, request).run
             return self._shown(request, target.kind, self._read(request, target))
-        raw = await request.read()
-        document = _body(raw, request.headers.get("Content-Type", ""))
+        raw = request.body
+        document = _body(raw, request.headers.get("content-type", ""))
         dry = request.query.get("dryRun") == "All" or (isinstance(document, dict) and document.get("dryRun") == ["All"])
         validation = request.query.get("fieldValidation", "Warn")
         duplicates = duplicate_fields(raw) if validation == "Strict" and raw[:1] == b"{" else ()
         api = Api(self._store.fork() if dry else self._store, validation, duplicates)
         answer, code = self._write(api, request, target, document)
         response = self._shown(request, target.kind, answer, code)
-        for warning in api.warnings:
-            response.headers.add("Warning", f'299 - "{warning.replace(chr(34), chr(92) + chr(34))}"')
-        return response
+        if not api.warnings:
+            return response
+        told = tuple([f'299 - "{warning.replace(chr(34), chr(92) + chr(34))}"' for warning in api.warnings])
+        return msgspec.structs.replace(response, warnings=told)
 
-    def _read(self, request: web.BaseRequest, target: Target) -> Answer | list[Stored]:
+    def _read(self, request: Request, target: Target) -> Answer | list[Stored]:
         if not target.name:
             return self._list(request, target)
         match target.subresource:
@@ -114,7 +111,7 @@ class Server:
             case _:
                 raise self._not_allowed(request, target)
 
-    def _write(self, api: Api, request: web.BaseRequest, target: Target, document: Any) -> tuple[Answer, int]:
+    def _write(self, api: Api, request: Request, target: Target, document: Any) -> tuple[Answer, int]:
         """Do what the request asks; the answer and its HTTP code."""
         kind, namespace, name, subresource = target.kind, target.namespace, target.name, target.subresource
         if not isinstance(document, dict) and request.method != "PATCH":
@@ -136,7 +133,7 @@ class Server:
                 _check_kind(kind, document)
                 return api.update(kind, namespace, name, document, subresource), 200
             case "PATCH", "" | "status" | "resize" | "scale" if name:
-                how = request.headers.get("Content-Type", "").split(";", maxsplit=1)[0].strip()
+                how = request.headers.get("content-type", "").split(";", maxsplit=1)[0].strip()
                 if how == APPLY and isinstance(document, dict):
                     stored, created = api.apply(kind, namespace, name, document, subresource)
                     return stored, 201 if created else 200
@@ -151,7 +148,7 @@ class Server:
             case _:
                 raise self._not_allowed(request, target)
 
-    def _not_allowed(self, request: web.BaseRequest, target: Target) -> Refused:
+    def _not_allowed(self, request: Request, target: Target) -> Refused:
         """405, with a reason where the API has one to offer. Raises Refused with 404 if there is no such object."""
         if target.subresource in UNSERVED:
             self._store.stored(target.kind, target.namespace, target.name)
@@ -159,7 +156,7 @@ class Server:
             return Refused(405, "MethodNotAllowed", why)
         return Refused(405, "MethodNotAllowed", f"{request.method} is not allowed on {request.path}")
 
-    def _list(self, request: web.BaseRequest, target: Target) -> list[Stored]:
+    def _list(self, request: Request, target: Target) -> list[Stored]:
         """All that is selected: `_shown` makes pages of it."""
         matches = _matches(request, target.kind)
         after, revision = _continued(request)
@@ -168,11 +165,9 @@ class Server:
         found = self._store.list(target.kind, target.namespace, after)
         return [stored for stored in found if matches is None or matches(stored.document)]
 
-    def _shown(
-        self, request: web.BaseRequest, kind: Kind, answer: Answer | list[Stored], code: int = 200
-    ) -> web.Response:
+    def _shown(self, request: Request, kind: Kind, answer: Answer | list[Stored], code: int = 200) -> Response:
         """The answer in the form that the client accepts: objects, their metadata, or a table to print."""
-        accept = request.headers.get("Accept", "")
+        accept = request.headers.get("accept", "")
         revision = str(self._store.revision)
         token, items = "", []
         if isinstance(answer, list):
@@ -189,7 +184,7 @@ class Server:
             shown = [stored.document for stored in items]
             return _json(table(kind, shown, revision=revision, now=datetime.now(UTC), include=include, continue_=token))
         if isinstance(answer, Stored):
-            return web.Response(body=answer.raw, status=code, headers=JSON)
+            return Response(answer.raw, code)
         if isinstance(answer, dict):
             return _json(answer, code)
         metadata: Document = {"resourceVersion": revision}
@@ -201,7 +196,7 @@ class Server:
             return _json({**head, "items": [{**part, "metadata": stored.document["metadata"]} for stored in items]})
         head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata}
         opened = msgspec.json.encode(head)[:-1] + b',"items":['
-        return web.Response(body=opened + b",".join([stored.raw for stored in items]) + b"]}", headers=JSON)
+        return Response(opened + b",".join([stored.raw for stored in items]) + b"]}")
 
 
 def _body(raw: bytes, content_type: str) -> Any:
@@ -224,7 +219,7 @@ def _check_kind(kind: Kind, document: Document) -> None:
             raise Refused(400, "BadRequest", f"{field}: expected {expected}, got {given}")
 
 
-def _matches(request: web.BaseRequest, kind: Kind) -> Matches | None:
+def _matches(request: Request, kind: Kind) -> Matches | None:
     return matches_of(kind, request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
 
 
@@ -232,7 +227,7 @@ def _token(revision: str, namespace: str, name: str) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode((int(revision), namespace, name))).decode()
 
 
-def _limit(request: web.BaseRequest) -> int | None:
+def _limit(request: Request) -> int | None:
     """How many objects a page has; None for all. Raises Refused with 400."""
     try:
         return max(int(request.query.get("limit") or 0), 0) or None
@@ -240,7 +235,7 @@ def _limit(request: web.BaseRequest) -> int | None:
         raise Refused(400, "BadRequest", f"limit: {problem}") from None
 
 
-def _continued(request: web.BaseRequest) -> tuple[tuple[str, str] | None, int]:
+def _continued(request: Request) -> tuple[tuple[str, str] | None, int]:
     """The key after which a list goes on, and the revision of its first page. Raises Refused with 400."""
     token = request.query.get("continue", "")
     if not token:
@@ -252,8 +247,8 @@ def _continued(request: web.BaseRequest) -> tuple[tuple[str, str] | None, int]:
     return (namespace, name), revision
 
 
-def _json(document: Document, code: int = 200) -> web.Response:
-    return web.Response(body=msgspec.json.encode(document), status=code, headers=JSON)
+def _json(document: Document, code: int = 200) -> Response:
+    return Response(msgspec.json.encode(document), code)
 
 
 def refusal(refused: Refused) -> Document:
@@ -263,25 +258,10 @@ def refusal(refused: Refused) -> Document:
     return {"apiVersion": "v1", "kind": "Status", "metadata": {}, **failed, **details}
 
 
-def _request(loop: asyncio.AbstractEventLoop, *parts: Any) -> web.BaseRequest:
-    """A request whose body may be as large as an object can be."""
-    message, payload, protocol, writer, task = parts
-    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=MOST_BYTES)
-
-
 @asynccontextmanager
 async def serve(port: int = 0, host: str = "127.0.0.1", store: Store | None = None) -> AsyncIterator[str]:
     """An API server for as long as the block runs, empty without a store; yields its URL. Raises OSError."""
     store = Store() if store is None else store
     Api(store).seed()
-    loop = asyncio.get_running_loop()
-    request = partial(_request, loop)
-    server = web.Server(Server(store).answer, access_log=None, request_factory=request, handler_cancellation=True)
-    runner = web.ServerRunner(server, shutdown_timeout=0.5)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host, port)
-        await site.start()
-        yield f"http://{host}:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with listen(Server(store).answer, port, host) as url:
+        yield url

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from contextlib import ExitStack
 from functools import partial
@@ -15,6 +16,8 @@ from tools.apiserver.journal import Journal, JournalError
 from tools.apiserver.kubeconfig import kubeconfig
 from tools.apiserver.store import Store
 
+# Documents are trees that die with their last reader: looking through all of them for cycles only makes clients wait.
+COLLECT = (100_000, 50, 100)
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -30,6 +33,7 @@ def apiserver(port: int, data: Path | None, kubeconfig_out: Path | None) -> None
     berth apiserver --port 8001
     kubectl --server http://127.0.0.1:8001 get nodes
     """
+    gc.set_threshold(*COLLECT)
     try:
         anyio.run(partial(_run, port, data, kubeconfig_out), backend_options={"use_uvloop": True})
     except KeyboardInterrupt:

@@ -50,9 +50,13 @@ VERSION_2 = _lengthed(1, b"2.0") + _lengthed(2, _lengthed(1, _TITLE.encode()) + 
 VERSION_2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
-@lru_cache(maxsize=64)
 def document(path: str) -> dict[str, Any] | None:
     """The index for /openapi/v3, a group version's document below it; None for every other path."""
+    return _document(path) if path.startswith("/openapi/v3") else None
+
+
+@lru_cache(maxsize=64)
+def _document(path: str) -> dict[str, Any] | None:
     served = {_prefix(kind): kind.api_version for kind in KINDS}
     parts = path.strip("/").split("/", maxsplit=2)
     if parts[:2] != ["openapi", "v3"]:

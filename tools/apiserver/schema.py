@@ -70,11 +70,13 @@ class Findings(NamedTuple):
     """`unknown`: a message for each unknown field. `mistyped`: what the first value of a wrong type says, or "".
 
     The message does not always say where that value is; `where` does.
+    `nulls` says whether there are any, outside of what may hold anything.
     """
 
     unknown: list[str]
     mistyped: str
     where: str = ""
+    nulls: bool = False
 
 
 def compiled(text: str) -> dict[str, Shape]:
@@ -146,7 +148,7 @@ def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
         return found
     walk = _Walk()
     walk.visit(shape, document, (), "")
-    return Findings(walk.unknown, walk.mistyped and f"{_cannot(shape)}: {walk.mistyped}", walk.where)
+    return Findings(walk.unknown, walk.mistyped and f"{_cannot(shape)}: {walk.mistyped}", walk.where, walk.nulls)
 
 
 def pruned(shape: Shape, value: Any) -> Any:
@@ -179,10 +181,12 @@ class _Walk:
         self.unknown: list[str] = []
         self.mistyped = ""
         self.where = ""
+        self.nulls = False
 
     def visit(self, shape: Shape, value: Any, path: Path_, owner: str) -> None:
         """Nulls are never visited: Kubernetes reads them as absent."""
         kind = type(value)
+        self.nulls = self.nulls or (kind is dict and None in value.values()) or (kind is list and None in value)
         if shape.fields is not None:
             if kind is not dict:
                 self._mistyped(shape, value, path, owner)

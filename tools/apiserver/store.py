@@ -8,9 +8,10 @@ whoever asks for it must list again. Mirrors etcd as far as the API server's wat
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any
 
 import msgspec
@@ -63,6 +64,7 @@ class Shelf:
 
     def __init__(self, history: int, compacted: int) -> None:
         self.objects: dict[Key, Stored] = {}
+        self.order: list[Key] | None = None  # the keys in order, until one comes or goes
         self.history: deque[Event] = deque(maxlen=history)
         self.compacted = compacted  # the last revision that the history has forgotten
         self.news = asyncio.Event()
@@ -83,13 +85,14 @@ class Store:
         other = Store(0)
         other.revision = self.revision
         for kind, shelf in self._shelves.items():
-            other._shelf(kind).objects = dict(shelf.objects)
+            there = other._shelf(kind)
+            there.objects, there.order = dict(shelf.objects), shelf.order
         return other
 
     def restore(self, kind: Kind, document: Document) -> None:
         """Put back an object of an earlier life, at the revision that it carries; nobody is told."""
         revision = int(document["metadata"]["resourceVersion"])
-        self._shelf(kind).objects[_key(document)] = Stored(document, revision)
+        self._keep(self._shelf(kind), Stored(document, revision))
         self.revision = max(self.revision, revision)
 
     def compact(self) -> None:
@@ -122,10 +125,18 @@ class Store:
 
     def list(self, kind: Kind, namespace: str = "", after: Key | None = None) -> Iterator[Stored]:
         """In the order of namespace and name, beginning after a key; all namespaces for ""."""
-        objects = self._shelf(kind).objects
-        for key in sorted(objects):
-            if (not namespace or key[0] == namespace) and (after is None or key > after):
-                yield objects[key]
+        shelf = self._shelf(kind)
+        if shelf.order is None:
+            shelf.order = sorted(shelf.objects)
+        order = shelf.order
+        first = max((namespace, ""), after or ("", ""))
+        at = bisect_right(order, after) if after is not None and after >= first else bisect_left(order, first)
+        for key in islice(order, at, None):
+            if namespace and key[0] != namespace:
+                return
+            found = shelf.objects.get(key)  # it may be gone since
+            if found is not None:
+                yield found
 
     def create(self, kind: Kind, document: Document) -> Stored:
         """Raises Refused with 409 if the name is taken."""
@@ -155,7 +166,9 @@ class Store:
         """Raises Refused with 404."""
         before = self.stored(kind, namespace, name)
         gone = self._record(kind, "DELETED", before.document, before)
-        del self._shelf(kind).objects[namespace, name]
+        shelf = self._shelf(kind)
+        del shelf.objects[namespace, name]
+        shelf.order = None
         return gone
 
     def since(self, kind: Kind, revision: int) -> Sequence[Event]:
@@ -186,8 +199,14 @@ class Store:
 
     def _put(self, kind: Kind, happened: str, document: Document, before: Stored | None) -> Stored:
         written = self._record(kind, happened, document, before)
-        self._shelf(kind).objects[_key(written.document)] = written
+        self._keep(self._shelf(kind), written)
         return written
+
+    def _keep(self, shelf: Shelf, stored: Stored) -> None:
+        key = _key(stored.document)
+        if key not in shelf.objects:
+            shelf.order = None
+        shelf.objects[key] = stored
 
     def _record(self, kind: Kind, happened: str, document: Document, before: Stored | None) -> Stored:
         self.revision += 1

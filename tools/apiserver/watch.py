@@ -6,8 +6,8 @@ import asyncio
 from datetime import UTC, datetime
 
 import msgspec
-from aiohttp import web
 
+from tools.apiserver.http import Request, Stream
 from tools.apiserver.resources import Kind
 from tools.apiserver.selectors import matches_of
 from tools.apiserver.store import Document, Event, Refused, Store, Stored
@@ -21,15 +21,14 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 class Watch:
     """One request. A watcher sees an object that leaves its selection as deleted, one that comes into it as added."""
 
-    def __init__(self, store: Store, kind: Kind, namespace: str, request: web.BaseRequest) -> None:
+    def __init__(self, store: Store, kind: Kind, namespace: str, request: Request) -> None:
         """Raises Refused for a query that cannot be answered: 400, or 410 if its revision is forgotten."""
         query = request.query
         self._store = store
         self._kind = kind
         self._namespace = namespace
-        self._request = request
         self._matches = matches_of(kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
-        self._as_table = "as=Table" in request.headers.get("Accept", "").split(",", maxsplit=1)[0]
+        self._as_table = "as=Table" in request.headers.get("accept", "").split(",", maxsplit=1)[0]
         self._include = query.get("includeObject", "Metadata")
         self._bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
         self._definitions = True
@@ -45,24 +44,18 @@ class Watch:
             self._revision = self._revision or store.revision
             store.check_known(kind, self._revision)
 
-    async def run(self) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        response.enable_chunked_encoding()
-        await response.prepare(self._request)
+    async def run(self, stream: Stream) -> None:
         try:
             async with asyncio.timeout(self._seconds):
-                await self._follow(response)
+                await self._follow(stream)
         except TimeoutError:
-            await response.write_eof()
+            return
         except Refused as refused:
             failed = {"status": "Failure", "message": str(refused), "reason": refused.reason, "code": refused.code}
             status = msgspec.json.encode({"apiVersion": "v1", "kind": "Status", "metadata": {}, **failed})
-            await response.write(_line("ERROR", status))
-        except ConnectionResetError:
-            pass
-        return response
+            await stream.write(_line("ERROR", status))
 
-    async def _follow(self, response: web.StreamResponse) -> None:
+    async def _follow(self, stream: Stream) -> None:
         if self._from_start:
             chosen = [s for s in self._store.list(self._kind, self._namespace) if self._selects(s)]
             self._revision = self._store.revision
@@ -70,16 +63,16 @@ class Watch:
             if self._mark_initial:
                 lines.append(self._bookmark({INITIAL_EVENTS_END: "true"}))
             if lines:
-                await response.write(b"".join(lines))
+                await stream.write(b"".join(lines))
         while True:
             latest = self._store.revision
             lines = [line for event in self._store.since(self._kind, self._revision) for line in self._seen(event)]
             self._revision = latest
             if lines:
-                await response.write(b"".join(lines))
+                await stream.write(b"".join(lines))
             elif not await self._news() and self._bookmarks:
                 self._revision = self._store.revision
-                await response.write(self._bookmark({}))
+                await stream.write(self._bookmark({}))
 
     async def _news(self) -> bool:
         """Wait for a write; false if there was none for a while."""

@@ -41,7 +41,7 @@ def test_a_plain_document_has_nothing_unknown() -> None:
     document["metadata"]["managedFields"] = [
         {"fieldsV1": {"f:spec": {"anything": [1]}}, "time": "2026-01-02T03:04:05Z"}
     ]
-    assert schema.unknown_and_mistyped("Pod", document) == schema.Findings([], "")
+    assert schema.unknown_and_mistyped("Pod", document) == schema.Findings([], "", nulls=True)
 
 
 def test_unknown_fields_are_named_with_their_place() -> None:
@@ -123,7 +123,7 @@ def test_ports_may_be_numbers_or_names() -> None:
 
 def test_the_two_types_named_resource_claim_are_kept_apart() -> None:
     claims = pod(containers=[{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu", "request": "r"}]}}])
-    assert schema.unknown_and_mistyped("Pod", claims) == schema.Findings([], "")
+    assert schema.unknown_and_mistyped("Pod", claims) == schema.Findings([], "", nulls=True)
     assert schema.unknown_and_mistyped("ResourceClaim", {"spec": {"devices": {"requests": []}}}) == schema.Findings(
         [], ""
     )

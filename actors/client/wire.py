@@ -1,0 +1,151 @@
+"""Connections for small requests: each is written in one piece and its answer read in one, over connections that last.
+
+A bind and an event are a few hundred bytes there and back, thousands of times a second, so that what a general HTTP
+client does around them would cost more than to decide about the pod. One request at a time is under way on a
+connection; one that failed in any way is closed, and no request is sent twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from typing import cast
+from urllib.parse import quote, urlsplit
+
+from actors.client.reply import Reply, ReplyError, ReplyReader
+
+MOST_CONNECTIONS = 100
+IDLE_SECONDS = 15.0  # servers close what is idle for longer, and a request must not meet that
+CLOSE_SECONDS = 1.0
+_IN_PATH = "/?&=%:,;@!$'()*+-._~"
+
+
+class _Wire(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, tls: ssl.SSLContext | None) -> None:
+        self.tls = tls
+        self.idle_since = 0.0
+        self.closed = asyncio.get_running_loop().create_future()
+        self._transport: asyncio.Transport | None = None
+        self._reader = ReplyReader()
+        self._answer: asyncio.Future[Reply] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one, but does not say so
+
+    def data_received(self, data: bytes) -> None:
+        answer = self._answer
+        if answer is None or answer.done():
+            self.abort()  # nothing was asked
+            return
+        try:
+            reply = self._reader.feed(data)
+        except ReplyError as problem:
+            answer.set_exception(problem)
+            return
+        if reply is not None:
+            answer.set_result(reply)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed.set_result(None)
+        if self._answer is not None and not self._answer.done():
+            reply = self._reader.close() if exc is None else None
+            if reply is not None:
+                self._answer.set_result(reply)
+            else:
+                self._answer.set_exception(exc or ConnectionAbortedError("the server closed the connection"))
+
+    def usable(self, now: float) -> bool:
+        assert self._transport is not None
+        fresh = now - self.idle_since < IDLE_SECONDS
+        return fresh and not self.closed.done() and not self._transport.is_closing()
+
+    async def ask(self, request: bytes) -> Reply:
+        assert self._transport is not None
+        self._reader = ReplyReader()
+        self._answer = asyncio.get_running_loop().create_future()
+        try:
+            self._transport.write(request)
+            return await self._answer
+        finally:
+            self._answer = None
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class Wires:
+    """The connections to one server, at most MOST_CONNECTIONS, of which those used last are used again."""
+
+    def __init__(self, server: str, server_name: str | None, headers: Mapping[str, str]) -> None:
+        url = urlsplit(server)
+        assert url.hostname is not None
+        self._host = url.hostname
+        self._secure = url.scheme == "https"
+        self._port = url.port or (443 if self._secure else 80)
+        self._server_name = server_name or url.hostname
+        self._prefix = url.path.rstrip("/")
+        self._head = _lines({"Host": url.netloc.rpartition("@")[2], **headers})
+        self._idle: list[_Wire] = []
+        self._room = asyncio.Semaphore(MOST_CONNECTIONS)
+        self._default_tls: ssl.SSLContext | None = None
+
+    async def request(
+        self, method: str, path: str, data: bytes, headers: Mapping[str, str], tls: ssl.SSLContext | None
+    ) -> Reply:
+        """The answer, whatever it is; to be waited for only so long. Raises OSError."""
+        target = quote(self._prefix + path, safe=_IN_PATH)
+        head = f"{method} {target} HTTP/1.1\r\n{self._head}{_lines(headers)}Content-Length: {len(data)}\r\n\r\n"
+        async with self._room:
+            wire = self._unused(tls) or await self._connected(tls)
+            keep = False
+            try:
+                reply = await wire.ask(head.encode("latin-1") + data)
+                keep = reply.keep
+            finally:
+                if keep:
+                    wire.idle_since = asyncio.get_running_loop().time()
+                    self._idle.append(wire)
+                else:
+                    wire.abort()
+        return reply
+
+    async def close(self) -> None:
+        idle, self._idle = self._idle, []
+        for wire in idle:
+            wire.abort()
+        if idle:
+            await asyncio.wait([wire.closed for wire in idle], timeout=CLOSE_SECONDS)
+
+    def _unused(self, tls: ssl.SSLContext | None) -> _Wire | None:
+        now = asyncio.get_running_loop().time()
+        while self._idle:
+            wire = self._idle.pop()
+            if wire.tls is tls and wire.usable(now):
+                return wire
+            wire.abort()
+        return None
+
+    async def _connected(self, tls: ssl.SSLContext | None) -> _Wire:
+        loop, name = asyncio.get_running_loop(), self._server_name
+        if not self._secure:
+            _, wire = await loop.create_connection(lambda: _Wire(tls), self._host, self._port)
+            return wire
+        if tls is None and self._default_tls is None:
+            self._default_tls = ssl.create_default_context()
+        context = tls or self._default_tls
+        _, wire = await loop.create_connection(
+            lambda: _Wire(tls), self._host, self._port, ssl=context, server_hostname=name
+        )
+        return wire
+
+
+def _lines(headers: Mapping[str, str]) -> str:
+    """Raises ValueError for a value that would not stay in its line."""
+    text = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    if text.count("\n") != len(headers) or "\0" in text:
+        raise ValueError(f"expected headers of one line each, got {', '.join(headers)}")
+    return text

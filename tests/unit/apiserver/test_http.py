@@ -1,0 +1,129 @@
+"""HTTP/1.1 to the byte: bodies of either kind, several requests at once, and what is no request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tools.apiserver.http import Follow, Request, Response, Stream, listen
+
+
+def echo(request: Request) -> Response | Follow:
+    """What it understood; a path of /stream is answered with a stream."""
+    if request.path != "/stream":
+        query = "&".join(f"{key}={value}" for key, value in request.query.items())
+        return Response(f"{request.method} {request.path}?{query} {request.body.decode()}".encode(), 201)
+
+    async def follow(stream: Stream) -> None:
+        await stream.write(b"one\n")
+        await stream.write(b"two\n")
+
+    return follow
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    async with listen(echo) as url:
+        yield int(url.rpartition(":")[2])
+
+
+async def exchange(port: int, sent: bytes, *, pieces: int = 1) -> bytes:
+    """All that is answered until the server closes the connection, to what is sent in so many pieces."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    size = -(-len(sent) // pieces)
+    async with asyncio.timeout(5):
+        for at in range(0, len(sent), size):
+            writer.write(sent[at : at + size])
+            await writer.drain()
+            await asyncio.sleep(0)
+        answered = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answered
+
+
+def bodies(answered: bytes) -> list[str]:
+    return [part.partition("\r\n\r\n")[2] for part in answered.decode().split("HTTP/1.1 201 Created\r\n")[1:]]
+
+
+CLOSE = b"Connection: close\r\n"
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 200])
+async def test_requests_are_answered_in_their_order(port: int, pieces: int) -> None:
+    sent = (
+        b"POST /a?x=1&x=2&y= HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody"
+        b"POST /b%20c HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nbod\r\n1;e\r\ny\r\n0\r\nT: x\r\n\r\n"
+        b"GET /last HTTP/1.1\r\n" + CLOSE + b"\r\n"
+    )
+    answered = await exchange(port, sent, pieces=pieces)
+    assert bodies(answered) == ["POST /a?y=&x=1 body", "POST /b c? body", "GET /last? "]
+
+
+async def test_a_stream_comes_in_chunks_and_the_connection_goes_on(port: int) -> None:
+    answered = await exchange(port, b"GET /stream HTTP/1.1\r\n\r\nGET /last HTTP/1.1\r\n" + CLOSE + b"\r\n")
+    stream, _, last = answered.partition(b"HTTP/1.1 201")
+    assert stream.endswith(b"Transfer-Encoding: chunked\r\n\r\n4\r\none\n\r\n4\r\ntwo\n\r\n0\r\n\r\n")
+    assert last.endswith(b"GET /last? ")
+
+
+async def test_who_asks_first_may_send_its_body(port: int) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"PUT /x HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n" + CLOSE + b"\r\n")
+    async with asyncio.timeout(5):
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.write(b"ok")
+        assert bodies(await reader.read()) == ["PUT /x? ok"]
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_the_answer_to_head_has_no_body(port: int) -> None:
+    answered = await exchange(port, b"HEAD /x HTTP/1.1\r\n" + CLOSE + b"\r\n")
+    assert b"Content-Length: 9\r\n" in answered
+    assert answered.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"nonsense\r\n\r\n", 400),
+        (b"GET / HTTP/2\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nno header\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", 400),
+        (b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n", 400),
+        (b"GET / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", 413),
+        (b"GET /" + b"x" * (65 << 10), 431),
+    ],
+)
+async def test_what_is_no_request_ends_the_connection(port: int, sent: bytes, status: int) -> None:
+    answered = await exchange(port, sent)
+    assert answered.startswith(b"HTTP/1.1 %d " % status)
+    assert CLOSE in answered
+
+
+async def test_stopping_ends_streams_and_connections() -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def for_ever(stream: Stream) -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with listen(lambda _: for_ever) as url:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        async with asyncio.timeout(5):
+            await started.wait()
+    async with asyncio.timeout(5):
+        await ended.wait()
+        await reader.read()
+    writer.close()
+    await writer.wait_closed()
