@@ -1,19 +1,20 @@
 """What the cycle remembers from pod to pod: the answers of rules that look at one row at a time, per template of pods.
 
-A memory holds, in the node tree's order, where such rules let the pod in and how they score each node; before it is
-used, the rows that changed since are asked again, and no others. It never changes a decision: rules that read more
-than a row take no part in it, and are run anew for every pod. kube-scheduler gives its signatures up where default
-spreading constraints exist; here those rules are simply not part of what is kept.
+A memory holds, in the node tree's order, where such rules let the pod in and how they score each node. Rows that
+changed are asked again, together, once somebody looks at one of them: with thousands of nodes, of which a search sees
+a few hundred, most decisions ask nothing again. It never changes a decision: rules that read more than rows or nodes
+take no part in it, and are run anew for every pod. kube-scheduler gives its signatures up where default spreading
+constraints exist; here those rules are simply not part of what is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 import numpy as np
 
+from actors.cycle.rejections import Rejections
 from actors.framework.cycle_state import CycleState
+from actors.framework.feasibility import Evaluation
 from actors.framework.interface import Reads
 from actors.framework.rules import RawScores, Rules, normalized
 from actors.framework.runner import Profile
@@ -23,6 +24,7 @@ from actors.model.snapshot import NodeView, Snapshot
 from actors.model.vectors import Bools, Ints, Rows
 
 MOST_MEMORIES = 64
+KEPT = (Reads.NODE, Reads.ROW, Reads.NODES)
 
 
 class Answers:
@@ -54,23 +56,18 @@ class Answers:
         for kept, new in zip(self.raws, others, strict=True):
             kept.scores[at] = new.scores
 
-    def scores(self, info: PodInfo, at: Rows) -> Ints:
-        """The sum of the part's final scores of the nodes at these positions; a constant may be left out."""
-        total = self.sums[at]
-        for raw in self.raws:
-            scores = raw.scores[at]
-            if scores.any():
-                total = total + normalized(raw, self._state, info, scores)
-        return total
-
 
 class Memory:
-    """The answers for pods of one template. `state` is what the plugins keep from one extension point to the next."""
+    """The answers for pods of one template. `state` is what the plugins keep from one extension point to the next.
+
+    `fits` and `scores` hold for the positions that were settled last.
+    """
 
     def __init__(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> None:
         self._profile = profile
+        self._rejections: Rejections | None = None
         self.state = CycleState()
-        for reads in (Reads.NODE, Reads.ROW):
+        for reads in KEPT:
             prefiltered = profile.parts[reads].pre_filter(self.state, info, snapshot)
             if not prefiltered.status.ok or prefiltered.node_names is not None:
                 raise NotReusableError
@@ -80,34 +77,71 @@ class Memory:
         columns = snapshot.columns
         self._order = columns.order
         self._version, self._node_version = columns.changes.version, columns.node_changes.version
-        every, parts = snapshot.rows(columns.order), self._profile.parts
-        self._by_node = Answers(parts[Reads.NODE], self.state, info, every)
-        self._by_row = Answers(parts[Reads.ROW], self.state, info, every)
-        self.fits = self._by_node.fits & self._by_row.fits
+        self._changed: set[int] = set()
+        self._retold: set[int] = set()
+        every = snapshot.rows(columns.order)
+        self._answers = {reads: Answers(self._profile.parts[reads], self.state, info, every) for reads in KEPT}
+        self._raws = [raw for answers in self._answers.values() for raw in answers.raws]
+        self.fits: Bools = np.ones(every.size, dtype=np.bool_)
+        self._sums: Ints = np.zeros(every.size, dtype=np.int64)
+        self._put_together(slice(0, every.size))
+
+    def _put_together(self, at: Rows) -> None:
+        every = self._answers.values()
+        self.fits[at] = np.logical_and.reduce([answers.fits[at] for answers in every])
+        self._sums[at] = np.add.reduce([answers.sums[at] for answers in every])
 
     def refresh(self, info: PodInfo, snapshot: Snapshot) -> None:
-        """Bring the answers up to date. Raises PluginError."""
+        """Learn what changed. Raises PluginError."""
         columns = snapshot.columns
+        if self._order is not columns.order:
+            self._compute(info, snapshot)
+            return
+        if self._version == columns.changes.version:
+            return
         changed = columns.changes.since(self._version)
         retold = columns.node_changes.since(self._node_version)
-        if self._order is not columns.order or changed is None or retold is None:
+        if changed is None or retold is None:
             self._compute(info, snapshot)
             return
         self._version, self._node_version = columns.changes.version, columns.node_changes.version
-        self._renew(self._by_node, info, snapshot, retold)
-        self._renew(self._by_row, info, snapshot, changed)
+        self._changed.update(int(columns.position[row]) for row in changed)
+        self._retold.update(int(columns.position[row]) for row in retold)
 
-    def _renew(self, answers: Answers, info: PodInfo, snapshot: Snapshot, changed: Iterable[int]) -> None:
-        rows = np.array([*changed], dtype=np.int64)
-        if not len(rows):
+    def settle(self, info: PodInfo, snapshot: Snapshot, start: int, stop: int) -> None:
+        """Bring the answers up to date, if they may not be from one position to another. Raises PluginError."""
+        if not self._retold and not any(start <= position < stop for position in self._changed):
             return
-        at = snapshot.columns.position[rows]
-        answers.renew(info, snapshot.rows(rows), at)
-        self.fits[at] = self._by_node.fits[at] & self._by_row.fits[at]
+        at = np.array([*self._changed], dtype=np.int64)
+        self._renew(Reads.ROW, info, snapshot, at)
+        if self._retold:
+            self._renew(Reads.NODE, info, snapshot, np.array([*self._retold], dtype=np.int64))
+            at = np.arange(len(self._order))
+            self._renew(Reads.NODES, info, snapshot, at)
+        self._put_together(at)
+        self._changed.clear()
+        self._retold.clear()
+
+    def _renew(self, reads: Reads, info: PodInfo, snapshot: Snapshot, at: Ints) -> None:
+        self._answers[reads].renew(info, snapshot.rows(self._order[at]), at)
 
     def scores(self, info: PodInfo, at: Rows) -> Ints:
         """What the rules that it holds come to, for the nodes at these positions, up to a constant."""
-        return self._by_node.scores(info, at) + self._by_row.scores(info, at)
+        total = self._sums[at]
+        for raw in self._raws:
+            scores = raw.scores[at]
+            if scores.any():
+                total = total + normalized(raw, self.state, info, scores)
+        return total
+
+    def evaluation(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Evaluation | None:
+        """What the filters say of every node, or None if it takes more than single rows to tell."""
+        rules = self._profile
+        if not rules.filters_row_by_row(state):
+            return None
+        if self._rejections is None or not self._rejections.refresh(rules, state, info, snapshot):
+            self._rejections = Rejections(rules, state, info, snapshot)
+        return self._rejections.evaluation
 
 
 class NotReusableError(Exception):

@@ -8,6 +8,8 @@ answers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import numpy as np
 
@@ -15,7 +17,6 @@ from actors.cycle.memory import Memories, Memory
 from actors.framework.cycle_state import CycleState
 from actors.framework.extender import Filtered, FilterNodes, PrioritizeNodes, Steps, unasked
 from actors.framework.feasibility import Evaluation, evaluate, filter_nodes, reject_for_nominated
-from actors.framework.interface import Reads
 from actors.framework.post_filter import FailedAttempt, Nomination, Rng
 from actors.framework.rules import NODE_SET_REASON, PluginError, PluginScores, Rules
 from actors.framework.runner import Profile
@@ -105,14 +106,15 @@ def _filtered(nodes: NodeView) -> Steps[Filtered]:
 
 
 class Search(msgspec.Struct, frozen=True):
-    """Which nodes may be tried, in the node tree's order, and where the pod fits: bool[len(order)].
+    """Which nodes may be tried, in the node tree's order, and where the pod fits.
 
+    `fits(start, stop)` is bool[stop - start] for these positions of the order, or None if it fits on all of them.
     `evaluation` is there if the filters have said why not; `memory` if what they say was remembered instead.
     """
 
     state: CycleState
     order: Ints
-    fits: Bools
+    fits: Callable[[int, int], Bools | None]
     evaluation: Evaluation | None = None
     memory: Memory | None = None
 
@@ -170,19 +172,25 @@ class Scheduler:
         memory = self._memories.recall(profile, info, snapshot)
         if memory is None:
             return None
-        state, rules = memory.state.copy(), profile.parts[Reads.CLUSTER]
+        state, rules = memory.state.copy(), profile.of_cluster
         prefiltered = rules.pre_filter(state, info, snapshot)
         if not prefiltered.status.ok or prefiltered.node_names is not None:
             return None
-        order, fits = snapshot.columns.order, memory.fits
-        passing = rules.passing(state, info, snapshot.rows(order))
-        if passing is not None:
-            fits = fits & passing
-        if snapshot.nominations:
-            rejected = reject_for_nominated(profile, state, info, snapshot.rows(order))
-            if rejected:
-                fits = fits.copy()
-                fits[list(rejected)] = False
+        order = snapshot.columns.order
+
+        def fits(start: int, stop: int) -> Bools | None:
+            memory.settle(info, snapshot, start, stop)
+            fitting = memory.fits[start:stop]
+            passing = rules.passing(state, info, snapshot.rows(order[start:stop]))
+            if passing is not None:
+                fitting = fitting & passing
+            if snapshot.nominations:
+                found = np.flatnonzero(fitting)
+                rejected = [*reject_for_nominated(profile, state, info, snapshot.rows(order[start + found]))]
+                fitting = fitting.copy()
+                fitting[found[rejected]] = False
+            return None if fitting.all() else fitting
+
         return Search(state, order, fits, memory=memory)
 
     @staticmethod
@@ -203,7 +211,7 @@ class Scheduler:
 
     def _sample(self, profile: Profile, search: Search, extended: bool) -> tuple[Rows, int]:
         """The positions of the feasible nodes to score, and how many a search one by one would have looked at."""
-        fits, nodes = search.fits, len(search.order)
+        nodes = len(search.order)
         if not nodes:
             return slice(0, 0), 0
         percentage = profile.percentage_of_nodes_to_score
@@ -211,22 +219,17 @@ class Scheduler:
         if profile.scores_nothing and not extended:
             wanted = 1
         start = self._start % nodes
-        if start + wanted <= nodes and fits[start : start + wanted].all():
-            self._start = (start + wanted) % nodes
-            return slice(start, start + wanted), wanted
-        positions = np.flatnonzero(fits)
-        positions = np.roll(positions, -int(np.searchsorted(positions, start)))
-        looked_at = nodes
-        if len(positions) > wanted:
-            looked_at = (int(positions[wanted - 1]) - start) % nodes + 1
+        sample, looked_at = _first_fitting(search, start, wanted)
         self._start = (start + looked_at) % nodes
-        return positions[:wanted], looked_at
+        return sample, looked_at
 
     def _no_row(
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, search: Search, by_extenders: Filtered | None
     ) -> Steps[Unfit]:
-        """No node is left; what was remembered does not say why, so the filters are asked again."""
+        """No node is left; unless it is remembered why, the filters are asked again."""
         state, evaluation = search.state, search.evaluation
+        if evaluation is None and search.memory is not None and by_extenders is None:
+            evaluation = search.memory.evaluation(state, info, snapshot)
         if evaluation is None:
             state = CycleState()
             evaluation = evaluate(profile, state, info, snapshot)
@@ -241,18 +244,43 @@ class Scheduler:
         return int(ties[self._rng.randrange(len(ties))] if len(ties) > 1 else ties[0])
 
 
+def _first_fitting(search: Search, start: int, wanted: int) -> tuple[Rows, int]:
+    """The positions of the first `wanted` nodes that fit, from a start on and around, and how many were looked at.
+
+    The search widens as it goes on. It goes on to the end unless there are more, or the first `wanted` all fit.
+    """
+    nodes = len(search.order)
+    found: list[Ints] = []
+    number = looked_at = 0
+    width = wanted
+    while number <= wanted and looked_at < nodes:
+        begin = (start + looked_at) % nodes
+        end = min(begin + width, nodes if begin >= start else start)
+        fits = search.fits(begin, end)
+        if fits is None and not looked_at and end - begin == wanted:
+            return slice(begin, end), wanted
+        found.append(np.arange(begin, end) if fits is None else begin + np.flatnonzero(fits))
+        number += len(found[-1])
+        looked_at += end - begin
+        # As wide as it takes if the nodes to come are like those before, and some more.
+        width = max((wanted + 1 - number) * looked_at // (number + 1) * 5 // 4, MIN_FEASIBLE_NODES)
+    positions = np.concatenate(found)[:wanted]
+    if number > wanted:
+        looked_at = (int(positions[-1]) - start) % nodes + 1
+    return positions, looked_at
+
+
 def _searched(state: CycleState, snapshot: Snapshot, evaluation: Evaluation) -> Search:
     """Where the pod fits, by what every rule said of every node."""
     diagnosis, columns, order = evaluation.diagnosis, snapshot.columns, snapshot.columns.order
     assert diagnosis is not None
     assert evaluation.live is not None
-    fits = np.zeros(columns.size, dtype=np.bool_)
-    fits[diagnosis.view.rows] = diagnosis.feasible() & evaluation.live
-    if evaluation.prefilter.node_names is not None:
-        left = np.zeros(columns.size, dtype=np.bool_)
-        left[diagnosis.view.rows] = True
-        order = order[left[order]]
-    return Search(state, order, fits[order], evaluation)
+    fitting = diagnosis.feasible() & evaluation.live
+    if evaluation.prefilter.node_names is None:
+        fitting = fitting[order]  # of a view of all rows
+    else:
+        order = np.arange(columns.size)[diagnosis.view.rows]
+    return Search(state, order, lambda start, stop: fitting[start:stop], evaluation)
 
 
 def _unfit(
@@ -278,7 +306,7 @@ def _totals(profile: Profile, search: Search, info: PodInfo, nodes: NodeView, sa
     memory = search.memory
     if memory is None:
         return total(score(profile, search.state, info, nodes), nodes)
-    rules, totals = profile.parts[Reads.CLUSTER], memory.scores(info, sample)
+    rules, totals = profile.of_cluster, memory.scores(info, sample)
     for scores in score(rules, search.state, info, nodes):
         totals = totals + scores.scores
     return totals

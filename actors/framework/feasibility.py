@@ -37,8 +37,8 @@ def evaluate(rules: Rules, state: CycleState, info: PodInfo, snapshot: Snapshot)
         live = np.zeros(view.size, dtype=np.bool_)
         live[columns.order] = True
     else:
-        known = sorted(prefilter.node_names & columns.row_of.keys())
-        view = snapshot.rows(np.array([columns.row_of[name] for name in known], dtype=np.int64))
+        known = np.array([columns.row_of[n] for n in prefilter.node_names if n in columns.row_of], dtype=np.int64)
+        view = snapshot.rows(known[np.argsort(columns.position[known])])
         live = np.ones(view.size, dtype=np.bool_)
     return Evaluation(prefilter, filter_nodes(rules, state, info, view), live)
 
@@ -48,25 +48,41 @@ def filter_nodes(rules: Rules, state: CycleState, info: PodInfo, nodes: NodeView
     diagnosis = rules.filter(state, info, nodes)
     if nodes.snapshot.nominations:
         for position, status in reject_for_nominated(rules, state, info, nodes).items():
-            diagnosis.reject(position, status)
+            diagnosis.put(position, status)
     return diagnosis
 
 
 def reject_for_nominated(rules: Rules, state: CycleState, info: PodInfo, nodes: NodeView) -> dict[int, Status]:
     """The nodes, by position, that would not let the pod in if the pods nominated to them ahead of it ran there."""
     snapshot = nodes.snapshot
+    ahead = _nominated_ahead(info, nodes)
+    positions = list(ahead)
     rejected = {}
-    for name, ahead in snapshot.nominations.ahead_of(info).items():
-        row = snapshot.columns.row_of.get(name)
-        position = None if row is None else nodes.position(row)
-        if row is None or position is None:
-            continue
+    together = len(positions) if rules.filters_row_by_row(state) else 1
+    for start in range(0, len(positions), max(together, 1)):
+        some = positions[start : start + together]
+        rows = [nodes.row(position) for position in some]
         with supposing(snapshot) as supposition:
-            for pod in ahead:
-                supposition.add(row, pod)
+            for position, row in zip(some, rows, strict=True):
+                for pod in ahead[position]:
+                    supposition.add(row, pod)
             supposition.settle()
             supposed = rules.supposed_state(state, info, snapshot)
-            status = rules.filter(supposed, info, snapshot.rows(np.array([row]))).status(0)
-        if not status.ok:
-            rejected[position] = status
+            diagnosis = rules.filter(supposed, info, snapshot.rows(np.array(rows)))
+        for i in np.flatnonzero(~diagnosis.feasible()).tolist():
+            rejected[some[i]] = diagnosis.status(i)
     return rejected
+
+
+def _nominated_ahead(info: PodInfo, nodes: NodeView) -> dict[int, list[PodInfo]]:
+    """By position in the view the pods nominated there that the pod must leave room for, where there are any."""
+    nominations, row_of = nodes.snapshot.nominations, nodes.columns.row_of
+    named = nominations.nodes()
+    if nodes.size < len(named):
+        found = {position: nominations.ahead_of(info, nodes.name(position)) for position in range(nodes.size)}
+    else:
+        rows = np.array([row_of[name] for name in named if name in row_of], dtype=np.int64)
+        names = [nodes.columns.names[row] for row in rows.tolist()]
+        positions = nodes.positions(rows).tolist()
+        found = {p: nominations.ahead_of(info, name) for p, name in zip(positions, names, strict=True) if p >= 0}
+    return {position: pods for position, pods in found.items() if pods}

@@ -104,11 +104,13 @@ class PreFilterResult(msgspec.Struct, frozen=True):
 class Reads(enum.Enum):
     """What a plugin's PreFilter, Filter, PreScore and Score look at besides the pod's namespace, labels and spec.
 
-    Answers that depend on one row alone are kept from pod to pod of one signature and renewed where that row changed.
+    Answers that depend on one row alone are kept from pod to pod of one signature and renewed where that row changed;
+    those that depend on all nodes are kept until a node changes.
     """
 
     NODE = "the row's node object"
     ROW = "the row's node object and the pods on it"
+    NODES = "the node objects of all rows"
     CLUSTER = "anything else: other rows, other objects, the pod's name"
 
 

@@ -52,14 +52,13 @@ class FailedAttempt:
         self.info = info
         self.snapshot = snapshot
         self.rng = rng
-        self._evaluation = evaluation
         columns, diagnosis = snapshot.columns, evaluation.diagnosis
         self.codes: NDArray[np.int8] = np.full(columns.size, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, dtype=np.int8)
         if diagnosis is None or evaluation.live is None:
             self.codes[columns.order] = evaluation.prefilter.status.code
         else:
-            rows = np.arange(columns.size)[diagnosis.view.rows]
-            self.codes[rows[evaluation.live]] = diagnosis.codes[evaluation.live]
+            told = np.where(evaluation.live, diagnosis.codes, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+            self.codes[diagnosis.view.rows] = told
 
     @property
     def potential(self) -> Ints:

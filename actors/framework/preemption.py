@@ -9,17 +9,17 @@ and DefaultPreemption's choice of victims.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
 
 from actors.framework.extender import Victims
-from actors.framework.interface import Reads
 from actors.framework.post_filter import FailedAttempt
-from actors.framework.runner import Profile
 from actors.framework.status import Status, error, unresolvable
 from actors.kube.labels import Selector, SelectorError, from_label_selector
 from actors.kube.policy import PodDisruptionBudget
+from actors.model.columns import NodeColumns
 from actors.model.pod_info import PodInfo
 from actors.model.what_if import Supposition, supposing
 
@@ -43,12 +43,13 @@ class Budget(msgspec.Struct, frozen=True):
         return self.selector.matches(metadata.labels)
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class Candidate(msgspec.Struct, frozen=True, dict=True):
     """A node on which the pod would fit without the victims, who are ordered by importance."""
 
     node: str
     victims: Victims
 
+    @cached_property
     def cost(self) -> tuple[float, ...]:
         """What is compared, in this order: budgets broken, then priorities, number, and how long the victims ran."""
         pods = self.victims.pods
@@ -91,13 +92,51 @@ def violating(pods: Sequence[PodInfo], limits: Sequence[Budget]) -> frozenset[st
     return frozenset(found)
 
 
-def dry_run(attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget]) -> Iterator[Candidate | Status]:
-    """For each row in turn the candidate that it makes, or why it makes none. Raises PluginError."""
-    rules = attempt.rules
-    assert isinstance(rules, Profile)
-    together = CHUNK if rules.parts[Reads.CLUSTER].filters_nothing(attempt.state) else 1
-    for start in range(0, len(rows), together):
-        yield from _dry_run_together(attempt, rows[start : start + together], limits)
+Outcome = Candidate | Status
+
+
+class DryRuns:
+    """What dry runs for pods of one template came to, by row, for as long as nothing changes that they looked at."""
+
+    def __init__(self) -> None:
+        self._columns: NodeColumns | None = None
+        self._limits: Sequence[Budget] = ()
+        self._version = self._nominations_version = 0
+        self._outcomes: dict[int, Outcome] = {}
+
+    def run(self, attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget]) -> Iterator[Outcome]:
+        """For each row in turn the candidate that it makes, or why it makes none. Raises PluginError.
+
+        Victims are told as they were when the row was looked at; only their status may have changed since.
+        """
+        apart = attempt.rules.filters_row_by_row(attempt.state)
+        known = self._known(attempt, limits) if apart else {}
+        together = CHUNK if apart else 1
+        for start in range(0, len(rows), together):
+            chunk = rows[start : start + together]
+            unknown = [row for row in chunk if row not in known]
+            if unknown:
+                known.update(zip(unknown, _dry_run_together(attempt, unknown, limits), strict=True))
+            for row in chunk:
+                yield known[row]
+
+    def _known(self, attempt: FailedAttempt, limits: Sequence[Budget]) -> dict[int, Outcome]:
+        """What is known and still holds. The node that the pod is nominated to is another one to it than to others."""
+        snapshot = attempt.snapshot
+        columns, nominations = snapshot.columns, snapshot.nominations
+        changed = columns.changes.since(self._version)
+        nominated = nominations.changes.since(self._nominations_version)
+        if columns is not self._columns or limits != self._limits or changed is None or nominated is None:
+            self._outcomes = {}
+        else:
+            nominated.add(nominations.node_of(attempt.info.key))
+            for row in changed.union(columns.row_of.get(name, -1) for name in nominated):
+                self._outcomes.pop(row, None)
+        self._columns, self._limits = columns, limits
+        self._version, self._nominations_version = columns.changes.version, nominations.changes.version
+        if nominations.node_of(attempt.info.key):
+            return self._outcomes.copy()  # so that what it is to this pod is not kept
+        return self._outcomes
 
 
 class _Node:
@@ -111,7 +150,7 @@ class _Node:
         self.waiting = [info for info in pods if info.key in self.violating] + others
         self.victims: list[PodInfo] = []
 
-    def candidate(self, name: str) -> Candidate | Status:
+    def candidate(self, name: str) -> Outcome:
         if not self.victims:
             return error(f"expected at least one victim pod on node {name!r}")
         self.victims.sort(key=importance)
@@ -119,11 +158,9 @@ class _Node:
         return Candidate(name, Victims(tuple(self.victims), broken))
 
 
-def _dry_run_together(
-    attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget]
-) -> list[Candidate | Status]:
+def _dry_run_together(attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget]) -> list[Outcome]:
     columns, priority = attempt.snapshot.columns, attempt.info.priority
-    found: dict[int, Candidate | Status] = {}
+    found: dict[int, Outcome] = {}
     nodes: list[_Node] = []
     with supposing(attempt.snapshot) as supposition:
         for row in rows:
@@ -169,6 +206,6 @@ def cheapest(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The candidates that nothing tells apart from the best, in the order given."""
     if not candidates:
         return []
-    costs = [candidate.cost() for candidate in candidates]
+    costs = [candidate.cost for candidate in candidates]
     least = min(costs)
     return [candidate for candidate, cost in zip(candidates, costs, strict=True) if cost == least]

@@ -25,7 +25,7 @@ from actors.framework.interface import (
     Reads,
     ScorePlugin,
 )
-from actors.framework.status import SUCCESS, Code, Status, error, unresolvable
+from actors.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
 from actors.framework.verdicts import Diagnosis, Explain, Verdicts
 from actors.model.columns import Bools, Ints
 from actors.model.pod_info import PodInfo
@@ -33,6 +33,7 @@ from actors.model.snapshot import NodeView, Snapshot
 
 # An extension point's name -> its plugins in order, each with its weight.
 Points = Mapping[str, Sequence[tuple[Plugin, int]]]
+PASSES = int(Code.SUCCESS)
 NODE_SET_REASON = "node(s) didn't satisfy plugin(s) [{}]"
 
 
@@ -91,6 +92,7 @@ class Rules:
         self._filter: tuple[FilterPlugin | NodeFilterPlugin, ...] = tuple(
             p for p, _ in points.get("filter", ()) if isinstance(p, FilterPlugin | NodeFilterPlugin)
         )
+        self._filter_beyond_rows = [p for p in self._filter if reads_of(p) not in (Reads.NODE, Reads.ROW)]
         self._pre_score = [p for p, _ in points.get("preScore", ()) if isinstance(p, PreScorePlugin)]
         self._score: tuple[tuple[ScorePlugin | NodeScorePlugin, int], ...] = tuple(
             (p, weight) for p, weight in points.get("score", ()) if isinstance(p, ScorePlugin | NodeScorePlugin)
@@ -122,7 +124,7 @@ class Rules:
                         return PreFiltered(_no_node_left(restricted_by), names, tuple(restricted_by))
                 continue
             status = answered(plugin, answer)
-            if status.code is Code.SKIP:
+            if status.code is SKIP.code:
                 state.skip_filter.add(plugin.name)
             elif status.rejected:
                 return PreFiltered(status.by(plugin.name))
@@ -145,9 +147,9 @@ class Rules:
                 supposed.skip_filter.add(plugin.name)
         return supposed
 
-    def filters_nothing(self, state: CycleState) -> bool:
-        """True if every filter has asked to be skipped."""
-        return all(plugin.name in state.skip_filter for plugin in self._filter)
+    def filters_row_by_row(self, state: CycleState) -> bool:
+        """True if what the filters say of a row depends on nothing but that row."""
+        return all(plugin.name in state.skip_filter for plugin in self._filter_beyond_rows)
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Diagnosis:
         """Run the filters over a view; each node keeps the first plugin that rejected it."""
@@ -165,7 +167,9 @@ class Rules:
             except Exception as exception:
                 raise PluginError(crashed(plugin, exception)) from exception
             if verdicts is not None:
-                diagnosis.add(plugin.name, verdicts)
+                diagnosis.add(
+                    plugin.name, Verdicts(verdicts.codes, verdicts.keys, _explaining(plugin, verdicts.explain))
+                )
         return diagnosis
 
     def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
@@ -185,7 +189,7 @@ class Rules:
             except Exception as exception:
                 raise PluginError(crashed(plugin, exception)) from exception
             if verdicts is not None:
-                passes = verdicts.codes == Code.SUCCESS
+                passes = verdicts.codes == PASSES
                 passing = passes if passing is None else passing & passes
         return passing
 
@@ -202,7 +206,7 @@ class Rules:
                 status = answered(plugin, plugin.pre_score(state, info, nodes))
             except Exception as exception:
                 raise PluginError(crashed(plugin, exception)) from exception
-            if status.code is Code.SKIP:
+            if status.code is SKIP.code:
                 state.skip_score.add(plugin.name)
             elif not status.ok:
                 raise PluginError(status.by(plugin.name))
@@ -259,7 +263,7 @@ def _filter_all(plugin: FilterPlugin, state: CycleState, info: PodInfo, nodes: N
         return None
     if not verdicts.codes.shape == verdicts.keys.shape == (nodes.size,):
         raise ValueError(f"expected verdicts on {nodes.size} nodes, got {verdicts.codes.shape}")
-    return Verdicts(verdicts.codes, verdicts.keys, _explaining(plugin, verdicts.explain))
+    return verdicts
 
 
 def _explaining(plugin: Plugin, explain: Explain) -> Explain:

@@ -67,6 +67,7 @@ class Profile(Rules):
     ) -> None:
         super().__init__(points)
         self.parts: Mapping[Reads, Rules] = {reads: self.reading(reads) for reads in Reads}
+        self.of_cluster = self.parts[Reads.CLUSTER]
         self.scheduler_name = scheduler_name
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         every = {plugin.name: plugin for plugins in points.values() for plugin, _ in plugins}

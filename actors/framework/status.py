@@ -38,6 +38,11 @@ _LABELS = {
 }
 
 
+# Looking a member up in its class is slow where it is done for every plugin and pod.
+_SUCCESS = Code.SUCCESS
+_REJECTED = frozenset((Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING))
+
+
 class Status(msgspec.Struct, frozen=True):
     """A plugin's answer: a code, the reasons a user reads, and the plugin that gave it ("" for none)."""
 
@@ -47,12 +52,12 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        return self.code is Code.SUCCESS
+        return self.code is _SUCCESS
 
     @property
     def rejected(self) -> bool:
         """True if the pod cannot be placed for now, as opposed to an error."""
-        return self.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)
+        return self.code in _REJECTED
 
     @property
     def message(self) -> str:

@@ -58,6 +58,8 @@ class Diagnosis:
         self.keys: Ints = np.zeros(view.size, dtype=np.int64)
         self.plugins: list[str] = []
         self._explain: list[Explain] = []
+        self._told: dict[str, int] = {}
+        self._words: dict[tuple[str, ...], int] = {}
 
     def add(self, plugin: str, verdicts: Verdicts) -> None:
         """Take a filter's verdicts for the nodes that no earlier filter rejected."""
@@ -70,13 +72,18 @@ class Diagnosis:
         self.plugins.append(plugin)
         self._explain.append(verdicts.explain)
 
-    def reject(self, position: int, status: Status) -> None:
-        """Let the node at a position of the view be rejected with this status, whatever was said of it."""
+    def put(self, position: int, status: Status) -> None:
+        """Let the node at a position of the view have this status, whatever was said of it."""
         self.codes[position] = status.code
-        self.by[position] = len(self.plugins)
-        self.keys[position] = 0
-        self.plugins.append(status.plugin)
-        self._explain.append(lambda _: status.reasons)
+        if status.ok:
+            self.by[position] = -1
+            return
+        by = self._told.setdefault(status.plugin, len(self.plugins))
+        if by == len(self.plugins):
+            self.plugins.append(status.plugin)
+            self._explain.append(lambda key: list(self._words)[key])
+        self.by[position] = by
+        self.keys[position] = self._words.setdefault(status.reasons, len(self._words))
 
     def feasible(self) -> Bools:
         return np.asarray(self.codes == Code.SUCCESS)
@@ -101,4 +108,4 @@ class Diagnosis:
 
     def rejecting_plugins(self, live: Bools) -> frozenset[str]:
         """The plugins that rejected at least one of the `live` positions."""
-        return frozenset(self.plugins[by] for by in np.unique(self.by[live]).tolist() if by >= 0)
+        return frozenset(self.plugins[by] for by in np.flatnonzero(np.bincount(self.by[live] + 1)[1:]).tolist())

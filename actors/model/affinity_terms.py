@@ -16,7 +16,7 @@ from actors.kube.labels import EVERYTHING, Selector, from_label_selector
 NO_LABELS: Mapping[str, str] = {}
 
 
-class AffinityTerm(msgspec.Struct, frozen=True):
+class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
     """Selects pods by labels, in `namespaces` or in those whose labels `namespace_selector` selects."""
 
     selector: Selector

@@ -13,42 +13,15 @@ import numpy as np
 
 from actors.kube.core import Node, Taint
 from actors.model.change_log import ChangeLog
+from actors.model.label_column import LabelColumn
 from actors.model.node_info import NodeInfo
 from actors.model.pod_counts import PodCounts
 from actors.model.vectors import Bools, Codes, Ints, Rows, grown
 
-__all__ = ["Bools", "Codes", "Ints", "NodeColumns", "Rows"]
+__all__ = ["Bools", "Codes", "Ints", "LabelColumn", "NodeColumns", "Rows"]
 
 CPU, MEMORY, EPHEMERAL_STORAGE = "cpu", "memory", "ephemeral-storage"
 PODS = "pods"
-
-
-class LabelColumn:
-    """The values of one label key: codes[row] is a position in `values`, -1 where the node has no such label."""
-
-    def __init__(self, rows: int) -> None:
-        self.codes: Codes = np.full(rows, -1, dtype=np.int32)
-        self.values: list[str] = []
-        self._code_of: dict[str, int] = {}
-
-    def code(self, value: str) -> int | None:
-        """The code of a value, or None if no node ever had it."""
-        return self._code_of.get(value)
-
-    def set(self, row: int, value: str | None) -> None:
-        if value is None:
-            self.codes[row] = -1
-            return
-        code = self._code_of.get(value)
-        if code is None:
-            code = self._code_of[value] = len(self.values)
-            self.values.append(value)
-        self.codes[row] = code
-
-    def grow(self, rows: int) -> None:
-        old = self.codes
-        self.codes = np.full(rows, -1, dtype=np.int32)
-        self.codes[: len(old)] = old
 
 
 class ImageColumn:
@@ -77,8 +50,8 @@ class NodeColumns:
         self.names: list[str] = []
         self.nodes: list[Node | None] = []
         self.infos: list[NodeInfo | None] = []
-        self.changes = ChangeLog()
-        self.node_changes = ChangeLog()
+        self.changes: ChangeLog[int] = ChangeLog()
+        self.node_changes: ChangeLog[int] = ChangeLog()
         self.pods: Ints = np.zeros(rows, dtype=np.int64)
         self.nonzero: Ints = np.zeros((2, rows), dtype=np.int64)
         self.unschedulable: Bools = np.zeros(rows, dtype=np.bool_)
@@ -131,16 +104,25 @@ class NodeColumns:
         row = self.row_of.get(info.name)
         if row is None:
             row = self._new_row(info.name)
-        changes = info.take_changes()
-        if changes is None or self.infos[row] is not info:
+        self.changes.add(row)
+        if self.infos[row] is not info:
             self.infos[row] = info
             self.counts.clear(row)
-            changes = [(pod, 1) for pod in info.pods.values()]
-        self.changes.add(row)
+            info.changes = None
         if self.nodes[row] is not node:
             self.node_changes.add(row)
             self._write_node(row, self.nodes[row], node)
             self._write_resources(self._allocatable, row, info.allocatable)
+        self.write_pods(row)
+
+    def write_pods(self, row: int) -> None:
+        """Write anew what a row says of the pods on it. It is no change if it is undone before anybody looks."""
+        info = self.infos[row]
+        assert info is not None, row
+        changes = info.take_changes()
+        if changes is None:
+            self.counts.clear(row)
+            changes = [(pod, 1) for pod in info.pods.values()]
         self._write_resources(self._requested, row, info.requested)
         self.counts.refresh(row, changes)
         self.pods[row] = len(info.pods)

@@ -82,7 +82,7 @@ class NodeInfo:
         return info
 
     def replace_pod(self, info: PodInfo) -> bool:
-        """Put a pod in the place of the one with its key, if no sum changes by it; False if it cannot be done."""
+        """Put a pod in the place of the one with its key, if nothing changes by it; False if it cannot be done."""
         if not info.counts_like(self.pods[info.key]):
             return False
         self.pods[info.key] = info

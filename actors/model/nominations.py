@@ -5,13 +5,17 @@ Mirrors kube-scheduler's nominator. A pod is nominated to one node at most.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+from actors.model.change_log import ChangeLog
 from actors.model.pod_info import PodInfo
 
 
 class Nominations:
+    """`changes` logs the names of the nodes that a nomination came to or left."""
+
     def __init__(self) -> None:
+        self.changes: ChangeLog[str] = ChangeLog()
         self._on: dict[str, dict[str, PodInfo]] = {}
         self._node_of: dict[str, str] = {}
 
@@ -24,11 +28,13 @@ class Nominations:
             self.drop(info.key)
         self._on.setdefault(node, {})[info.key] = info
         self._node_of[info.key] = node
+        self.changes.add(node)
 
     def drop(self, key: str) -> None:
         """The pod of this key (namespace/name) is no longer nominated, if it was."""
         node = self._node_of.pop(key, None)
         if node is not None:
+            self.changes.add(node)
             del self._on[node][key]
             if not self._on[node]:
                 del self._on[node]
@@ -40,22 +46,23 @@ class Nominations:
     def on(self, node: str) -> Iterable[PodInfo]:
         return self._on.get(node, {}).values()
 
-    def ahead_of(self, info: PodInfo) -> dict[str, list[PodInfo]]:
-        """By node, the nominated pods that a pod must leave room for: all others of its priority or a higher one.
+    def nodes(self) -> Collection[str]:
+        """The nodes that some pod is nominated to."""
+        return self._on.keys()
+
+    def ahead_of(self, info: PodInfo, node: str) -> list[PodInfo]:
+        """The pods nominated to a node that a pod must leave room for: all others of its priority or a higher one.
 
         Unlike in kube-scheduler, on the node that the pod itself has been promised those of its priority that were
         promised it later do not count: they would make it look, and preempt, elsewhere in vain.
         """
-        ahead = {}
-        promised = self._node_of.get(info.key)
-        for node, pods in self._on.items():
-            others = []
-            least = info.priority
-            for pod in pods.values():
-                if pod.uid == info.uid:
-                    least += node == promised
-                elif pod.priority >= least:
-                    others.append(pod)
-            if others:
-                ahead[node] = others
+        on = self._on.get(node)
+        if on is None:
+            return []
+        ahead, least = [], info.priority
+        for pod in on.values():
+            if pod.uid == info.uid:
+                least += 1
+            elif pod.priority >= least:
+                ahead.append(pod)
         return ahead

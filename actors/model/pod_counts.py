@@ -8,7 +8,7 @@ Invariant: every column equals a recount of the pods on every row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar
 
 import msgspec
@@ -16,14 +16,16 @@ import numpy as np
 
 from actors.kube.labels import Selector, SelectorError
 from actors.model.affinity_terms import NO_LABELS, AffinityTerm, AffinityTerms
+from actors.model.label_column import LabelColumn
 from actors.model.pod_info import GroupKey, PodInfo
+from actors.model.pod_template import PodTemplate
 from actors.model.vectors import Ints, grown
 
 MOST_COLUMNS = 2048
 T = TypeVar("T")
 
 
-class Counted(msgspec.Struct, frozen=True):
+class Counted(msgspec.Struct, frozen=True, cache_hash=True):
     """Which pods a column counts: those that match every term; terminating ones only if `terminating`."""
 
     terms: tuple[AffinityTerm, ...]
@@ -35,19 +37,59 @@ class Counted(msgspec.Struct, frozen=True):
         return all(term.matches(group.namespace, labels, NO_LABELS) for term in self.terms)
 
 
-class Column:
-    """int64[rows]: a count for each row; `total` is their sum. `asked` says when it was last asked for."""
+class Table:
+    """How many pods there are in each domain of a topology, by code; the last place, for no label, holds 0."""
 
-    __slots__ = ("asked", "rows", "total")
+    __slots__ = ("label", "sums", "version")
+
+    def __init__(self, label: LabelColumn, counts: Ints) -> None:
+        self.label = label
+        self.version = label.version
+        sums = np.bincount(label.codes + 1, weights=counts, minlength=len(label.values) + 1)
+        self.sums: Ints = np.append(sums[1:], 0).astype(np.int64)
+
+
+class Column:
+    """int64[rows]: a count for each row; `total` is their sum. `asked` says when it was last asked for.
+
+    The sums by domain of the topologies that somebody asked for are kept up to date as well.
+    """
+
+    __slots__ = ("_tables", "asked", "rows", "total")
 
     def __init__(self, rows: int) -> None:
         self.rows: Ints = np.zeros(rows, dtype=np.int64)
         self.total = 0
         self.asked = 0
+        self._tables: list[Table] = []
 
     def add(self, row: int, number: int) -> None:
         self.rows[row] += number
         self.total += number
+        for table in self._tables:
+            code = table.label.codes[row]
+            if code >= 0 and table.version == table.label.version:
+                table.sums[code] += number
+
+    def by_domain(self, label: LabelColumn) -> Ints:
+        """The sums by code of a label; the last place, read by nodes without the label, holds 0.
+
+        It is the live table: what is read later from it holds for later.
+        """
+        for table in self._tables:
+            if table.label is label:
+                if table.version == label.version:
+                    return table.sums
+                self._tables.remove(table)
+                break
+        self._tables.append(Table(label, self.rows))
+        return self._tables[-1].sums
+
+    def validate(self, what: object) -> None:
+        """Raises AssertionError if a sum is not what a recount gives."""
+        for table in self._tables:
+            if table.version == table.label.version:
+                assert np.array_equal(table.sums, Table(table.label, self.rows).sums), what
 
 
 class Group:
@@ -65,19 +107,37 @@ class Group:
 class TermColumns(Generic[T]):
     """A column for every distinct term that pods on the rows carry; a term that no pod carries has none."""
 
-    def __init__(self) -> None:
+    def __init__(self, term_of: Callable[[T], AffinityTerm]) -> None:
         self.columns: dict[T, Column] = {}
-        self.version = 0  # moves when a term comes or goes
+        self._term_of = term_of
+        self._matching: dict[PodTemplate, tuple[Mapping[str, str], list[tuple[T, Column]]]] = {}
 
     def add(self, term: T, row: int, number: int, rows: int) -> None:
         column = self.columns.get(term)
         if column is None:
             column = self.columns[term] = Column(rows)
-            self.version += 1
+            self._matching.clear()
         column.add(row, number)
         if not column.total:
             del self.columns[term]
-            self.version += 1
+            self._matching.clear()
+
+    def matching(self, info: PodInfo, around: Mapping[str, str]) -> list[tuple[T, Column]]:
+        """The columns of the terms that match a pod in a namespace with the labels `around`.
+
+        What a template matches is kept for as long as no term comes or goes and the labels stay the same object.
+        """
+        if not self.columns:
+            return []
+        found = self._matching.get(info.template)
+        if found is None or found[0] is not around:
+            if len(self._matching) >= MOST_COLUMNS:
+                self._matching.clear()
+            pod, term_of = info.pod.metadata, self._term_of
+            columns = self.columns.items()
+            matching = [(t, column) for t, column in columns if term_of(t).matches(pod.namespace, pod.labels, around)]
+            found = self._matching[info.template] = (around, matching)
+        return found[1]
 
 
 class PodCounts:
@@ -95,9 +155,9 @@ class PodCounts:
         self._clock = 0
         self.missed: list[tuple[int, PodInfo]] = []
         self.claims: dict[str, int] = {}
-        self.required: TermColumns[AffinityTerm] = TermColumns()
-        self.required_anti: TermColumns[AffinityTerm] = TermColumns()
-        self.preferred: TermColumns[tuple[AffinityTerm, int]] = TermColumns()
+        self.required: TermColumns[AffinityTerm] = TermColumns(lambda term: term)
+        self.required_anti: TermColumns[AffinityTerm] = TermColumns(lambda term: term)
+        self.preferred: TermColumns[tuple[AffinityTerm, int]] = TermColumns(lambda weighted: weighted[0])
 
     # ------------------------------------------------------------------------------------------- reading
 
@@ -211,6 +271,7 @@ def _all_same(mine: Mapping[T, Column], theirs: Mapping[T, Column]) -> None:
 
 
 def _same(column: Column, other: Column, what: object) -> None:
+    column.validate(what)
     assert column.total == other.total, what
     assert np.array_equal(column.rows, other.rows), what
 

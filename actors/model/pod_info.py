@@ -82,8 +82,9 @@ class PodInfo:
         return inf if text is None else datetime.fromisoformat(text).timestamp()
 
     def counts_like(self, other: PodInfo) -> bool:
-        """True if no sum over pods, and no count of them, can tell the two apart."""
-        return self.template is other.template and self.group.terminating == other.group.terminating
+        """True if no sum over pods, no count of them and no comparison of victims can tell the two apart."""
+        alike = self.template is other.template and self.group.terminating == other.group.terminating
+        return alike and self.started == other.started
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"

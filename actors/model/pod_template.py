@@ -7,14 +7,19 @@ fields; the few that were met last are kept. Mirrors what kube-scheduler calls a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from operator import attrgetter
+from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 import msgspec
 
 from actors.kube.core import Pod, PodSpec
 from actors.kube.requests import nonzero_requests, pod_requests, resize_is_infeasible
 from actors.model.affinity_terms import AffinityTerms, terms_of
+
+T = TypeVar("T")
 
 MOST_TEMPLATES = 8192
 _SPEC = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
@@ -84,6 +89,21 @@ class PodTemplate:
             for p in container.ports
             if p.host_port > 0
         )
+
+
+class PerTemplate(Generic[T]):
+    """What a rule derives from a pod, once a template; it must look at nothing that the template leaves out."""
+
+    def __init__(self, derive: Callable[[Pod], T]) -> None:
+        self._derive = derive
+        self._derived: WeakKeyDictionary[PodTemplate, T] = WeakKeyDictionary()
+
+    def __call__(self, template: PodTemplate, pod: Pod) -> T:
+        try:
+            return self._derived[template]
+        except KeyError:
+            derived = self._derived[template] = self._derive(pod)
+            return derived
 
 
 _templates: dict[bytes, PodTemplate] = {}

@@ -50,12 +50,13 @@ class NodeView:
         """The row at a position of the view."""
         return position if isinstance(self.rows, slice) else int(self.rows[position])
 
-    def position(self, row: int) -> int | None:
-        """Where a row is in the view, or None."""
+    def positions(self, rows: Ints) -> Ints:
+        """Where rows are in the view, -1 for those that are not."""
         if isinstance(self.rows, slice):
-            return row if row < self.size else None
-        found = np.flatnonzero(self.rows == row)
-        return int(found[0]) if len(found) else None
+            return np.where(rows < self.size, rows, -1)
+        where = np.full(self.columns.size, -1, dtype=np.int64)
+        where[self.rows] = np.arange(self.size)
+        return where[rows]
 
     def name(self, position: int) -> str:
         """The name of the node at a position; "" on a dead row."""

@@ -11,38 +11,40 @@ from actors.model.snapshot import Snapshot
 
 
 class Supposition:
-    """Pods that come to rows and leave them only in thought. Every rule sees them from `settle` on, until `undo`."""
+    """Pods that come to rows and leave them only in thought. Every rule sees them from `settle` on, until `undo`.
+
+    What is undone was no change: whoever remembers a row need not look at it again.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._columns = snapshot.columns
         self._added: dict[tuple[int, str], PodInfo] = {}
         self._removed: dict[tuple[int, str], PodInfo] = {}
+        self._before: dict[int, list[str]] = {}  # the keys of the pods on each row that was ever touched
         self._touched: dict[int, None] = {}
 
     def add(self, row: int, pod: PodInfo) -> None:
-        info = self._info(row)
+        info = self._touch(row)
         info.add_pod(pod)
         info.freed_ports.difference_update(pod.host_ports)
         if self._removed.pop((row, pod.key), None) is None:
             self._added[row, pod.key] = pod
         elif pod.group.terminating:
             self._columns.counts.missed.remove((row, pod))
-        self._touched[row] = None
 
     def remove(self, row: int, pod: PodInfo) -> None:
-        info = self._info(row)
+        info = self._touch(row)
         info.remove_pod(pod.key)
         info.freed_ports.update(pod.host_ports)
         if self._added.pop((row, pod.key), None) is None:
             self._removed[row, pod.key] = pod
             if pod.group.terminating:
                 self._columns.counts.missed.append((row, pod))
-        self._touched[row] = None
 
     def settle(self) -> None:
         """Write anew the rows that were touched since this was last called."""
         for row in self._touched:
-            self._columns.refresh(self._info(row))
+            self._columns.write_pods(row)
         self._touched.clear()
 
     def undo(self) -> None:
@@ -50,13 +52,18 @@ class Supposition:
             self.remove(row, pod)
         for (row, _), pod in list(self._removed.items()):
             self.add(row, pod)
-        for row in self._touched:
-            self._info(row).freed_ports.clear()
+        for row, keys in self._before.items():
+            info = self._touch(row)
+            info.freed_ports.clear()
+            info.pods = {key: info.pods[key] for key in keys}
         self.settle()
 
-    def _info(self, row: int) -> NodeInfo:
+    def _touch(self, row: int) -> NodeInfo:
         info = self._columns.infos[row]
         assert info is not None, row
+        if row not in self._before:
+            self._before[row] = list(info.pods)
+        self._touched[row] = None
         return info
 
 

@@ -6,22 +6,25 @@ extenders may take some away; the one that costs least is promised to the pod. D
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
 
 from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
-from actors.framework.extender import PreemptVictims, Steps
+from actors.framework.extender import PreemptVictims, Steps, Victims
 from actors.framework.interface import ArgsError, Handle, Plugin, PostFilterPlugin, read_args
 from actors.framework.post_filter import FailedAttempt, Nomination, PostFiltered
-from actors.framework.preemption import Candidate, budgets, cheapest, dry_run
+from actors.framework.preemption import Candidate, DryRuns, budgets, cheapest
 from actors.framework.status import SUCCESS, Code, Status, unschedulable
 from actors.framework.verdicts import fit_error
 from actors.kube.core import Pod
 from actors.kube.policy import PodDisruptionBudget
 from actors.model.pod_info import PodInfo
+from actors.model.pod_template import PodTemplate
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 BUDGET_BROKEN = unschedulable("preemption would break a PodDisruptionBudget")
@@ -54,6 +57,7 @@ class DefaultPreemption(PostFilterPlugin):
         self._percentage = 10 if percentage is None else percentage
         self._absolute = 100 if absolute is None else absolute
         self._never_break_budgets = read.never_break_budgets
+        self._dry_runs: WeakKeyDictionary[PodTemplate, DryRuns] = WeakKeyDictionary()
         if not 0 <= self._percentage <= 100:
             raise ArgsError(f"minCandidateNodesPercentage: expected 0 to 100, got {self._percentage}")
         if self._absolute < 0:
@@ -82,7 +86,8 @@ class DefaultPreemption(PostFilterPlugin):
         if isinstance(answer, Status):
             return PostFiltered(Status(Code.ERROR, (f"preemption: {answer.message}",)))
         assert isinstance(answer, dict)
-        best = cheapest([Candidate(node, victims) for node, victims in answer.items()])
+        found = {candidate.node: candidate for candidate in candidates}
+        best = cheapest([_left(found.get(node), node, victims) for node, victims in answer.items()])
         if not best:
             return PostFiltered(unschedulable("preemption: no candidate node for preemption"))
         node = best[0].node
@@ -99,7 +104,8 @@ class DefaultPreemption(PostFilterPlugin):
         limits = budgets(attempt.snapshot.objects.every(PodDisruptionBudget))
         considered = Considered([], {})
         sound = 0
-        for row, outcome in zip(rows, dry_run(attempt, rows, limits), strict=False):
+        dry_runs = self._dry_runs.setdefault(attempt.info.template, DryRuns())
+        for row, outcome in zip(rows, dry_runs.run(attempt, rows, limits), strict=False):
             if isinstance(outcome, Status):
                 considered.refused[row] = outcome
                 continue
@@ -117,9 +123,15 @@ class DefaultPreemption(PostFilterPlugin):
     def refusal(self, attempt: FailedAttempt, considered: Considered) -> str:
         """`0/N nodes are available: ...`, counting why preemption helps nowhere."""
         nodes = len(attempt.snapshot)
-        reasons = [reason for status in considered.refused.values() for reason in status.reasons]
-        reasons += [NOT_HELPFUL] * (nodes - len(considered.refused))
-        return fit_error(nodes, reasons)
+        counts = Counter(reason for status in considered.refused.values() for reason in status.reasons)
+        if nodes > len(considered.refused):
+            counts[NOT_HELPFUL] += nodes - len(considered.refused)
+        return fit_error(nodes, counts)
+
+
+def _left(candidate: Candidate | None, node: str, victims: Victims) -> Candidate:
+    """The candidate as extenders leave it; they may name a node that was none."""
+    return candidate if candidate is not None and victims is candidate.victims else Candidate(node, victims)
 
 
 def ineligible(attempt: FailedAttempt) -> str:

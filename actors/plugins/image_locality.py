@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from actors.framework.cycle_state import CycleState
-from actors.framework.interface import MAX_NODE_SCORE, ScorePlugin
+from actors.framework.interface import MAX_NODE_SCORE, Reads, ScorePlugin
 from actors.kube.core import Pod
 from actors.model.columns import Ints
 from actors.model.pod_info import PodInfo
@@ -21,6 +21,7 @@ MAX_CONTAINER_THRESHOLD = 1000 * 1024 * 1024
 
 class ImageLocality(ScorePlugin):
     name = "ImageLocality"
+    reads = Reads.NODES
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         columns = nodes.columns

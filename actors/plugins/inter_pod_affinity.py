@@ -33,16 +33,15 @@ from actors.kube.labels import SelectorError
 from actors.model.affinity_terms import NO_LABELS, AffinityTerm, AffinityTerms, terms_of
 from actors.model.cluster_objects import ClusterObjects
 from actors.model.columns import NodeColumns
-from actors.model.pod_counts import Counted
+from actors.model.pod_counts import Column, Counted
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
-from actors.model.vectors import Ints
+from actors.model.vectors import Bools, Ints
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 MAX_HARD_WEIGHT = 100
-NO_TABLE: Ints = np.zeros(0, dtype=np.int64)
 
 # Topology key -> how much there is in each domain, by label code; the last place is for nodes without the label.
 Tables = dict[str, Ints]
@@ -86,39 +85,40 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         except SelectorError as problem:
             return unresolvable(f"pod affinity: {problem}")
         columns, objects = snapshot.columns, snapshot.objects
-        existing = _matching_tables(columns, columns.counts.required_anti.columns, info, objects)
+        existing = _matching_tables(columns, info, objects)
         if not existing and not own.required and not own.required_anti:
             return SKIP
         namespaces = _namespaces(objects, (*own.required, *own.required_anti))
-        required = tuple(term.with_namespaces(namespaces) for term in own.required)
-        counts = columns.counts.column(Counted(required)).rows if required else NO_TABLE
-        affinity = tuple((term.topology_key, _table(columns, term.topology_key, counts)) for term in required)
-        anywhere = any(table[:-1].any() for _, table in affinity)
-        pod = info.pod.metadata
-        first = not anywhere and all(term.matches(pod.namespace, pod.labels, NO_LABELS) for term in required)
+        affinity: tuple[tuple[str, Ints], ...] = ()
+        first = True
+        if own.required:
+            required = tuple(term.with_namespaces(namespaces) for term in own.required)
+            counted = columns.counts.column(Counted(required))
+            affinity = tuple((t.topology_key, counted.by_domain(columns.label(t.topology_key))) for t in required)
+            pod = info.pod.metadata
+            first = not any(table.any() for _, table in affinity)
+            first = first and all(term.matches(pod.namespace, pod.labels, NO_LABELS) for term in required)
         anti: Tables = {}
         for term in own.required_anti:
-            counted = columns.counts.column(Counted((term.with_namespaces(namespaces),)))
-            if counted.total:
-                _add(anti, columns, term.topology_key, counted.rows, 1)
+            _add(anti, columns, term, columns.counts.column(Counted((term.with_namespaces(namespaces),))), 1)
         state.write(_WANTED, Wanted(affinity, first, anti, existing))
         return SUCCESS
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         wanted = state.read(_WANTED)
-        keys = np.zeros(nodes.size, dtype=np.int64)
-        keys[_any_positive(wanted.existing, nodes)] = 3
-        keys[_any_positive(wanted.anti_affinity, nodes)] = 2
-        if wanted.affinity:
-            labelled = np.ones(nodes.size, dtype=np.bool_)
-            near = np.ones(nodes.size, dtype=np.bool_)
-            for topology_key, table in wanted.affinity:
-                codes = nodes.columns.label(topology_key).codes[nodes.rows]
-                labelled &= codes >= 0
-                near &= table[codes] > 0
-            keys[~labelled if wanted.first else ~(labelled & near)] = 1
-        if not keys.any():
+        by_existing, by_anti = _any_positive(wanted.existing, nodes), _any_positive(wanted.anti_affinity, nodes)
+        far = None
+        for topology_key, table in wanted.affinity:
+            codes = nodes.columns.label(topology_key).codes[nodes.rows]
+            missed = codes < 0 if wanted.first else table[codes] == 0  # which it is without the label as well
+            far = missed if far is None else far | missed
+        rejected = [where for where in (by_existing, by_anti, far) if where is not None]
+        if not any(where.any() for where in rejected):
             return None
+        keys = np.zeros(nodes.size, dtype=np.int64)
+        for where, key in ((by_existing, 3), (by_anti, 2), (far, 1)):
+            if where is not None:
+                keys[where] = key
         return Verdicts(_CODES[keys], keys, lambda key: (_REASONS[key],))
 
     # ------------------------------------------------------------------------------------------- scoring
@@ -128,21 +128,18 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if self._ignore_existing and not own:
             return SKIP
         columns, objects = nodes.columns, nodes.snapshot.objects
+        counts = columns.counts
         scores: Tables = {}
         namespaces = _namespaces(objects, [weighted.term for weighted in own])
         for weighted in own:
-            counted = columns.counts.column(Counted((weighted.term.with_namespaces(namespaces),)))
-            if counted.total:
-                _add(scores, columns, weighted.term.topology_key, counted.rows, weighted.weight)
-        pod = info.pod.metadata
-        around = _namespace_labels(objects, pod.namespace)
+            counted = counts.column(Counted((weighted.term.with_namespaces(namespaces),)))
+            _add(scores, columns, weighted.term, counted, weighted.weight)
+        around = _namespace_labels(objects, info.pod.metadata.namespace)
         if self._hard_weight:
-            for term, column in columns.counts.required.columns.items():
-                if term.matches(pod.namespace, pod.labels, around):
-                    _add(scores, columns, term.topology_key, column.rows, self._hard_weight)
-        for (term, weight), column in columns.counts.preferred.columns.items():
-            if term.matches(pod.namespace, pod.labels, around):
-                _add(scores, columns, term.topology_key, column.rows, weight)
+            for term, column in counts.required.matching(info, around):
+                _add(scores, columns, term, column, self._hard_weight)
+        for (term, weight), column in counts.preferred.matching(info, around):
+            _add(scores, columns, term, column, weight)
         if not scores:
             return SKIP
         state.write(_SCORES, scores)
@@ -198,42 +195,33 @@ def _namespaces(objects: ClusterObjects, terms: Sequence[AffinityTerm]) -> Mappi
     return {name: namespace.metadata.labels for name, namespace in objects.within(Namespace).items()}
 
 
-def _table(columns: NodeColumns, topology_key: str, counts: Ints) -> Ints:
-    """The sum of the counts by label code. The place of nodes without the label, the last one, holds 0."""
-    label = columns.label(topology_key)
-    sums = np.bincount(label.codes + 1, weights=counts, minlength=len(label.values) + 1)
-    table = np.roll(sums, -1).astype(np.int64)
-    table[-1] = 0
-    return table
-
-
-def _add(tables: Tables, columns: NodeColumns, topology_key: str, counts: Ints, weight: int) -> None:
-    """Add weighted counts to the table of a topology, if any of what is counted is on a node with its label."""
-    table = _table(columns, topology_key, counts)
+def _add(tables: Tables, columns: NodeColumns, term: AffinityTerm, counted: Column, weight: int) -> None:
+    """Add weighted counts to the table of a term's topology, if any of what is counted is on a node with its label."""
+    if not counted.total:
+        return
+    table = counted.by_domain(columns.label(term.topology_key))
     if table.any():
-        before = tables.get(topology_key)
-        tables[topology_key] = weight * table if before is None else before + weight * table
+        before = tables.get(term.topology_key)
+        weighted = table if weight == 1 else weight * table
+        tables[term.topology_key] = weighted if before is None else before + weighted
 
 
-def _matching_tables(
-    columns: NodeColumns, carried: Mapping[AffinityTerm, Any], info: PodInfo, objects: ClusterObjects
-) -> Tables:
-    """How many pods in each domain carry a term that matches the pod."""
+def _matching_tables(columns: NodeColumns, info: PodInfo, objects: ClusterObjects) -> Tables:
+    """How many pods in each domain carry a required anti-affinity term that matches the pod."""
     tables: Tables = {}
-    if carried:
-        pod = info.pod.metadata
-        around = _namespace_labels(objects, pod.namespace)
-        for term, column in carried.items():
-            if term.matches(pod.namespace, pod.labels, around):
-                _add(tables, columns, term.topology_key, column.rows, 1)
+    for term, column in columns.counts.required_anti.matching(
+        info, _namespace_labels(objects, info.pod.metadata.namespace)
+    ):
+        _add(tables, columns, term, column, 1)
     return tables
 
 
-def _any_positive(tables: Tables, nodes: NodeView) -> Any:
-    """bool[nodes.size]: where the domain of some table holds more than 0."""
-    found = np.zeros(nodes.size, dtype=np.bool_)
+def _any_positive(tables: Tables, nodes: NodeView) -> Bools | None:
+    """bool[nodes.size]: where the domain of some table holds more than 0; None for nowhere."""
+    found: Bools | None = None
     for topology_key, table in tables.items():
-        found |= table[nodes.columns.label(topology_key).codes[nodes.rows]] > 0
+        positive = table[nodes.columns.label(topology_key).codes[nodes.rows]] > 0
+        found = positive if found is None else found | positive
     return found
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from actors.framework.cycle_state import CycleState
 from actors.framework.interface import (
@@ -22,9 +21,10 @@ from actors.framework.interface import (
     read_args,
 )
 from actors.framework.status import SKIP, SUCCESS, Status
-from actors.model.columns import Ints
+from actors.model.columns import Bools, Ints
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView
+from actors.model.vectors import Floats
 from actors.plugins.node_resources_fit import NATIVE
 from actors.plugins.resource_args import NodeResourcesBalancedAllocationArgs, checked_resources
 
@@ -45,41 +45,46 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         columns, rows = nodes.columns, nodes.rows
-        with_pod, without = [], []
+        have: list[Ints] = []
+        used: list[Ints] = []
+        asks: list[int] = []
         for name in self._resources:
             allocatable, requested = columns.allocatable(name), columns.requested(name)
             asked = info.requests.get(name, 0)
             if allocatable is None or requested is None or (asked == 0 and name not in NATIVE):
                 continue
-            have, used = allocatable[rows], requested[rows]
-            with_pod.append(_fraction(used + asked, have))
-            without.append(_fraction(used, have))
+            have.append(allocatable[rows])
+            used.append(requested[rows])
+            asks.append(asked)
         half = MAX_NODE_SCORE // 2
-        gain = half + _balance(with_pod, nodes.size) - _balance(without, nodes.size)
-        # The gain is never under -50, and Go divides towards zero.
-        return np.asarray(half + np.trunc(gain / 2).astype(np.int64))
+        if not have:
+            return np.full(nodes.size, half + half // 2, dtype=np.int64)
+        amounts = np.array(used)
+        balance = _balance(np.array((amounts + np.array(asks)[:, None], amounts)), np.array(have))
+        gain = half + balance[0] - balance[1]
+        return np.asarray(half + (gain + (gain < 0)) // 2)  # Go divides towards zero.
 
 
-def _fraction(used: Ints, have: Ints) -> NDArray[np.float64]:
-    """used / have, 1 at most; NaN where the node has none of it."""
-    fraction = np.minimum(used / np.maximum(have, 1), 1.0)
-    fraction[have == 0] = np.nan
-    return fraction
+def _balance(used: Ints, have: Ints) -> Ints:
+    """int((1 - deviation) * 100) of the used fractions of resources: int64[..., resources, n] -> int64[..., n].
+
+    A resource that a node has none of does not count. Two have a simple form, which rounds otherwise than the full one.
+    """
+    fractions = np.minimum(used / np.maximum(have, 1), 1.0)
+    there = have > 0
+    if len(have) == 2 and there.all():
+        deviation = np.abs(fractions[..., 0, :] - fractions[..., 1, :]) / 2
+    else:
+        deviation = _deviation(fractions, there)
+    return np.asarray(((1 - deviation) * MAX_NODE_SCORE).astype(np.int64))
 
 
-def _balance(fractions: list[NDArray[np.float64]], size: int) -> Ints:
-    """int((1 - deviation) * 100) of the fractions that are there; the simple form for exactly two."""
-    if not fractions:
-        return np.full(size, MAX_NODE_SCORE, dtype=np.int64)
-    matrix = np.array(fractions)
-    there = ~np.isnan(matrix)
-    values = np.where(there, matrix, 0.0)
+def _deviation(fractions: Floats, there: Bools) -> Floats:
+    values = np.where(there, fractions, 0.0)
     count = there.sum(axis=0)
-    mean = values.sum(axis=0) / np.maximum(count, 1)
-    squares = np.where(there, (values - mean) ** 2, 0.0).sum(axis=0)
-    deviation = np.where(count > 2, np.sqrt(squares / np.maximum(count, 1)), 0.0)
-    low = np.where(there, matrix, np.inf).min(axis=0)
-    high = np.where(there, matrix, -np.inf).max(axis=0)
-    two = count == 2
-    deviation[two] = (high[two] - low[two]) / 2
-    return ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
+    mean = values.sum(axis=-2, keepdims=True) / np.maximum(count, 1)
+    squares = np.where(there, (values - mean) ** 2, 0.0).sum(axis=-2)
+    low = np.where(there, fractions, np.inf).min(axis=-2)
+    high = np.where(there, fractions, -np.inf).max(axis=-2)
+    simple = np.where(count == 2, (high - low) / 2, 0.0)
+    return np.asarray(np.where(count > 2, np.sqrt(squares / np.maximum(count, 1)), simple))

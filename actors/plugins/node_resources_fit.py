@@ -96,23 +96,28 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         columns, rows = nodes.columns, nodes.rows
         allowed = columns.allocatable(PODS)
         assert allowed is not None
-        keys = np.where(columns.pods[rows] + 1 > allowed[rows], TOO_MANY_PODS, 0)
-        never = np.zeros(nodes.size, dtype=np.bool_)
-        names = list(requests)
-        for bit, name in enumerate(names):
-            wanted = requests[name]
+        crowded = columns.pods[rows] >= allowed[rows]
+        short = []  # a resource each: where too little of it is left
+        never = []  # where there would not be enough of it on an empty node
+        for name, wanted in requests.items():
             allocatable, requested = columns.allocatable(name), columns.requested(name)
             if allocatable is None or requested is None:
-                keys |= 1 << bit
-                never[:] = True
+                short.append(np.ones(nodes.size, dtype=np.bool_))
+                never.append(short[-1])
                 continue
             have = allocatable[rows]
-            keys |= np.where(have - requested[rows] < wanted, 1 << bit, 0)
-            never |= have < wanted
-        if not keys.any():
+            short.append(have - requested[rows] < wanted)
+            never.append(have < wanted)
+        if not (crowded.any() or any(lacks.any() for lacks in short)):
             return None
-        codes = np.where(keys != 0, np.int8(Code.UNSCHEDULABLE), np.int8(0))
-        codes[never] = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        keys = np.where(crowded, TOO_MANY_PODS, 0)
+        codes = np.where(crowded, np.int8(Code.UNSCHEDULABLE), np.int8(0))
+        for bit, lacks in enumerate(short):
+            keys[lacks] |= 1 << bit
+            codes[lacks] = Code.UNSCHEDULABLE
+        for lacks in never:
+            codes[lacks] = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        names = tuple(requests)
 
         def explain(key: int) -> tuple[str, ...]:
             short = tuple(f"Insufficient {name}" for bit, name in enumerate(names) if key >> bit & 1)
@@ -124,23 +129,22 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return SUCCESS
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
-        total = np.zeros(nodes.size, dtype=np.int64)
-        weights = np.zeros(nodes.size, dtype=np.int64)
-        for resource in self._resources:
-            amounts = _amounts(info, nodes, resource)
-            if amounts is None:
-                continue
-            requested, allocatable = amounts
-            counts = allocatable > 0
-            scores = self._scorer(requested, np.maximum(allocatable, 1))
-            if self._drop_zero:
-                counts &= scores > 0
-            total += np.where(counts, scores * resource.weight, 0)
-            weights += np.where(counts, resource.weight, 0)
-        divisor = np.maximum(weights, 1)
+        found = [(resource.weight, _amounts(info, nodes, resource)) for resource in self._resources]
+        there = [(weight, amounts) for weight, amounts in found if amounts is not None]
+        if not there:
+            return np.zeros(nodes.size, dtype=np.int64)
+        weights = np.array([weight for weight, _ in there])
+        requested = np.array([amounts[0] for _, amounts in there])
+        allocatable = np.array([amounts[1] for _, amounts in there])
+        scores = self._scorer(requested, np.maximum(allocatable, 1))
+        counts = allocatable > 0
+        if self._drop_zero:
+            counts &= scores > 0
+        total = weights @ (scores * counts)
+        divisor = np.maximum(weights @ counts, 1)
         if self._drop_zero:
             # Go's math.Round, half away from zero; scores are never negative.
-            return np.floor(total / divisor + 0.5).astype(np.int64)
+            return np.asarray(np.floor(total / divisor + 0.5).astype(np.int64))
         return np.asarray(total // divisor)
 
     def events_to_register(self) -> Sequence[Registration]:

@@ -1,13 +1,13 @@
 """PodTopologySpread: keeps pods that a selector selects evenly spread over zones, hosts or any other topology.
 
-Pods are counted by column (see actors.model.pod_counts); the count of a domain is one bincount over the topology's
-label column, and a node is judged by the count of its domain.
+Pods are counted by column and by domain (see actors.model.pod_counts), and a node is judged by the count of its domain.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -32,20 +32,27 @@ from actors.framework.verdicts import Verdicts
 from actors.kube.apps import ReplicaSet, ReplicationController, StatefulSet
 from actors.kube.core import Node, Pod, Service, TopologySpreadConstraint
 from actors.kube.labels import NOTHING, Selector, from_label_selector, from_map
-from actors.kube.taints import lets_in
 from actors.model.cluster_objects import ClusterObjects
-from actors.model.columns import LabelColumn, NodeColumns
-from actors.model.node_selection import pod_affinity_matches
-from actors.model.pod_counts import pods_selected
+from actors.model.columns import LabelColumn
 from actors.model.pod_info import PodInfo
+from actors.model.pod_template import PerTemplate
 from actors.model.snapshot import NodeView, Snapshot
-from actors.model.vectors import Bools, Ints
+from actors.model.vectors import Bools, Codes, Ints
+from actors.plugins.spread_domains import (
+    Constraint,
+    Eligibility,
+    constraint_of,
+    have_all,
+    pods_by_domain,
+    pods_by_row,
+)
 
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_LABEL = f"{REASON} (missing required label)"
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 NO_DOMAIN = (1 << 31) - 1  # the least count where there is no domain to count in
+Unsatisfiable = Literal["DoNotSchedule", "ScheduleAnyway"]
 HARD: Literal["DoNotSchedule"] = "DoNotSchedule"
 SOFT: Literal["ScheduleAnyway"] = "ScheduleAnyway"
 
@@ -55,7 +62,7 @@ class DefaultConstraint(msgspec.Struct, frozen=True, rename="camel", forbid_unkn
 
     max_skew: int
     topology_key: str
-    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
+    when_unsatisfiable: Unsatisfiable
     min_domains: int | None = None
     node_affinity_policy: Literal["Honor", "Ignore"] | None = None
     node_taints_policy: Literal["Honor", "Ignore"] | None = None
@@ -69,37 +76,27 @@ class PodTopologySpreadArgs(msgspec.Struct, frozen=True, rename="camel", forbid_
 SYSTEM_DEFAULTS = (DefaultConstraint(3, HOSTNAME, SOFT), DefaultConstraint(5, ZONE, SOFT))
 
 
-class Constraint(msgspec.Struct, frozen=True):
-    """A constraint with its selector resolved against the pod."""
-
-    max_skew: int
-    topology_key: str
-    selector: Selector
-    min_domains: int
-    honor_affinity: bool
-    honor_taints: bool
-
-
 class Domains(msgspec.Struct, frozen=True):
     """How many pods a constraint counts in each domain: `table` by label code, the last place for nodes without it.
 
-    `least` is the count that a domain is compared with, `of_pod` 1 if the pod itself is counted.
+    A node is too full if there are more than `most` in its domain.
     """
 
-    constraint: Constraint
     column: LabelColumn
     table: Ints
-    least: int
-    of_pod: int
+    most: int
 
 
 class Scoring(msgspec.Struct, frozen=True):
-    """`tables` by label code, None where each node is a domain; `ignored` and the tables are for one view."""
+    """`tables` by label code, None where each node is a domain.
+
+    The weights and `ignored`, which is None for no node, are for one view.
+    """
 
     constraints: tuple[Constraint, ...]
     tables: tuple[Ints | None, ...]
     weights: tuple[float, ...]
-    ignored: Bools
+    ignored: Bools | None
 
 
 _DOMAINS: StateKey[tuple[Domains, ...]] = StateKey("PodTopologySpread.domains")
@@ -118,55 +115,68 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         self._defaults = SYSTEM_DEFAULTS if self._by_system else read.default_constraints
         for i, constraint in enumerate(self._defaults):
             _check(constraint, f"defaultConstraints[{i}]", self._defaults[:i])
+        self._eligible = {HARD: Eligibility(), SOFT: Eligibility()}
 
     # ------------------------------------------------------------------------------------------- filtering
 
     def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Status | PreFilterResult:
-        constraints = self._constraints(info.pod, HARD, snapshot.objects)
+        constraints = self._constraints(info, HARD, snapshot.objects)
         if not constraints:
             return SKIP
-        nodes = snapshot.rows(snapshot.columns.order)
-        eligible = _have_all(constraints, nodes)
-        state.write(
-            _DOMAINS, tuple(_domains(c, info, nodes, eligible & _included(c, info.pod, nodes)) for c in constraints)
-        )
+        eligible = self._eligible[HARD].of(constraints, info, snapshot, labelled=True)
+        labels: Mapping[str, str] = info.pod.metadata.labels
+        found = []
+        for constraint, where in zip(constraints, eligible, strict=True):
+            column = snapshot.columns.label(constraint.topology_key)
+            table = pods_by_domain(constraint, where, column, info, snapshot)
+            least = int(table[where.domains].min(initial=NO_DOMAIN))
+            if len(where.domains) < constraint.min_domains:
+                least = 0
+            found.append(Domains(column, table, constraint.max_skew + least - constraint.selector.matches(labels)))
+        state.write(_DOMAINS, tuple(found))
         return SUCCESS
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
-        keys = np.zeros(nodes.size, dtype=np.int64)
+        keys: Ints | None = None
         for domains in state.read(_DOMAINS):
             codes = domains.column.codes[nodes.rows]
-            undecided = keys == 0
-            skew = domains.table[codes] + domains.of_pod - domains.least
-            keys[undecided & (skew > domains.constraint.max_skew)] = 2
-            keys[undecided & (codes < 0)] = 1
-        if not keys.any():
+            full, unlabelled = domains.table[codes] > domains.most, codes < 0
+            if full.any() or unlabelled.any():
+                if keys is None:
+                    keys = np.zeros(nodes.size, dtype=np.int64)
+                undecided = keys == 0
+                keys[undecided & full] = 2
+                keys[undecided & unlabelled] = 1
+        if keys is None:
             return None
-        codes_of = np.array((Code.SUCCESS, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.UNSCHEDULABLE), dtype=np.int8)
-        return Verdicts(codes_of[keys], keys, lambda key: (REASON_LABEL if key == 1 else REASON,))
+        return Verdicts(_CODES[keys], keys, lambda key: (REASON_LABEL if key == 1 else REASON,))
 
     # ------------------------------------------------------------------------------------------- scoring
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
-        constraints = self._constraints(info.pod, SOFT, nodes.snapshot.objects)
+        constraints = self._constraints(info, SOFT, nodes.snapshot.objects)
         if not constraints:
             return SKIP
         needs_all = bool(info.pod.spec.topology_spread_constraints) or not self._by_system
         columns = nodes.columns
-        ignored = ~_have_all(constraints, nodes) if needs_all else np.zeros(nodes.size, dtype=np.bool_)
-        every = nodes.snapshot.rows(columns.order)
-        counted = _have_all(constraints, every) if needs_all else np.ones(every.size, dtype=np.bool_)
+        ignored: Bools | None = None
+        if needs_all:
+            ignored = ~have_all(constraints, nodes)
+            if not ignored.any():
+                ignored = None
+        heard = nodes.size if ignored is None else nodes.size - int(ignored.sum())
+        eligible = self._eligible[SOFT].of(constraints, info, nodes.snapshot, labelled=needs_all)
         tables: list[Ints | None] = []
         weights = []
-        for constraint in constraints:
+        for constraint, where in zip(constraints, eligible, strict=True):
+            size = heard
             if constraint.topology_key == HOSTNAME:
                 tables.append(None)
-                size = nodes.size - int(ignored.sum())
             else:
                 label = columns.label(constraint.topology_key)
-                size = len(np.unique(label.codes[nodes.rows][~ignored]))
-                eligible = counted & _included(constraint, info.pod, every)
-                tables.append(_table(label, every, eligible, _counts(constraint, info, columns)))
+                codes = label.codes[nodes.rows]
+                size = _distinct(codes if ignored is None else codes[~ignored])
+                tables.append(pods_by_domain(constraint, where, label, info, nodes.snapshot))
             weights.append(math.log(size + 2))
         state.write(_SCORING, Scoring(constraints, tuple(tables), tuple(weights), ignored))
         return SUCCESS
@@ -176,37 +186,40 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         sums = np.zeros(nodes.size, dtype=np.float64)
         for constraint, table, weight in zip(scoring.constraints, scoring.tables, scoring.weights, strict=True):
             codes = nodes.columns.label(constraint.topology_key).codes[nodes.rows]
-            counts = _counts(constraint, info, nodes.columns)[nodes.rows] if table is None else table[codes]
+            counts = pods_by_row(constraint, info, nodes.columns)[nodes.rows] if table is None else table[codes]
             sums += np.where(codes >= 0, counts * weight + (constraint.max_skew - 1), 0.0)
         whole = np.trunc(sums)
         rounded = (whole + (sums - whole >= 0.5)).astype(np.int64)
-        rounded[scoring.ignored] = 0
+        if scoring.ignored is not None:
+            rounded[scoring.ignored] = 0
         return rounded
 
     def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
         ignored = state.read(_SCORING).ignored
-        heard = scores[~ignored]
+        heard = scores if ignored is None else scores[~ignored]
         if not len(heard):
             return np.zeros(len(scores), dtype=np.int64)
         lowest, highest = int(heard.min()), max(int(heard.max()), 0)
         if highest == 0:
-            return np.where(ignored, 0, MAX_NODE_SCORE)
-        return np.where(ignored, 0, MAX_NODE_SCORE * (highest + lowest - scores) // highest)
+            scaled: Ints = np.full(len(scores), MAX_NODE_SCORE, dtype=np.int64)
+        else:
+            scaled = MAX_NODE_SCORE * (highest + lowest - scores) // highest
+        return scaled if ignored is None else np.where(ignored, 0, scaled)
 
     # ------------------------------------------------------------------------------------------- constraints
 
-    def _constraints(self, pod: Pod, action: str, objects: ClusterObjects) -> tuple[Constraint, ...]:
+    def _constraints(self, info: PodInfo, action: Unsatisfiable, objects: ClusterObjects) -> tuple[Constraint, ...]:
         """The constraints of the pod, or those of the profile if it has none."""
-        own = pod.spec.topology_spread_constraints
-        if own:
-            return tuple(_constraint(c, _selector(c, pod)) for c in own if c.when_unsatisfiable == action)
+        pod = info.pod
+        if pod.spec.topology_spread_constraints:
+            return _OWN[action](info.template, pod)
         defaults = [c for c in self._defaults if c.when_unsatisfiable == action]
         if not defaults:
             return ()
         selector = default_selector(pod, objects)
         if not selector.requirements:
             return ()
-        return tuple(_constraint(c, selector) for c in defaults)
+        return tuple(constraint_of(c, selector, pod.metadata.namespace) for c in defaults)
 
     # ------------------------------------------------------------------------------------------- events
 
@@ -264,6 +277,26 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         return had if isinstance(old, Node) else has
 
 
+_CODES = np.array((Code.SUCCESS, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.UNSCHEDULABLE), dtype=np.int8)
+
+
+def _distinct(codes: Codes) -> int:
+    """How many different codes there are, -1 among them."""
+    return int(np.count_nonzero(np.bincount(codes + 1)))
+
+
+def own_constraints(action: Unsatisfiable, pod: Pod) -> tuple[Constraint, ...]:
+    """The pod's own constraints for which this is to happen where they cannot be satisfied."""
+    own = (c for c in pod.spec.topology_spread_constraints if c.when_unsatisfiable == action)
+    return tuple(constraint_of(c, _selector(c, pod), pod.metadata.namespace) for c in own)
+
+
+_OWN: Mapping[Unsatisfiable, PerTemplate[tuple[Constraint, ...]]] = {
+    HARD: PerTemplate(partial(own_constraints, HARD)),
+    SOFT: PerTemplate(partial(own_constraints, SOFT)),
+}
+
+
 def _involved(item: Pod, pod: Pod) -> bool:
     """True for the parked pod itself, and for pods on nodes in its namespace."""
     same_namespace = item.metadata.namespace == pod.metadata.namespace
@@ -312,77 +345,6 @@ def _selector(constraint: TopologySpreadConstraint, pod: Pod) -> Selector:
     if not own:
         return selector
     return Selector((*from_map(own).requirements, *selector.requirements))
-
-
-def _constraint(constraint: TopologySpreadConstraint | DefaultConstraint, selector: Selector) -> Constraint:
-    return Constraint(
-        constraint.max_skew,
-        constraint.topology_key,
-        selector,
-        1 if constraint.min_domains is None else constraint.min_domains,
-        constraint.node_affinity_policy in (None, "Honor"),
-        constraint.node_taints_policy == "Honor",
-    )
-
-
-def _have_all(constraints: Sequence[Constraint], nodes: NodeView) -> Bools:
-    """True where a node has the topology label of every constraint."""
-    have = np.ones(nodes.size, dtype=np.bool_)
-    for key in {constraint.topology_key: None for constraint in constraints}:
-        have &= nodes.columns.label(key).codes[nodes.rows] >= 0
-    return have
-
-
-def _included(constraint: Constraint, pod: Pod, nodes: NodeView) -> Bools:
-    """True where pods count, by the constraint's policies on node affinity and taints."""
-    included = np.ones(nodes.size, dtype=np.bool_)
-    if constraint.honor_affinity:
-        included &= pod_affinity_matches(pod, nodes)
-    if constraint.honor_taints:
-        tolerations = pod.spec.tolerations
-        lets = np.fromiter((lets_in(tolerations, taints) for taints in nodes.columns.taint_classes), dtype=np.bool_)
-        included &= lets[nodes.columns.taints[nodes.rows]]
-    return included
-
-
-def _counts(constraint: Constraint, info: PodInfo, columns: NodeColumns) -> Ints:
-    """How many pods of each row the constraint counts. An empty selector counts none, although it selects all.
-
-    Terminating pods are not counted, and yet one that is removed in thought is subtracted, as in kube-scheduler.
-    """
-    selector = constraint.selector
-    if selector.nothing or not selector.requirements:
-        return np.zeros(len(columns.pods), dtype=np.int64)
-    namespace = info.pod.metadata.namespace
-    counts = columns.counts.column(pods_selected(namespace, selector)).rows
-    missed = [
-        row
-        for row, gone in columns.counts.missed
-        if gone.pod.metadata.namespace == namespace and selector.matches(gone.pod.metadata.labels)
-    ]
-    if missed:
-        counts = counts.copy()
-        np.subtract.at(counts, missed, 1)
-    return counts
-
-
-def _table(column: LabelColumn, nodes: NodeView, eligible: Bools, counts: Ints) -> Ints:
-    """The sum of the counts by label code, over the eligible nodes that have the label."""
-    codes = column.codes[nodes.rows]
-    chosen = eligible & (codes >= 0)
-    weights = counts[nodes.rows][chosen]
-    return np.bincount(codes[chosen], weights=weights, minlength=len(column.values) + 1).astype(np.int64)
-
-
-def _domains(constraint: Constraint, info: PodInfo, nodes: NodeView, eligible: Bools) -> Domains:
-    column = nodes.columns.label(constraint.topology_key)
-    table = _table(column, nodes, eligible, _counts(constraint, info, nodes.columns))
-    there = np.unique(column.codes[nodes.rows][eligible])
-    least = int(table[there].min(initial=NO_DOMAIN))
-    if len(there) < constraint.min_domains:
-        least = 0
-    labels: Mapping[str, str] = info.pod.metadata.labels
-    return Domains(constraint, column, table, least, int(constraint.selector.matches(labels)))
 
 
 def _check(constraint: DefaultConstraint, path: str, earlier: Sequence[DefaultConstraint]) -> None:

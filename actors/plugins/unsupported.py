@@ -18,6 +18,7 @@ from actors.framework.interface import (
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
+    Reads,
     ScorePlugin,
 )
 from actors.framework.post_filter import FailedAttempt, PostFiltered
@@ -29,8 +30,9 @@ from actors.model.vectors import Ints
 
 
 class _Refusal(PreFilterPlugin):
-    """Skips the pods that do not need the feature, refuses the others."""
+    """Skips the pods that do not need the feature, refuses the others; looks at nothing but the pod's spec."""
 
+    reads = Reads.NODE
     feature: str
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:

@@ -6,8 +6,9 @@ The other is given a snapshot built from nothing for each pod, and pods that it 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from hypothesis import settings
@@ -17,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from actors.cache.state import CacheState, Lend
 from actors.cycle.state import Chosen, Failed, Scheduler, Unfit
 from actors.kube.core import Namespace, Node, Pod, Service
+from actors.kube.policy import PodDisruptionBudget
 from actors.messages import (
     AssignedPodAdded,
     AssignedPodDeleted,
@@ -67,6 +69,10 @@ SPECS: list[dict[str, Any]] = [
     {**_requests(10), "topologySpreadConstraints": [_spread(ZONE, "DoNotSchedule"), _spread(HOST, "ScheduleAnyway")]},
     {**_requests(10), "affinity": {"podAntiAffinity": {REQUIRED: [_near(HOST)]}}},
     {**_requests(10), "affinity": {"podAffinity": {PREFERRED: [{"weight": 5, "podAffinityTerm": _near(ZONE)}]}}},
+    {**_requests(700), "priority": 20},
+    {**_requests(400), "priority": 20, "affinity": {"podAntiAffinity": {REQUIRED: [_near(ZONE)]}}},
+    {"containers": [{"name": "c", "ports": [{"hostPort": 80, "containerPort": 80}]}], "priority": 30},
+    {**_requests(50), "affinity": {"podAffinity": {REQUIRED: [_near(ZONE)]}}},
     {
         **_requests(300),
         "affinity": {
@@ -81,6 +87,7 @@ SPECS: list[dict[str, Any]] = [
         },
     },
 ]
+CHANGES = ["confirmed", "started", "terminating", "relabelled", "deleted", "forgotten"]
 NODES = [f"n{i}" for i in range(8)]
 
 
@@ -121,6 +128,7 @@ def told(unfit: Unfit) -> tuple[object, ...]:
     return unfit.message, unfit.rejected_by, names, unfit.denominate
 
 
+KIND = st.integers(0, len(SPECS) - 1)
 NODE = st.builds(
     make_node,
     st.sampled_from(NODES),
@@ -133,6 +141,8 @@ NODE = st.builds(
 
 
 class ReuseHistory(RuleBasedStateMachine):
+    KINDS: ClassVar[Sequence[int]] = range(len(SPECS))
+
     def __init__(self) -> None:
         super().__init__()
         self.cache = CacheState()
@@ -172,9 +182,18 @@ class ReuseHistory(RuleBasedStateMachine):
         document = {"metadata": {"namespace": "default", "name": app}, "spec": {"selector": {"app": app}}}
         self.tell(ObjectPut(msgspec.convert(document, Service)))
 
-    @rule(kinds=st.lists(st.integers(0, len(SPECS) - 1), min_size=1, max_size=3), times=st.integers(1, 4))
+    @rule(app=st.sampled_from(["web", "other"]), allowed=st.integers(0, 2))
+    def budget(self, app: str, allowed: int) -> None:
+        document = {
+            "metadata": {"namespace": "default", "name": app},
+            "spec": {"selector": {"matchLabels": {"app": app}}},
+            "status": {"disruptionsAllowed": allowed},
+        }
+        self.tell(ObjectPut(msgspec.convert(document, PodDisruptionBudget)))
+
+    @rule(kinds=st.lists(KIND, min_size=1, max_size=3), times=st.integers(1, 4))
     def schedule(self, kinds: list[int], times: int) -> None:
-        for kind in kinds * times:
+        for kind in (self.KINDS[drawn % len(self.KINDS)] for drawn in kinds * times):
             self.made += 1
             number = self.made
             info = PodInfo(make_pod(number, kind))
@@ -190,6 +209,8 @@ class ReuseHistory(RuleBasedStateMachine):
                 self.tell(Assume(info, outcome.node))
             elif isinstance(outcome, Unfit) and isinstance(other, Unfit):
                 assert told(outcome) == told(other)
+                if outcome.nomination is not None:
+                    self.tell(Nominate(info, outcome.nomination.node))
 
     def rebuilt(self) -> Snapshot:
         cache = CacheState()
@@ -197,7 +218,10 @@ class ReuseHistory(RuleBasedStateMachine):
             cache.handle(message)
         return take(cache)
 
-    @rule(data=st.data(), how=st.sampled_from(["confirmed", "relabelled", "deleted", "forgotten"]))
+    @rule(
+        data=st.data(),
+        how=st.sampled_from(["confirmed", "started", "terminating", "relabelled", "deleted", "forgotten"]),
+    )
     def pod_changes(self, data: st.DataObject, how: str) -> None:
         if not self.placed:
             return
@@ -207,6 +231,13 @@ class ReuseHistory(RuleBasedStateMachine):
         match how:
             case "confirmed":
                 self.tell(AssignedPodAdded(bound))
+            case "started":
+                at = f"2026-01-01T00:00:0{data.draw(st.integers(0, 3))}Z"
+                status = msgspec.structs.replace(bound.status, start_time=at)
+                self.tell(AssignedPodAdded(msgspec.structs.replace(bound, status=status)))
+            case "terminating":
+                metadata = msgspec.structs.replace(bound.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+                self.tell(AssignedPodAdded(msgspec.structs.replace(bound, metadata=metadata)))
             case "relabelled":
                 metadata = msgspec.structs.replace(bound.metadata, labels={"app": "web"})
                 self.tell(AssignedPodAdded(msgspec.structs.replace(bound, metadata=metadata)))
@@ -218,8 +249,9 @@ class ReuseHistory(RuleBasedStateMachine):
                     self.told.append(Forget(PodInfo(pod), node))
                     del self.placed[number]
 
-    @rule(kind=st.integers(0, len(SPECS) - 1), node=st.sampled_from(NODES), gone=st.booleans())
-    def nominated(self, kind: int, node: str, gone: bool) -> None:
+    @rule(drawn=KIND, node=st.sampled_from(NODES), gone=st.booleans())
+    def nominated(self, drawn: int, node: str, gone: bool) -> None:
+        kind = self.KINDS[drawn % len(self.KINDS)]
         info = PodInfo(make_pod(-kind, kind))
         self.tell(Unnominate(info.key) if gone else Nominate(info, node))
 
@@ -229,5 +261,30 @@ class ReuseHistory(RuleBasedStateMachine):
         self.cache.validate()
 
 
+class PreemptionHistory(ReuseHistory):
+    """Few nodes, all full, and pods that may or may not preempt what is there."""
+
+    KINDS = (0, 1, 4, 9, 11, 12)
+
+    @initialize(seed=st.integers(0, 3), crowd=st.just(0))
+    def begin(self, seed: int, crowd: int) -> None:
+        super().begin(seed, crowd)
+        for name in NODES[:4]:
+            self.node_put(make_node(name, "a", True, "", 1000, False))
+        for number in range(8):
+            pod = make_pod(1000 + number, number % 2)
+            at = f"2026-01-01T00:00:0{number % 3}Z"
+            node = NODES[number % 4]
+            placed = msgspec.structs.replace(
+                pod,
+                spec=msgspec.structs.replace(pod.spec, node_name=node),
+                status=msgspec.structs.replace(pod.status, start_time=at),
+            )
+            self.placed[1000 + number] = (pod, node)
+            self.tell(AssignedPodAdded(placed))
+
+
 ReuseHistory.TestCase.settings = settings(max_examples=120, stateful_step_count=20, deadline=None)
 TestReuse = ReuseHistory.TestCase
+PreemptionHistory.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+TestPreemption = PreemptionHistory.TestCase

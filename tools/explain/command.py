@@ -15,48 +15,28 @@ import click
 import msgspec
 from rich.console import Console
 
-from actors.binding.state import PodsInBinding
 from actors.client.credentials import KubeconfigError
 from actors.client.extender import Extenders
 from actors.client.kubeconfig import load
 from actors.client.rest import ConnectionFailedError
 from actors.framework.registry import RegistryError
 from actors.framework.runner import Profile
-from actors.framework.status import Status, error
 from actors.kube.core import Pod
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import Snapshot
 from actors.runtime.logs import configure_logs
 from actors.system import profiles_of
-from config.feature_gates import DEFAULTS
 from config.fields import path_first
 from config.load import ConfigError, from_mapping, load_file
 from config.profiles import ProfileError
 from config.types import KubeSchedulerConfiguration
 from tools.explain.cluster import snapshot_of
 from tools.explain.decision import Decision, Failure, decide, steps
+from tools.explain.handle import ReadOnlyHandle
 from tools.explain.report import show
 from tools.explain.source import Question, SourceError, from_cluster, from_manifests, from_scenario
 
 CHUNK = 8
-
-
-class _ReadOnly:
-    """What plugins are given where nothing may be written."""
-
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
-        return error("explain binds nothing")
-
-    async def nominate(self, namespace: str, name: str, uid: str, node: str) -> Status:
-        return error("explain nominates nothing")
-
-
-class _Handle:
-    feature_gates = DEFAULTS
-
-    def __init__(self) -> None:
-        self.api = _ReadOnly()
-        self.waiting = PodsInBinding()
 
 
 @click.command()
@@ -119,7 +99,7 @@ def _question(
 
 def answer(question: Question) -> Decision | Failure:
     """Raises SourceError, ConfigError, RegistryError or ProfileError."""
-    return _decided(question, profiles_of(question.configuration, _Handle()))
+    return _decided(question, profiles_of(question.configuration, ReadOnlyHandle()))
 
 
 def _decided(question: Question, profiles: dict[str, Profile]) -> Decision | Failure:
@@ -170,4 +150,4 @@ def _answer_line(line: bytes) -> str:
 
 @lru_cache(maxsize=64)
 def _profiles(configuration: bytes) -> dict[str, Profile]:
-    return profiles_of(from_mapping(msgspec.json.decode(configuration)), _Handle())
+    return profiles_of(from_mapping(msgspec.json.decode(configuration)), ReadOnlyHandle())

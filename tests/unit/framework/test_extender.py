@@ -249,7 +249,7 @@ def test_an_answer_that_cannot_be_used_changes_nothing(answer: ExtenderFilterRes
 def test_rejections_join_the_diagnosis_of_the_plugins() -> None:
     view = nodes("a", "b", "c")
     diagnosis = Diagnosis(view)
-    diagnosis.reject(0, Status(unschedulable().code, ("full",), "Fit"))
+    diagnosis.put(0, Status(unschedulable().code, ("full",), "Fit"))
     filtering = Filtering(view.snapshot.rows(np.asarray(view.rows)[1:]))
     filtering.take(BY_NAME, named("c", failed_nodes={"b": "dear"}))
     filtering.result().explain_to(diagnosis)

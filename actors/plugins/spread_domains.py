@@ -1,0 +1,169 @@
+"""What a constraint of topology spreading counts: which nodes take part, and how many pods there are in each domain.
+
+Which nodes take part depends on the pod's template and on nodes alone, so it is kept until a node changes. Where all
+do, the counts by domain are the ones that are kept up to date as pods come and go (see actors.model.pod_counts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+import msgspec
+import numpy as np
+
+from actors.kube.core import Pod
+from actors.kube.labels import Selector
+from actors.kube.taints import lets_in
+from actors.model.columns import LabelColumn, NodeColumns
+from actors.model.node_selection import pod_affinity_matches
+from actors.model.pod_counts import Counted, pods_selected
+from actors.model.pod_info import PodInfo
+from actors.model.pod_template import PodTemplate
+from actors.model.snapshot import NodeView, Snapshot
+from actors.model.vectors import Bools, Ints
+
+
+class Constraint(msgspec.Struct, frozen=True):
+    """A constraint with its selector resolved against the pod. `counted` is None if it counts no pod."""
+
+    max_skew: int
+    topology_key: str
+    selector: Selector
+    counted: Counted | None
+    min_domains: int
+    honor_affinity: bool
+    honor_taints: bool
+
+
+class Written(Protocol):
+    """A constraint as a pod's spec or a profile's arguments have it."""
+
+    @property
+    def max_skew(self) -> int: ...
+    @property
+    def topology_key(self) -> str: ...
+    @property
+    def min_domains(self) -> int | None: ...
+    @property
+    def node_affinity_policy(self) -> str | None: ...
+    @property
+    def node_taints_policy(self) -> str | None: ...
+
+
+def constraint_of(written: Written, selector: Selector, namespace: str) -> Constraint:
+    """An empty selector counts no pod, although it selects all."""
+    counts = not selector.nothing and bool(selector.requirements)
+    return Constraint(
+        written.max_skew,
+        written.topology_key,
+        selector,
+        pods_selected(namespace, selector) if counts else None,
+        1 if written.min_domains is None else written.min_domains,
+        written.node_affinity_policy in (None, "Honor"),
+        written.node_taints_policy == "Honor",
+    )
+
+
+class Eligible(msgspec.Struct, frozen=True):
+    """Where pods count for a constraint: bool by position of the order, and the codes of the domains found there.
+
+    `whole` is true if no node that has the label is left out.
+    """
+
+    where: Bools
+    domains: Ints
+    whole: bool
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    constraints: tuple[Constraint, ...]
+    order: Ints
+    version: int
+    eligible: tuple[Eligible, ...]
+
+
+class Eligibility(msgspec.Struct, frozen=True):
+    """The nodes that count, kept for each template until a node changes."""
+
+    _kept: WeakKeyDictionary[PodTemplate, _Kept] = msgspec.field(default_factory=WeakKeyDictionary)
+
+    def of(
+        self, constraints: tuple[Constraint, ...], info: PodInfo, snapshot: Snapshot, *, labelled: bool
+    ) -> tuple[Eligible, ...]:
+        """For each constraint where pods count; `labelled` if only nodes with the labels of all constraints do."""
+        columns = snapshot.columns
+        kept = self._kept.get(info.template)
+        if (
+            kept is not None
+            and kept.order is columns.order
+            and kept.version == columns.node_changes.version
+            and (kept.constraints is constraints or kept.constraints == constraints)
+        ):
+            return kept.eligible
+        nodes = snapshot.rows(columns.order)
+        every = have_all(constraints, nodes) if labelled else np.ones(nodes.size, dtype=np.bool_)
+        eligible = tuple(_eligible(constraint, info.pod, nodes, every) for constraint in constraints)
+        self._kept[info.template] = _Kept(constraints, columns.order, columns.node_changes.version, eligible)
+        return eligible
+
+
+def _eligible(constraint: Constraint, pod: Pod, nodes: NodeView, every: Bools) -> Eligible:
+    where = every
+    if constraint.honor_affinity:
+        where = where & pod_affinity_matches(pod, nodes)
+    if constraint.honor_taints:
+        tolerations = pod.spec.tolerations
+        lets = np.fromiter((lets_in(tolerations, taints) for taints in nodes.columns.taint_classes), dtype=np.bool_)
+        where = where & lets[nodes.columns.taints[nodes.rows]]
+    codes = nodes.columns.label(constraint.topology_key).codes[nodes.rows]
+    return Eligible(where, np.unique(codes[where]).astype(np.int64), bool(where[codes >= 0].all()))
+
+
+def have_all(constraints: Sequence[Constraint], nodes: NodeView) -> Bools:
+    """True where a node has the topology label of every constraint."""
+    have = np.ones(nodes.size, dtype=np.bool_)
+    for key in {constraint.topology_key: None for constraint in constraints}:
+        have &= nodes.columns.label(key).codes[nodes.rows] >= 0
+    return have
+
+
+def _missed(constraint: Constraint, info: PodInfo, columns: NodeColumns) -> list[int]:
+    """The rows of pods that are subtracted although they were never counted.
+
+    Terminating pods are not counted, and yet one that is removed in thought is subtracted, as in kube-scheduler.
+    """
+    namespace, selector = info.pod.metadata.namespace, constraint.selector
+    return [
+        row
+        for row, gone in columns.counts.missed
+        if gone.pod.metadata.namespace == namespace and selector.matches(gone.pod.metadata.labels)
+    ]
+
+
+def pods_by_row(constraint: Constraint, info: PodInfo, columns: NodeColumns) -> Ints:
+    """How many pods of each row the constraint counts."""
+    if constraint.counted is None:
+        return np.zeros(len(columns.pods), dtype=np.int64)
+    counts = columns.counts.column(constraint.counted).rows
+    missed = _missed(constraint, info, columns)
+    if missed:
+        counts = counts.copy()
+        np.subtract.at(counts, missed, 1)
+    return counts
+
+
+def pods_by_domain(
+    constraint: Constraint, eligible: Eligible, label: LabelColumn, info: PodInfo, snapshot: Snapshot
+) -> Ints:
+    """How many pods there are on the eligible nodes by label code; the last place, for no label, holds 0."""
+    columns = snapshot.columns
+    if eligible.whole and constraint.counted is not None and not _missed(constraint, info, columns):
+        return columns.counts.column(constraint.counted).by_domain(label)
+    rows = columns.order[eligible.where]
+    codes = label.codes[rows]
+    weights = pods_by_row(constraint, info, columns)[rows] * (codes >= 0)
+    return np.bincount(codes % (len(label.values) + 1), weights=weights, minlength=len(label.values) + 1).astype(
+        np.int64
+    )

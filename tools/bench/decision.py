@@ -1,0 +1,174 @@
+"""What a decision costs: `python -m tools.bench.decision [-o json]`.
+
+Each figure is microseconds in which the scheduler decides on one pod of a cluster of 5,000 nodes, the cache's part
+apart. Pods come one after the other, all of one template, and are assumed where they were placed, as when a Deployment
+is scaled up; the first ones, which fill what is remembered, are not counted.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Mapping, Sequence
+from random import Random
+from time import perf_counter
+from typing import Any
+
+import click
+import msgspec
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from actors.cache.state import CacheState, Lend
+from actors.cycle.state import Chosen, Failed, Scheduler, Unfit
+from actors.kube.core import Namespace, Node, Pod
+from actors.messages import AssignedPodAdded, Assume, NodeAdded, Nominate, ObjectPut, TakeSnapshot
+from actors.model.pod_info import PodInfo
+from actors.model.snapshot import Snapshot
+from actors.system import profiles_of
+from config.types import KubeSchedulerConfiguration
+from tools.bench.cache import Nobody
+from tools.explain.handle import ReadOnlyHandle
+
+NODES = 5_000
+ZONES = 3
+WARMING = 10
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+SELECTOR = {"matchLabels": {"color": "blue"}}
+LOOK = TakeSnapshot(Nobody())
+
+
+def _near(topology: str, **more: Any) -> dict[str, Any]:
+    return {"topologyKey": topology, "labelSelector": SELECTOR, **more}
+
+
+def _spread(action: str) -> dict[str, Any]:
+    constraint = {"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": action, "labelSelector": SELECTOR}
+    return {"topologySpreadConstraints": [constraint]}
+
+
+def _affinity(kind: str, term: dict[str, Any], *, preferred: bool = False) -> dict[str, Any]:
+    if preferred:
+        return {"affinity": {kind: {PREFERRED: [{"weight": 1, "podAffinityTerm": term}]}}}
+    return {"affinity": {kind: {REQUIRED: [term]}}}
+
+
+def _matching(requirement: str, key: str, *values: str) -> dict[str, Any]:
+    term = {requirement: [{"key": key, "operator": "In", "values": values}]}
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}}}}
+
+
+EVERYWHERE = {"namespaceSelector": {"matchLabels": {"team": "devops"}}}
+SPECS: Mapping[str, dict[str, Any]] = {
+    "basic": {},
+    "node affinity": _matching("matchExpressions", ZONE, "z0", "z1"),
+    "one node by name": {},
+    "spread": _spread("DoNotSchedule"),
+    "preferred spread": _spread("ScheduleAnyway"),
+    "pod affinity": _affinity("podAffinity", _near(ZONE)),
+    "pod anti-affinity": _affinity("podAntiAffinity", _near(HOST)),
+    "preferred pod affinity": _affinity("podAffinity", _near(HOST), preferred=True),
+    "preferred pod anti-affinity": _affinity("podAntiAffinity", _near(HOST), preferred=True),
+    "pod affinity, namespaces": _affinity("podAffinity", _near(ZONE, **EVERYWHERE)),
+    "pod anti-affinity, namespaces": _affinity("podAntiAffinity", _near(HOST, **EVERYWHERE)),
+    "unfit": {},
+    "preemption": {"priority": 10},
+}
+MILLICORES = {"unfit": 9_000, "preemption": 3_000}
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """Microseconds a decision."""
+
+    pods: str
+    median: float
+    p99: float
+    mean: float
+
+
+def make_node(number: int) -> Node:
+    labels = {HOST: f"n{number}", ZONE: f"z{number % ZONES}"}
+    document = {
+        "metadata": {"name": f"n{number}", "labels": labels},
+        "status": {"allocatable": {"cpu": "4", "memory": "32Gi", "pods": "110"}},
+    }
+    return msgspec.convert(document, Node)
+
+
+def make_pod(number: int, spec: Mapping[str, Any], millicores: int = 100) -> Pod:
+    metadata = {"namespace": "default", "name": f"p{number}", "uid": f"u{number}", "labels": {"color": "blue"}}
+    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": f"{millicores}m", "memory": "500Mi"}}}
+    return msgspec.convert({"metadata": metadata, "spec": {"containers": [container], **spec}}, Pod)
+
+
+def make_cache() -> CacheState:
+    cache = CacheState()
+    cache.handle(ObjectPut(msgspec.convert({"metadata": {"name": "default", "labels": {"team": "devops"}}}, Namespace)))
+    for number in range(NODES):
+        cache.handle(NodeAdded(make_node(number)))
+    return cache
+
+
+def take(cache: CacheState) -> Snapshot:
+    *_, lend = cache.handle(LOOK)
+    assert isinstance(lend, Lend)
+    return lend.snapshot
+
+
+def pending(name: str, times: int) -> Sequence[Pod]:
+    millicores = MILLICORES.get(name, 100)
+    if name == "one node by name":
+        named = (_matching("matchFields", "metadata.name", f"n{number}") for number in range(times))
+        return [make_pod(number, spec, millicores) for number, spec in enumerate(named)]
+    return [make_pod(number, SPECS[name], millicores) for number in range(times)]
+
+
+def measure(name: str, times: int) -> Figures:
+    cache, scheduler = make_cache(), Scheduler(Random(1))
+    profile = profiles_of(KubeSchedulerConfiguration(), ReadOnlyHandle())["default-scheduler"]
+    if name == "preemption":
+        for number in range(4 * NODES):
+            pod = make_pod(-1 - number, {"nodeName": f"n{number % NODES}"}, 900)
+            cache.handle(AssignedPodAdded(pod))
+    taken: list[float] = []
+    gc.collect()
+    gc.disable()
+    for pod in pending(name, times + WARMING):
+        info, snapshot = PodInfo(pod), take(cache)
+        start = perf_counter()
+        outcome = scheduler.schedule(profile, info, snapshot)
+        taken.append(perf_counter() - start)
+        match outcome:
+            case Chosen(node):
+                cache.handle(Assume(info, node))
+            case Unfit(nomination=promised):
+                if promised is not None:
+                    cache.handle(Nominate(info, promised.node))
+            case Failed(status):
+                raise AssertionError(status.message)
+    gc.enable()
+    figures = np.array(taken[WARMING:]) * 1e6
+    return Figures(name, float(np.median(figures)), float(np.percentile(figures, 99)), float(figures.mean()))
+
+
+@click.command()
+@click.option("-n", "--times", default=1_000, show_default=True, help="How many pods of each kind are decided on.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.argument("names", nargs=-1)
+def main(times: int, output: str, names: Sequence[str]) -> None:
+    """Measure decisions on pods of each kind, or of the kinds named."""
+    measured = [measure(name, times) for name in names or SPECS]
+    if output == "json":
+        click.echo(json.dumps([msgspec.structs.asdict(figures) for figures in measured], indent=2))
+        return
+    table = Table("microseconds a decision", "median", "p99", "mean")
+    for figures in measured:
+        table.add_row(figures.pods, f"{figures.median:,.0f}", f"{figures.p99:,.0f}", f"{figures.mean:,.0f}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

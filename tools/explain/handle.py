@@ -1,0 +1,23 @@
+"""What plugins are given where nothing may be written."""
+
+from __future__ import annotations
+
+from actors.binding.state import PodsInBinding
+from actors.framework.status import Status, error
+from config.feature_gates import DEFAULTS
+
+
+class _ReadOnly:
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
+        return error("nothing is bound here")
+
+    async def nominate(self, namespace: str, name: str, uid: str, node: str) -> Status:
+        return error("nothing is nominated here")
+
+
+class ReadOnlyHandle:
+    feature_gates = DEFAULTS
+
+    def __init__(self) -> None:
+        self.api = _ReadOnly()
+        self.waiting = PodsInBinding()
