@@ -1,4 +1,4 @@
-"""The binding actor: one child task a placement, from the Permit wait to the bound pod.
+"""The binding actor: a task for each placement under way, from the Permit wait to the bound pod.
 
 Whatever goes wrong is undone in reverse: Unreserve, Forget, back to the queue, and the pods that the freed room may
 help are woken. Also when the task is cancelled, because the lease is lost or the process stops.
@@ -6,6 +6,7 @@ help are woken. Also when the task is cancelled, because the lease is lost or th
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import assert_never
 
@@ -51,6 +52,7 @@ from actors.runtime.observer import NOBODY, Observer
 log = structlog.get_logger(__name__)
 
 CLEAN_UP_SECONDS = 5.0
+MOST_IDLE = 64
 
 
 class BindingActor(Actor[BindingMessage]):
@@ -79,29 +81,55 @@ class BindingActor(Actor[BindingMessage]):
         self._observer = observer
         self._nominated: set[str] = set()  # uids of pods whose nomination was written for this binding
         self._group: TaskGroup | None = None
+        self._placed: deque[Placement] = deque()
+        self._idle: list[anyio.Event] = []  # of the tasks that wait for a placement
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async with anyio.create_task_group() as group:
             self._group = group
             await super().run(task_status=task_status)
 
-    async def handle(self, batch: list[BindingMessage]) -> None:
+    def handle(self, message: BindingMessage) -> None:
         assert self._group is not None
-        for message in batch:
-            match message:
-                case BindPlaced(placement, taken):
-                    if placement.waits:
-                        info = placement.pod.info
-                        self._pods.wait(info, placement.node, placement.waits, self._clock.now())
-                    self._group.start_soon(self._bind, placement)
-                    if taken is not None:
-                        taken.set(None)
-                case AllowWaiting(uid, plugin):
-                    self._pods.allow(uid, plugin)
-                case RejectWaiting(uid, plugin, reason):
-                    self._pods.reject(uid, plugin, reason)
-                case _:
-                    assert_never(message)
+        match message:
+            case BindPlaced(placement, taken):
+                if placement.waits:
+                    info = placement.pod.info
+                    self._pods.wait(info, placement.node, placement.waits, self._clock.now())
+                self._placed.append(placement)
+                if len(self._placed) == 1:
+                    self._wake(self._group)
+                if taken is not None:
+                    taken.set(None)
+            case AllowWaiting(uid, plugin):
+                self._pods.allow(uid, plugin)
+            case RejectWaiting(uid, plugin, reason):
+                self._pods.reject(uid, plugin, reason)
+            case _:
+                assert_never(message)
+
+    def _wake(self, group: TaskGroup) -> None:
+        """Have a task take the first placement; it sees to it that the next one is taken too."""
+        if self._idle:
+            self._idle.pop().set()
+        else:
+            group.start_soon(self._bind_all, group)
+
+    async def _bind_all(self, group: TaskGroup) -> None:
+        """One placement after the other. A task is kept for the next placement, because it costs more than a wake-up;
+        however long a placement takes, the next has another task.
+        """
+        while True:
+            while self._placed:
+                placement = self._placed.popleft()
+                if self._placed:
+                    self._wake(group)
+                await self._bind(placement)
+            if len(self._idle) >= MOST_IDLE:
+                return
+            news = anyio.Event()
+            self._idle.append(news)
+            await news.wait()
 
     async def _bind(self, placement: Placement) -> None:
         """One binding cycle."""
@@ -174,10 +202,13 @@ class BindingActor(Actor[BindingMessage]):
     async def _prepared(self, profile: Profile, placement: Placement) -> Status:
         """Run PreBind; a failure, or a preemption, stops what runs beside it."""
         info = placement.pod.info
+        steps = profile.pre_bind_steps(placement.cycle, info, placement.node)
+        if not steps:
+            return SUCCESS
         statuses: list[Status] = []
         with anyio.CancelScope() as scope:
             self._pods.start_pre_bind(info.uid, scope.cancel)
-            for step in profile.pre_bind_steps(placement.cycle, info, placement.node):
+            for step in steps:
                 async with anyio.create_task_group() as group:
 
                     async def run(call: PreBindStep, group: TaskGroup = group) -> None:

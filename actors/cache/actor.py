@@ -79,23 +79,19 @@ class CacheActor(Actor[CacheMessage]):
             await self._clock.sleep(EXPIRY_SECONDS)
             await self.mailbox.tell(ExpireAssumed())
 
-    async def handle(self, batch: list[CacheMessage]) -> None:
-        for message in batch:
-            if isinstance(message, ReturnSnapshot):
-                self._lent = False
-                held_back, self._held_back = self._held_back, []
-                for earlier in held_back:
-                    await self._take(earlier)
-            elif self._lent:
-                self._held_back.append(message)
-            else:
-                await self._take(message)
+    def handle(self, message: CacheMessage) -> None:
+        if isinstance(message, ReturnSnapshot):
+            self._lent = False
+            held_back, self._held_back = self._held_back, []
+            for earlier in held_back:
+                self.handle(earlier)  # Held back once more, behind a TakeSnapshot among them.
+        elif self._lent:
+            self._held_back.append(message)
+        else:
+            for effect in self._state.handle(message, self._clock.now()):
+                self._follow(effect)
 
-    async def _take(self, message: CacheMessage) -> None:
-        for effect in self._state.handle(message, self._clock.now()):
-            await self._follow(effect)
-
-    async def _follow(self, effect: Effect) -> None:
+    def _follow(self, effect: Effect) -> None:
         match effect:
             case Lend(order, snapshot):
                 self._lent = True
@@ -109,9 +105,9 @@ class CacheActor(Actor[CacheMessage]):
                     log.error("healed", what=difference.what, kind=difference.kind, key=difference.key)
                 order.reply.set(found)
             case Vanished(pod, node):
-                await self._binding.tell(RejectWaiting(pod.metadata.uid, "", "removed"))
+                self._binding.tell_nowait(RejectWaiting(pod.metadata.uid, "", "removed"))
                 gone = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
-                await self._queue.tell(ClusterChanged(ASSIGNED_POD_DELETE, gone, None))
+                self._queue.tell_nowait(ClusterChanged(ASSIGNED_POD_DELETE, gone, None))
             case Expired(name, node):
                 log.warning("expired", pod=name, node=node)
             case Repaired(rows, nodes):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import anyio
+import anyio.lowlevel
 import structlog
 from anyio.abc import TaskStatus
 
@@ -83,6 +84,7 @@ class CycleActor:
         task_status.started()
         while True:
             await self._attempt(await ask(self._queue, NextPod))
+            await anyio.lowlevel.checkpoint()  # Watches and bindings have their turn between two pods.
 
     async def _attempt(self, queued: QueuedPod) -> None:
         info = queued.info

@@ -80,14 +80,13 @@ class PreemptionActor(Actor[PreemptionMessage]):
             self._group = group
             await super().run(task_status=task_status)
 
-    async def handle(self, batch: list[PreemptionMessage]) -> None:
+    def handle(self, message: PreemptionMessage) -> None:
         assert self._group is not None
-        for message in batch:
-            match message:
-                case Preempt():
-                    self._group.start_soon(self._preempt, message)
-                case _:
-                    assert_never(message)
+        match message:
+            case Preempt():
+                self._group.start_soon(self._preempt, message)
+            case _:
+                assert_never(message)
 
     async def _preempt(self, order: Preempt) -> None:
         info = order.preemptor

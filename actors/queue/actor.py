@@ -26,6 +26,7 @@ class QueueActor(Actor[QueueMessage]):
         super().__init__("queue", mailbox)
         self._state = state
         self._clock = clock
+        self._log = log.bind()  # Once, and not for each line: a pod moves often, and mostly nobody wants to know.
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async with anyio.create_task_group() as group:
@@ -39,17 +40,16 @@ class QueueActor(Actor[QueueMessage]):
             await self._clock.sleep(seconds - self._clock.now() % seconds)
             await self.mailbox.tell(message)
 
-    async def handle(self, batch: list[QueueMessage]) -> None:
-        for message in batch:
-            for effect in self._state.handle(message, self._clock.now()):
-                match effect:
-                    case HandOut(order, pod):
-                        order.reply.set(pod)
-                    case Moved(name, queue, event, plugin):
-                        log.debug("queued", pod=name, queue=queue, because=event, plugin=plugin)
-                    case Told(order, story):
-                        order.reply.set(story)
-                    case Held(order, held):
-                        order.reply.set(held)
-                    case _:
-                        assert_never(effect)
+    def handle(self, message: QueueMessage) -> None:
+        for effect in self._state.handle(message, self._clock.now()):
+            match effect:
+                case HandOut(order, pod):
+                    order.reply.set(pod)
+                case Moved(name, queue, event, plugin):
+                    self._log.debug("queued", pod=name, queue=queue, because=event, plugin=plugin)
+                case Told(order, story):
+                    order.reply.set(story)
+                case Held(order, held):
+                    order.reply.set(held)
+                case _:
+                    assert_never(effect)

@@ -55,6 +55,8 @@ class Parked:
 
     def concerned(self, event: ClusterEvent) -> list[Entry]:
         """The pods that the event may wake, those that have waited longest first with each plugin."""
+        if not self._rejectors:
+            return []
         if event.resource is Resource.WILDCARD:
             return list(self)
         groups = [self._waiting[rejector] for rejector in sorted(self._unknown)]

@@ -42,7 +42,8 @@ class RecorderActor(Actor[RecorderMessage]):
         self._client = client
         self._clock = clock
         self._rng = rng
-        self._news = anyio.Event()
+        self._idle: list[anyio.Event] = []  # of the writers that wait for something to write
+        self._woken = False  # one of them is on its way
         self._stopping = False
         self._failures = 0
         self._silent_until = float("-inf")
@@ -54,22 +55,24 @@ class RecorderActor(Actor[RecorderMessage]):
             group.start_soon(self._write_all)
             await super().run(task_status=task_status)
 
-    async def handle(self, batch: list[RecorderMessage]) -> None:
-        for message in batch:
-            self._state.handle(message, self._clock.now(), self._clock.wall())
-        self._tell_writers()
+    def handle(self, message: RecorderMessage) -> None:
+        self._state.handle(message, self._clock.now(), self._clock.wall())
+        self._wake_writer()
 
     async def on_stop(self) -> None:
         self._stopping = True
-        self._tell_writers()
+        while self._idle:
+            self._idle.pop().set()
         if not self._failures:
             with anyio.move_on_after(FLUSH_SECONDS):
                 await self._written.wait()
         self._writing.cancel()
 
-    def _tell_writers(self) -> None:
-        self._news.set()
-        self._news = anyio.Event()
+    def _wake_writer(self) -> None:
+        """One for whatever came: it wakes the next one if there is more than it takes."""
+        if self._idle and not self._woken:
+            self._woken = True
+            self._idle.pop().set()
 
     async def _write_all(self) -> None:
         """Its own scope: a stop lets the writers finish."""
@@ -86,8 +89,13 @@ class RecorderActor(Actor[RecorderMessage]):
             if work is None:
                 if self._stopping:
                     return
-                await self._news.wait()
+                news = anyio.Event()
+                self._idle.append(news)
+                await news.wait()
+                self._woken = False
                 continue
+            if len(self._state):
+                self._wake_writer()
             try:
                 await self._write(work)
             except ConnectionFailedError as failure:

@@ -103,7 +103,7 @@ class Correlator:
         if self._combined(about, event.note, now):
             note, key = cut(COMBINED + event.note), about
         seen = self._written.get(key)
-        stamp = wall.strftime("%Y-%m-%dT%H:%M:%SZ")
+        stamp = f"{wall.isoformat(timespec='seconds')[:19]}Z"
         if seen is None:
             write = self._first(event, note, wall, stamp)
         else:

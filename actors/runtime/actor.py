@@ -1,4 +1,8 @@
-"""The actor: a task that owns one mailbox and handles its messages in batches, in order."""
+"""The actor: a task that owns one mailbox and handles its messages in order.
+
+Handling never waits. So an idle actor handles a message in the turn of its sender, and an ask is mostly answered when
+it is sent; an actor that is busy finds a batch when it is back. What must wait is done by tasks that the actor keeps.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,8 @@ M = TypeVar("M")
 
 
 class ActorStatistics(msgspec.Struct, frozen=True):
+    """`handled` counts messages, `batches` the times that some had come while the actor was busy."""
+
     name: str
     handled: int
     batches: int
@@ -22,17 +28,16 @@ class ActorStatistics(msgspec.Struct, frozen=True):
 
 
 class Actor(ABC, Generic[M]):
-    """Derive, give a mailbox, and say what a batch does. An exception ends the actor; the supervisor decides on."""
+    """Derive, give a mailbox, and say what a message does. An exception ends the actor; the supervisor decides on."""
 
     def __init__(self, name: str, mailbox: Mailbox[M]) -> None:
         self.name = name
         self.mailbox = mailbox
-        self._handled = 0
         self._batches = 0
 
     @abstractmethod
-    async def handle(self, batch: list[M]) -> None:
-        """Handle the messages of a batch in their order; at least one."""
+    def handle(self, message: M) -> None:
+        """Handle one message. Not called again before it has returned."""
 
     async def on_start(self) -> None:
         """Runs before the actor counts as started."""
@@ -46,13 +51,13 @@ class Actor(ABC, Generic[M]):
         task_status.started()
         try:
             while True:
-                batch = await self.mailbox.drain()
-                await self.handle(batch)
-                self._handled += len(batch)
+                for message in await self.mailbox.drain(at_once=self.handle):
+                    self.handle(message)
                 self._batches += 1
         finally:
             with anyio.CancelScope(shield=True):
                 await self.on_stop()
 
     def statistics(self) -> ActorStatistics:
-        return ActorStatistics(self.name, self._handled, self._batches, self.mailbox.statistics())
+        mailbox = self.mailbox.statistics()
+        return ActorStatistics(self.name, mailbox.received - mailbox.dropped - mailbox.depth, self._batches, mailbox)

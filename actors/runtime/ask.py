@@ -19,23 +19,28 @@ class Reply(Generic[T]):
     __slots__ = ("_event", "_value")
 
     def __init__(self) -> None:
-        self._event = anyio.Event()
+        self._event: anyio.Event | None = None  # made by who waits before the value is there
         self._value: tuple[T] | MailboxClosedError | None = None
 
     def set(self, value: T) -> None:
         assert self._value is None, "answered twice"
         self._value = (value,)
-        self._event.set()
+        if self._event is not None:
+            self._event.set()
 
     def fail(self, error: MailboxClosedError) -> None:
         """The actor is gone: whoever waits gets the error. Does nothing if the answer is there."""
         if self._value is None:
             self._value = error
-            self._event.set()
+            if self._event is not None:
+                self._event.set()
 
     async def wait(self) -> T:
         """The value, once it is there. Raises MailboxClosedError if the actor stopped before answering."""
-        await self._event.wait()
+        if self._value is None:
+            if self._event is None:
+                self._event = anyio.Event()
+            await self._event.wait()
         value = self._value
         assert value is not None
         if isinstance(value, MailboxClosedError):

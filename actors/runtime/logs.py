@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import re
 import sys
 from typing import Literal
 
@@ -29,6 +30,8 @@ log = structlog.get_logger(__name__)
 
 LogFormat = Literal["text", "json"]
 DEBUG_VERBOSITY = 4
+PAD_EVENT_TO = 18
+_QUOTED = re.compile("[ \\t=\\r\\n\"']")
 
 
 class Result(enum.StrEnum):
@@ -43,23 +46,35 @@ def log_attempt(pod: str, result: Result, attempt: int, seconds: float, *, node:
     """The line that ends an attempt; see above."""
     place = {"node": node} if node else {}
     why = {"reason": reason} if reason else {}
-    level = logging.WARNING if result is Result.ERROR else logging.INFO
-    log.log(
-        level, "attempted", pod=pod, result=result.value, **place, attempt=attempt, seconds=round(seconds, 6), **why
-    )
+    say = log.warning if result is Result.ERROR else log.info
+    say("attempted", pod=pod, result=result.value, **place, attempt=attempt, seconds=round(seconds, 6), **why)
+
+
+def _plain(_logger: object, _method: str, fields: structlog.types.EventDict) -> str:
+    """What ConsoleRenderer shows without colours, at a tenth of its cost: each pod that is placed has a line."""
+    head = f"{fields.pop('timestamp')} [{fields.pop('level'):<9}] {fields.pop('event'):<{PAD_EVENT_TO}}"
+    return " ".join((head, *(f"{name}={_shown(value)}" for name, value in fields.items())))
+
+
+def _shown(value: object) -> str:
+    """As it is if it is one word, else quoted."""
+    text = value if isinstance(value, str) else repr(value)
+    return repr(text) if text is value and _QUOTED.search(text) else text
 
 
 def configure_logs(verbosity: int, form: LogFormat, *, quiet: bool = False) -> None:
     """`verbosity` is kube-scheduler's -v: from 4 on, debug lines are shown. `quiet` shows warnings and worse only."""
     level = logging.WARNING if quiet else logging.DEBUG if verbosity >= DEBUG_VERBOSITY else logging.INFO
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
-    renderer: structlog.types.Processor = (
-        structlog.processors.JSONRenderer()
-        if form == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=18, sort_keys=False)
-    )
+    renderer: structlog.types.Processor
+    if form == "json":
+        renderer = structlog.processors.JSONRenderer()
+    elif sys.stderr.isatty():
+        renderer = structlog.dev.ConsoleRenderer(colors=True, pad_event_to=PAD_EVENT_TO, sort_keys=False)
+    else:
+        renderer = _plain
     structlog.configure(
         processors=[structlog.processors.add_log_level, stamp, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
     )

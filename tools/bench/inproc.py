@@ -7,6 +7,7 @@ that the scheduler does not follow are kept by the embedded API server's own sto
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Generic, TypeVar
@@ -79,6 +80,7 @@ class InProcess:
         self._prototypes: dict[int, tuple[Document, Any]] = {}
         self._rest = Api(Store())
         self._version = 0
+        self._second = (0, "")
         self.calls: Calls = self
         self.events: Calls = self
         self.leases: Calls = self
@@ -108,7 +110,7 @@ class InProcess:
             uid=f"uid-{self._version}",
             resource_version=str(self._version),
             generation=1,
-            creation_timestamp=now(),
+            creation_timestamp=self._now(),
             labels=labels,
             annotations=given.annotations,
             owner_references=given.owner_references,
@@ -160,7 +162,7 @@ class InProcess:
         if problem:
             raise ApiError(409, "Conflict", problem)
         others = tuple(condition for condition in pod.status.conditions if condition.type != "PodScheduled")
-        scheduled = PodCondition(type="PodScheduled", status="True", last_transition_time=now())
+        scheduled = PodCondition(type="PodScheduled", status="True", last_transition_time=self._now())
         status = msgspec.structs.replace(pod.status, conditions=(*others, scheduled), nominated_node_name="")
         spec = msgspec.structs.replace(pod.spec, node_name=node)
         self._write(PODS, msgspec.structs.replace(pod, spec=spec, status=status))
@@ -245,6 +247,13 @@ class InProcess:
             error = ExistsError if refused.reason == "AlreadyExists" else ClusterError
             raise error(str(refused)) from None
 
+    def _now(self) -> str:
+        """The time as objects carry it, written once a second."""
+        second = int(time.time())
+        if self._second[0] != second:
+            self._second = (second, now())
+        return self._second[1]
+
     def _write(self, kind: Kind, item: Any) -> Any:
         self._version += 1
         metadata = msgspec.structs.replace(item.metadata, resource_version=str(self._version))
@@ -269,7 +278,7 @@ class InProcess:
             if item.metadata.deletion_timestamp is not None:
                 return item
             doomed = msgspec.structs.replace(
-                item.metadata, deletion_timestamp=now(), deletion_grace_period_seconds=seconds
+                item.metadata, deletion_timestamp=self._now(), deletion_grace_period_seconds=seconds
             )
             return self._write(kind, msgspec.structs.replace(item, metadata=doomed))
         path = kind.path()

@@ -24,7 +24,7 @@ from actors.client.kubeconfig import load as load_connection
 from actors.client.rest import Connection
 from actors.framework.registry import RegistryError
 from actors.runtime.clock import SystemClock
-from actors.runtime.garbage import collect_seldom
+from actors.runtime.collector import tune_collector
 from actors.runtime.logs import configure_logs
 from actors.system import schedule
 from config.load import ConfigError, from_mapping, load_file
@@ -241,5 +241,5 @@ async def _main() -> None:
 
 if __name__ == "__main__":
     configure_logs(VERBOSITY, "text")
-    collect_seldom()
+    tune_collector()
     anyio.run(_main, backend_options={"use_uvloop": True})
