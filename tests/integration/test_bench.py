@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from actors.client.rest import Client, Connection
 from actors.runtime.clock import SystemClock
+from actors.runtime.logs import configure_logs
 from actors.system import run_scheduler
 from config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
 from tools.apiserver.app import serve
@@ -216,6 +217,7 @@ def test_a_missing_template_is_one_clear_line(file: Path) -> None:
 
 
 async def test_another_scheduler_is_measured_on_a_cluster_that_is_clean_afterwards(file: Path, tmp_path: Path) -> None:
+    configure_logs(0, "text", quiet=True)  # the other scheduler runs in this process, and not on its standard output
     configuration = KubeSchedulerConfiguration(leader_election=LeaderElectionConfiguration(leader_elect=False))
     async with serve() as url, anyio.create_task_group() as group:
         connection = Connection(url)
