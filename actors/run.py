@@ -60,7 +60,8 @@ DURATION = DurationParameter()
     "--kube-api-qps", "qps", type=float, help="Requests a second, on average; ignored with --config. [default: 50]"
 )
 @click.option("--kube-api-burst", "burst", type=int, help="Requests at once; ignored with --config. [default: 100]")
-@click.option("--feature-gates", default="", metavar="NAME=BOOL,...", help="Kubernetes' feature gates for scheduling.")
+@click.option("--feature-gates", default="", metavar="NAME=BOOL,...",
+              help="Feature gates of Kubernetes: checked, and told to plugins.")  # fmt: skip
 @click.option("--pod-max-in-unschedulable-pods-duration", "max_unschedulable", type=DURATION, default="5m",
               show_default=True, help="A pod parked for this long is tried again without an event.")  # fmt: skip
 @click.option("--bind-address", default="127.0.0.1", show_default=True, metavar="HOST",

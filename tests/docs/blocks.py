@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 
 ROOT = Path(__file__).parents[2]
-EXPLAIN, PLUGINS = ROOT / "docs/explain.md", ROOT / "docs/plugins.md"
+EXPLAIN, PREEMPTION = ROOT / "docs/explain.md", ROOT / "docs/preemption.md"
+PLUGINS, BENCH = ROOT / "docs/plugins.md", ROOT / "docs/bench.md"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 _FENCE = re.compile(r"^```(\w*)(?: title=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -63,6 +64,12 @@ def exchanges(block: Block) -> list[tuple[str, str]]:
     parts = re.split(r"^\$ (.*)\n", block.text, flags=re.MULTILINE)
     assert not parts[0].strip(), f"{block}: expected a line that begins with $"
     return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def preview(command: str, folder: Path) -> str:
+    """What a `berth explain` command says of preemption with `-o json`, for people to read."""
+    decision = msgspec.json.decode(run_berth(f"{command} -o json", folder))
+    return msgspec.json.format(msgspec.json.encode(decision["preemption"])).decode() + "\n"
 
 
 def run_berth(command: str, folder: Path, *path: Path) -> str:

@@ -1,11 +1,11 @@
-"""Write anew what the commands in docs/explain.md and docs/plugins.md print: `python -m tests.docs.refresh`."""
+"""Write anew what the commands in the pages print: `python -m tests.docs.refresh`."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
 
-from tests.docs.blocks import EXPLAIN, PLUGINS, blocks, exchanges, install, run_berth, write_files
+from tests.docs.blocks import EXPLAIN, PLUGINS, PREEMPTION, blocks, exchanges, install, preview, run_berth, write_files
 
 
 def refresh(page: Path, folder: Path, *site: Path) -> None:
@@ -16,10 +16,21 @@ def refresh(page: Path, folder: Path, *site: Path) -> None:
     page.write_text(text)
 
 
+def refresh_preview(folder: Path) -> None:
+    """The block of JSON shows what the first command of the page says of preemption."""
+    ((command, _),) = exchanges(blocks(PREEMPTION, "console")[0])
+    (shown,) = blocks(PREEMPTION, "json")
+    text = PREEMPTION.read_text()
+    PREEMPTION.write_text(text.replace(f"```json\n{shown.text}```", f"```json\n{preview(command, folder)}```"))
+
+
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        write_files(EXPLAIN, Path(folder))
-        refresh(EXPLAIN, Path(folder))
+    for page in (EXPLAIN, PREEMPTION):
+        with tempfile.TemporaryDirectory() as folder:
+            write_files(page, Path(folder))
+            refresh(page, Path(folder))
+            if page == PREEMPTION:
+                refresh_preview(Path(folder))
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as site:
         write_files(PLUGINS, Path(folder))
         install(Path(folder), Path(site))

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import msgspec
 import pytest
+from click.testing import CliRunner
 
 from actors.framework.interface import Plugin, PodInfo
 from actors.framework.registry import build_profiles
 from actors.kube.core import Pod
 from actors.plugins.in_tree import IN_TREE
 from config.load import from_mapping
-from tests.docs.blocks import EXPLAIN, PLUGINS, ROOT, Block, blocks, exchanges, install, run_berth, write_files
+from tests.docs.blocks import (
+    BENCH,
+    EXPLAIN,
+    PLUGINS,
+    PREEMPTION,
+    ROOT,
+    Block,
+    blocks,
+    exchanges,
+    install,
+    preview,
+    run_berth,
+    write_files,
+)
 from tests.kit.handle import NoApi
+from tools.bench.command import bench
+from tools.bench.measure import Result
 from tools.explain.cluster import snapshot_of
 from tools.explain.decision import Decision, decide
 
@@ -24,13 +42,31 @@ SEVERAL_FILES = 5
 def explained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("explain")
     write_files(EXPLAIN, folder)
+    write_files(PREEMPTION, folder)
     return folder
 
 
-@pytest.mark.parametrize("block", blocks(EXPLAIN, "console"), ids=str)
+@pytest.mark.parametrize("block", [*blocks(EXPLAIN, "console"), *blocks(PREEMPTION, "console")], ids=str)
 def test_explain_prints_what_the_page_shows(block: Block, explained: Path) -> None:
     for command, printed in exchanges(block):
         assert run_berth(command, explained) == printed
+
+
+def test_the_preview_is_what_explain_says_of_preemption(explained: Path) -> None:
+    ((command, _),) = exchanges(blocks(PREEMPTION, "console")[0])
+    (shown,) = blocks(PREEMPTION, "json")
+    assert preview(command, explained) == shown.text
+    careful = explained / "careful.yaml"
+    careful.write_text(next(b.text for b in blocks(PREEMPTION, "yaml") if "neverBreakBudgets: true" in b.text))
+    assert json.loads(preview(f"{command} --config careful.yaml", explained))["candidates"].keys() == {"b"}
+
+
+def test_the_workload_of_the_page_is_measured(tmp_path: Path) -> None:
+    write_files(BENCH, tmp_path)
+    done = CliRunner().invoke(bench, [str(tmp_path / "small.yaml"), "--api", "inproc", "-o", "json"])
+    assert done.exit_code == 0, done.output
+    (result,) = msgspec.json.decode(done.stdout, type=list[Result])
+    assert (result.name, result.pods) == ("Small/50Nodes", 200)
 
 
 @pytest.fixture(scope="module")

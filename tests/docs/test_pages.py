@@ -14,12 +14,15 @@ from actors.framework.interface import Plugin
 from actors.framework.registry import build_profiles
 from actors.framework.runner import Profile
 from actors.plugins.in_tree import IN_TREE
+from actors.server.metrics import Metrics
 from config.feature_gates import DEFAULTS
 from config.load import from_mapping, load_file
 from config.profiles import DEFAULT_MULTI_POINT
 from config.types import KubeSchedulerConfiguration
-from tests.docs.blocks import PAGES, ROOT, Block, blocks
+from tests.docs.blocks import BENCH, EXPLAIN, PAGES, PREEMPTION, ROOT, Block, blocks
 from tests.kit.handle import NoApi
+from tools.bench.measure import Result
+from tools.explain.decision import Decision, Preemption
 
 README, CONFIGURATION = ROOT / "README.md", ROOT / "docs/configuration.md"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -48,9 +51,9 @@ def slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
-def table_under(heading: str) -> dict[str, str]:
-    """The first two columns of the tables of a section of configuration.md."""
-    section = CONFIGURATION.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+def table_under(heading: str, page: Path = CONFIGURATION) -> dict[str, str]:
+    """The first two columns of the tables of a section of a page."""
+    section = page.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     return {match[1]: match[2].strip() for match in ROW.finditer(section)}
 
 
@@ -101,6 +104,36 @@ def test_the_flags_of_run_and_their_defaults() -> None:
             told = re.search(r"\[default: (\S+)\]", options[flag].help or "")
             expected = told[1] if told else str(options[flag].default) if options[flag].show_default else ""
             assert default.strip("`") == expected, flag
+
+
+def test_the_options_of_bench_and_their_defaults() -> None:
+    command = entry_points(group="berth.commands", name="bench")["bench"].load()
+    options = {option: parameter for parameter in command.params for option in parameter.opts if option[:2] == "--"}
+    rows = table_under("Options", BENCH)
+    assert {flag for names in rows for flag in FLAG.findall(names)} == options.keys()
+    for names, default in rows.items():
+        option = options[FLAG.findall(names)[0]]
+        told = re.search(r"\[default: (\S+)\]", option.help or "")
+        expected = told[1] if told else str(option.default) if option.show_default else ""
+        assert default == expected or (default == "all" and not expected), names
+
+
+def test_what_bench_writes() -> None:
+    told = {name for names in table_under("What is measured", BENCH) for name in re.findall(r"`(\w+)`", names)}
+    assert told == set(Result.__struct_fields__)
+
+
+def test_every_metric_is_told() -> None:
+    told = " ".join(table_under("Health and metrics"))
+    metrics = Metrics(lambda: {"active": 1}, lambda: {"nodes": 1}, lambda: {"snapshot": 1}).text().decode()
+    exported = {name for name in re.findall(r"^# TYPE (\S+)", metrics, re.MULTILINE) if not name.endswith("_created")}
+    assert exported <= set(re.findall(r"`(\w+)`", told))
+
+
+def test_what_explain_answers() -> None:
+    for heading, page, fields in (("JSON", EXPLAIN, Decision), ("Preview", PREEMPTION, Preemption)):
+        told = {name for names in table_under(heading, page) for name in re.findall(r"`(\w+)`", names)}
+        assert told >= {field.encode_name for field in msgspec.structs.fields(fields)}
 
 
 def test_every_feature_gate_and_its_default() -> None:

@@ -22,7 +22,8 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
 @click.command()
-@click.option("--port", default=0, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--port", default=0, type=click.IntRange(0, 65535), show_default=True,
+              help="0 takes a free one.")  # fmt: skip
 @click.option("--data", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Keep the objects in FILE, so that they survive a restart.")  # fmt: skip
 @click.option("--kubeconfig-out", type=click.Path(path_type=Path), help="Write a kubeconfig for kubectl to this file.")

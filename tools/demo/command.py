@@ -83,7 +83,8 @@ class Settings(msgspec.Struct, frozen=True):
               help="A manifest, or a folder of them; repeatable. Without it, a built-in sample.")  # fmt: skip
 @click.option("--nodes", default=6, show_default=True, type=click.IntRange(0, 10_000), help="How many hollow nodes.")
 @click.option("--keep", is_flag=True, help="Stay up until interrupted, for kubectl.")
-@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the API server; 0 takes a free one.")
+@click.option("--port", default=0, show_default=True, type=click.IntRange(0, 65535),
+              help="Port of the API server; 0 takes a free one.")  # fmt: skip
 @click.option("--kubeconfig-out", type=click.Path(path_type=Path),
               help="Write the kubeconfig for kubectl to this file; without it, to one that is removed.")  # fmt: skip
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)

@@ -56,6 +56,7 @@ def explain(
     """Say where a pod would go and why: every node's verdict, every plugin's score, and what a user would read.
 
     Nothing is written anywhere. The pod is judged as if it were pending now; extenders of the configuration are asked.
+    With -o json also which pods preemption would evict.
 
     \b
     berth explain -f cluster.yaml --pod shop/web-1
