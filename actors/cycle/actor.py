@@ -102,21 +102,25 @@ class CycleActor:
         match outcome:
             case Chosen(node, state):
                 await self._place(profile, queued, node, state, started)
-            case Unfit(message, rejected_by, nomination, denominate):
-                nominated = "" if denominate else None
-                if nomination is not None:
-                    nominated = nomination.node
-                    await self._cache.tell(Nominate(info, nominated))
-                elif denominate:
-                    await self._cache.tell(Unnominate(info.key))
-                preempts = nomination is not None and bool(nomination.victims)
-                status = Status(Code.UNSCHEDULABLE, (message,))
-                await self._reject(queued, status, rejected_by, started, nominated, preempts=preempts)
-                if nomination is not None and preempts:
-                    room = Preempt(info, nomination.node, nomination.victims, nomination.displaced)
-                    await self._preemption.tell(room)
+            case Unfit():
+                await self._park(queued, outcome, started)
             case Failed(status):
-                await self._reject(queued, status, frozenset(), started)
+                await self._reject(AttemptFailed(queued, error=True), status, started)
+
+    async def _park(self, queued: QueuedPod, unfit: Unfit, started: float) -> None:
+        """Back to the queue; where preemption helps, promise the pod its node and have room made there."""
+        info, nomination = queued.info, unfit.nomination
+        nominated = "" if unfit.denominate else None
+        if nomination is not None:
+            nominated = nomination.node
+            await self._cache.tell(Nominate(info, nominated))
+        elif unfit.denominate:
+            await self._cache.tell(Unnominate(info.key))
+        preempts = nomination is not None and bool(nomination.victims)
+        failure = AttemptFailed(queued, unfit.rejected_by - unfit.pending, unfit.pending, held=preempts)
+        await self._reject(failure, Status(Code.UNSCHEDULABLE, (unfit.message,)), started, nominated)
+        if nomination is not None and preempts:
+            await self._preemption.tell(Preempt(info, nomination.node, nomination.victims, nomination.displaced))
 
     async def _decide(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:
         """Let the scheduler decide, and ask the extenders for it where they have a say."""
@@ -144,33 +148,28 @@ class CycleActor:
             if activated:
                 await self._queue.tell(Activate(activated))
             return
-        for failure in profile.unreserve(state, info, node):
-            log.error("unreserve failed", pod=info.key, node=node, error=failure.message)
+        for crash in profile.unreserve(state, info, node):
+            log.error("unreserve failed", pod=info.key, node=node, error=crash.message)
         await self._cache.tell(Forget(info, node))
-        rejected_by = frozenset((status.plugin,)) if status.rejected else frozenset[str]()
-        told = status.on_chosen_node() if status.rejected else status
-        await self._reject(queued, told, rejected_by, started)
+        nobody, plugins = frozenset[str](), frozenset((status.plugin,))
+        match status.code:
+            case Code.PENDING:
+                failure = AttemptFailed(queued, nobody, plugins)
+            case _ if status.rejected:
+                failure = AttemptFailed(queued, plugins)
+            case _:
+                failure = AttemptFailed(queued, error=True)
+        await self._reject(failure, status.on_chosen_node() if status.rejected else status, started)
 
     async def _reject(
-        self,
-        queued: QueuedPod,
-        status: Status,
-        rejected_by: frozenset[str],
-        started: float,
-        nominated: str | None = None,
-        *,
-        preempts: bool = False,
+        self, failure: AttemptFailed, status: Status, started: float, nominated: str | None = None
     ) -> None:
         """Back to the queue, and tell the user why; `nominated` as in SetUnschedulable."""
-        info, failed = queued.info, not status.rejected
-        pod = info.pod
-        result = Result.ERROR if failed else Result.UNSCHEDULABLE
-        log_attempt(info.key, result, queued.attempts, self._clock.now() - started, reason=status.message)
-        if status.code is Code.PENDING:
-            await self._queue.tell(AttemptFailed(queued, pending=rejected_by))
-        else:
-            await self._queue.tell(AttemptFailed(queued, rejected_by, error=failed, held=preempts))
-        reason = "SchedulerError" if failed else "Unschedulable"
+        queued, pod = failure.pod, failure.pod.info.pod
+        result = Result.ERROR if failure.error else Result.UNSCHEDULABLE
+        log_attempt(queued.info.key, result, queued.attempts, self._clock.now() - started, reason=status.message)
+        await self._queue.tell(failure)
+        reason = "SchedulerError" if failure.error else "Unschedulable"
         await self._recorder.tell(SetUnschedulable(pod, reason, status.message, nominated))
         await self._recorder.tell(failed_scheduling(queued, status.message))
 

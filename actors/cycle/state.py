@@ -20,7 +20,7 @@ from actors.framework.feasibility import Evaluation, evaluate, filter_nodes, rej
 from actors.framework.post_filter import FailedAttempt, Nomination, Rng
 from actors.framework.rules import NODE_SET_REASON, PluginError, PluginScores, Rules
 from actors.framework.runner import Profile
-from actors.framework.status import Status
+from actors.framework.status import Code, Status
 from actors.framework.verdicts import fit_error
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
@@ -43,11 +43,13 @@ class Chosen(msgspec.Struct, frozen=True):
 class Unfit(msgspec.Struct, frozen=True):
     """No node fits. `message` is what the user reads; `rejected_by` are the plugins whose events may help.
 
+    `pending` are those of them that only wait for something to happen: the pod need not back off once it has.
     `nomination` is the node that PostFilter promises; `denominate` says that an earlier promise is void.
     """
 
     message: str
     rejected_by: frozenset[str]
+    pending: frozenset[str] = frozenset()
     nomination: Nomination | None = None
     denominate: bool = False
 
@@ -290,15 +292,17 @@ def _unfit(
     message = unfit_message(evaluation, len(snapshot))
     if evaluation.diagnosis is None or evaluation.live is None:
         rejected_by = frozenset((evaluation.prefilter.status.plugin,)) - {""}
+        pending = rejected_by if evaluation.prefilter.status.code is Code.PENDING else frozenset()
     else:
         rejected_by = evaluation.diagnosis.rejecting_plugins(evaluation.live)
         rejected_by |= set(evaluation.prefilter.restricted_by)
+        pending = evaluation.diagnosis.pending_plugins(evaluation.live)
     found = yield from profile.post_filter(FailedAttempt(profile, state, info, snapshot, evaluation, rng))
     if found is None:
-        return Unfit(message, rejected_by)
+        return Unfit(message, rejected_by, pending)
     if found.status.message:
         message = f"{message} {found.status.message}"
-    return Unfit(message, rejected_by, found.nomination, found.denominate)
+    return Unfit(message, rejected_by, pending, found.nomination, found.denominate)
 
 
 def _totals(profile: Profile, search: Search, info: PodInfo, nodes: NodeView, sample: Rows) -> Ints:

@@ -106,6 +106,11 @@ class Diagnosis:
                     counts[reason] += number
         return counts
 
+    def pending_plugins(self, live: Bools) -> frozenset[str]:
+        """Those of the plugins that rejected a `live` position which only wait for something to happen."""
+        waits = live & (self.codes == Code.PENDING)
+        return self.rejecting_plugins(waits) if waits.any() else frozenset()
+
     def rejecting_plugins(self, live: Bools) -> frozenset[str]:
         """The plugins that rejected at least one of the `live` positions."""
         return frozenset(self.plugins[by] for by in np.flatnonzero(np.bincount(self.by[live] + 1)[1:]).tolist())

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from actors.framework.cycle_state import PODS_TO_ACTIVATE, CycleState
-from actors.framework.events import Registration
+from actors.framework.events import Action, ClusterEvent, Registration, Resource
 from actors.framework.interface import NodeFilterPlugin, PermitPlugin, ReservePlugin
 from actors.framework.status import SUCCESS, Code, Status, error, unschedulable
 from actors.kube.core import Node, Pod
@@ -156,3 +156,27 @@ async def test_a_plugin_activates_pods_that_the_placed_one_helps() -> None:
         await running.add_pod(pod("leader"))
         await running.clock.advance(0)
         assert running.store.bound == [("leader", "n"), ("follower", "n")]
+
+
+class Later(NodeFilterPlugin):
+    """Waits for a node of another name to come; the pod then goes on without backing off."""
+
+    name = "Later"
+
+    def events_to_register(self) -> Sequence[Registration]:
+        return (Registration(ClusterEvent(Resource.NODE, Action.ADD)),)
+
+    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
+        return SUCCESS if node.name == "late" else Status(Code.PENDING, ("not this one",))
+
+
+async def test_a_pod_that_a_plugin_lets_wait_does_not_back_off() -> None:
+    async with pipeline(Later) as running:
+        await running.add_node(node("early"))
+        await running.add_pod(pod("p"))
+        await running.clock.advance(0.1)
+        assert running.queue_state.where("ns/p") == "unschedulable"
+        await running.add_node(node("late"))
+        await running.clock.advance(0)
+        assert running.store.bound == [("p", "late")]
+        assert [step.queue for step in running.queue_state.story("ns/p")] == ["active", "unschedulable", "active"]
