@@ -35,6 +35,17 @@ class Order(msgspec.Struct, Generic[T], frozen=True):
     reply: ReplyTo[T]
 
 
+class Difference(msgspec.Struct, frozen=True, order=True):
+    """What is otherwise here than at the API server: `what` is missed, redundant or stale.
+
+    `kind` is Node or Pod for the cache, PendingPod for the queue.
+    """
+
+    what: str
+    kind: str
+    key: str
+
+
 # ------------------------------------------------------------------------------------------------ queue
 
 
@@ -149,6 +160,42 @@ class TellStory(Order[tuple[StoryStep, ...]], frozen=True):
     key: str
 
 
+class QueuedPodDump(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod of the queue. `place` is active, backoff, unschedulable, gated or in flight; `backoff_left` is in seconds.
+
+    `rejected_by` are the plugins that rejected the last attempt, `pending` those that wait for something to happen.
+    """
+
+    key: str
+    uid: str
+    place: str
+    priority: int
+    attempts: int
+    backoff_left: float
+    rejected_by: tuple[str, ...]
+    pending: tuple[str, ...]
+    gated_by: str
+    held: bool
+    story: tuple[StoryStep, ...]
+
+
+class ListQueued(Order[tuple[str, ...]], frozen=True):
+    """The keys of all pods of the queue, those in flight included."""
+
+
+class DumpQueued(Order[tuple[QueuedPodDump, ...]], frozen=True):
+    """The pods of these keys, as far as they are in the queue, for people to read."""
+
+    keys: tuple[str, ...]
+
+
+class ComparePending(Order[tuple[Difference, ...]], frozen=True):
+    """Compare these keys with the pending pods of ours as last told (None: there is none); heal what differs."""
+
+    pods: Mapping[str, Pod | None]
+    heal: bool
+
+
 class FlushBackoff(msgspec.Struct, frozen=True):
     """A second has passed: move the pods whose backoff is over to the active queue."""
 
@@ -169,6 +216,9 @@ QueueMessage = (
     | IsHeld
     | Activate
     | TellStory
+    | ListQueued
+    | DumpQueued
+    | ComparePending
     | FlushBackoff
     | FlushUnschedulable
 )
@@ -265,19 +315,23 @@ class WhereBound(Order[str], frozen=True):
     uid: str
 
 
-class Difference(msgspec.Struct, frozen=True, order=True):
-    """What the cache has otherwise than the API server: `what` is missed, redundant or stale; `kind` Node or Pod."""
+class CachedKeys(msgspec.Struct, frozen=True):
+    nodes: tuple[str, ...]
+    pods: tuple[str, ...]
 
-    what: str
-    kind: str
-    key: str
+
+class ListCached(Order[CachedKeys], frozen=True):
+    """The names of all nodes and the keys of all pods that the cache holds."""
 
 
 class Compare(Order[tuple[Difference, ...]], frozen=True):
-    """Compare the cache with all nodes and pods as last told, by key; heal what differs if it did so last time too."""
+    """Compare these nodes and pods of the cache with what was last told of them (None: they are gone).
 
-    nodes: Mapping[str, Node]
-    pods: Mapping[str, Pod]
+    With `heal`, put right what differs.
+    """
+
+    nodes: Mapping[str, Node | None]
+    pods: Mapping[str, Pod | None]
     heal: bool
 
 
@@ -300,7 +354,9 @@ class NodeDump(msgspec.Struct, frozen=True):
 
 
 class TakeDump(Order[tuple[NodeDump, ...]], frozen=True):
-    """Everything the cache holds, for people to read."""
+    """What the cache holds of the nodes of these names, for people to read."""
+
+    nodes: tuple[str, ...]
 
 
 class TakeSnapshot(Order[Snapshot], frozen=True):
@@ -328,6 +384,7 @@ CacheMessage = (
     | Unnominate
     | ExpireAssumed
     | WhereBound
+    | ListCached
     | Compare
     | TakeDump
     | TakeSnapshot
@@ -372,6 +429,15 @@ class RejectWaiting(msgspec.Struct, frozen=True):
     uid: str
     plugin: str
     reason: str
+
+
+class WaitingPodDump(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod that waits on Permit; `waits_for` are the seconds left by plugin."""
+
+    key: str
+    uid: str
+    node: str
+    waits_for: dict[str, float]
 
 
 BindingMessage = BindPlaced | AllowWaiting | RejectWaiting

@@ -65,7 +65,7 @@ DURATION = DurationParameter()
 @click.option("--pod-max-in-unschedulable-pods-duration", "max_unschedulable", type=DURATION, default="5m",
               show_default=True, help="A pod parked for this long is tried again without an event.")  # fmt: skip
 @click.option("--bind-address", default="127.0.0.1", show_default=True, metavar="HOST",
-              help="Where health, metrics and configuration are served, over plain HTTP.")  # fmt: skip
+              help="Where health, metrics, configuration and debug pages are served, over plain HTTP.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True,
               help="Their port, such as 10251; 0 serves nothing.")  # fmt: skip
 @click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -90,7 +90,7 @@ def run(
 
     SIGTERM and Ctrl-C stop it in order: bindings under way end, the lease is given back, the exit code is 0. If the
     lease is lost the exit code is 1. While the API server cannot be reached, it waits and tries again.
-    SIGUSR2 logs what is cached, and how that differs from what the API server says.
+    SIGUSR2 logs what is cached, and how that differs from what the API server says; `berth debug` asks for it.
 
     \b
     berth run --kubeconfig ~/.kube/config

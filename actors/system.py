@@ -42,6 +42,7 @@ from actors.runtime.mailbox import Mailbox
 from actors.runtime.observer import NOBODY, Observer
 from actors.runtime.supervisor import Child, OnCrash, Supervisor
 from actors.server.actor import Address, ServerActor
+from actors.server.debug import Debug
 from actors.server.metrics import Metrics
 from config.extenders import without_ignored_resources
 from config.feature_gates import DEFAULTS
@@ -117,9 +118,9 @@ def _cached(cache: CacheState) -> dict[str, int]:
     return {"nodes": counts.nodes, "pods": counts.pods, "assumed_pods": counts.assumed_pods}
 
 
-def _mended(cache: CacheState) -> dict[str, int]:
+def _mended(cache: CacheState, queue: QueueState) -> dict[str, int]:
     counts = cache.statistics()
-    return {"difference": counts.healed, "snapshot": counts.repaired}
+    return {"difference": counts.healed, "snapshot": counts.repaired, "pending_pod": queue.statistics().healed}
 
 
 def _pending(queue: QueueState) -> dict[str, int]:
@@ -201,12 +202,14 @@ async def schedule(
         "queue": queue_state.statistics,
         "binding": in_binding.statistics,
     }
+    debugger = CacheDebugger(cache, queue, nodes.objects, pods.objects, profiles.keys(), clock, statistics)
     served: tuple[Child, ...] = ()
     if options.serve_at is not None:
         observer = metrics = Metrics(
-            lambda: _pending(queue_state), lambda: _cached(cache_state), lambda: _mended(cache_state)
+            lambda: _pending(queue_state), lambda: _cached(cache_state), lambda: _mended(cache_state, queue_state)
         )
-        server = ServerActor(options.serve_at, readiness.reached, metrics.text, to_document(configuration))
+        debug = Debug(debugger.nodes, debugger.compare, queue, lambda: in_binding.dump(clock.now()), clock)
+        server = ServerActor(options.serve_at, readiness.reached, metrics.text, to_document(configuration), debug)
         served = (Child("server", server.run),)
     scheduler = Scheduler(rng, configuration.percentage_of_nodes_to_score)
     children: tuple[Child, ...] = (
@@ -217,7 +220,7 @@ async def schedule(
         *looked_up,
         Child("informer of Node", nodes.run, OnCrash.RETRY),
         Child("informer of Pod", pods.run, OnCrash.RETRY),
-        Child("cache debugger", CacheDebugger(cache, nodes.objects, pods.objects, clock, statistics).run),
+        Child("cache debugger", debugger.run),
     )
     binder = BindingActor(binding, profiles, extenders, clock, queue, cache, recorder, in_binding, api, observer)
     preemptor = PreemptionActor(

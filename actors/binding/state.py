@@ -14,6 +14,7 @@ import msgspec
 
 from actors.framework.interface import WaitingPod
 from actors.framework.status import SUCCESS, Code, Status, error, unschedulable
+from actors.messages import WaitingPodDump
 from actors.model.pod_info import PodInfo
 from config.types import Duration
 
@@ -150,6 +151,14 @@ class PodsInBinding:
     def _undecided(self, uid: str) -> _Waiting | None:
         pod = self._waiting.get(uid)
         return None if pod is None or pod.verdict is not None else pod
+
+    def dump(self, now: float) -> tuple[WaitingPodDump, ...]:
+        """The pods that wait on Permit, for people to read."""
+        return tuple(
+            WaitingPodDump(pod.info.key, uid, pod.node, {plugin: end - now for plugin, end in pod.deadlines.items()})
+            for uid, pod in self._waiting.items()
+            if pod.verdict is None
+        )
 
     def statistics(self) -> BindingStatistics:
         return BindingStatistics(len(self._waiting), len(self._pre_binding))

@@ -21,6 +21,7 @@ from actors.cache.state import (
     Effect,
     Expired,
     Lend,
+    Listed,
     Located,
     Refused,
     Repaired,
@@ -100,8 +101,10 @@ class CacheActor(Actor[CacheMessage]):
                 order.reply.set(node)
             case Dumped(order, nodes):
                 order.reply.set(nodes)
-            case Compared(order, found, healed):
-                for difference in healed:
+            case Listed(order, keys):
+                order.reply.set(keys)
+            case Compared(order, found):
+                for difference in found if order.heal else ():
                     log.error("healed", what=difference.what, kind=difference.kind, key=difference.key)
                 order.reply.set(found)
             case Vanished(pod, node):

@@ -1,7 +1,8 @@
 """The comparison of the cache with what the API server last told. Pure; mirrors kube-scheduler's CacheComparer.
 
 Pods that the API server has without a node may be assumed, and those that are over count nowhere; all else must be the
-same on both sides, down to the resourceVersion.
+same on both sides, down to the resourceVersion. Each key is compared for itself, so that a large cluster can be
+compared a slice at a time.
 """
 
 from __future__ import annotations
@@ -13,56 +14,44 @@ from actors.messages import Difference
 from actors.model.node_info import NodeInfo
 
 
-def counts(pod: Pod | None) -> bool:
+def counts(pod: Pod) -> bool:
     """Whether the API server says of a pod that it takes room on a node."""
-    return pod is not None and bool(pod.spec.node_name) and pod.status.phase not in OVER
+    return bool(pod.spec.node_name) and pod.status.phase not in OVER
 
 
-def differences(
-    nodes: Mapping[str, Node],
-    pods: Mapping[str, Pod],
-    infos: Mapping[str, NodeInfo],
-    counted: Mapping[str, Pod],
-    assumed: Set[str],
-) -> Iterator[Difference]:
-    """What is otherwise in the cache (`infos`, and by key the pods that count on them) than in `nodes` and `pods`."""
-    for name, node in nodes.items():
+def node_differences(told: Mapping[str, Node | None], infos: Mapping[str, NodeInfo]) -> Iterator[Difference]:
+    """What is otherwise in the cache than told, of these nodes; None is a node that is gone."""
+    for name, node in told.items():
         info = infos.get(name)
-        if info is None or info.node is None:
+        cached = None if info is None else info.node
+        if node is None:
+            if cached is not None:
+                yield Difference("redundant", "Node", name)
+        elif cached is None:
             yield Difference("missed", "Node", name)
-        elif info.node is not node and _changed(info.node, node):
+        elif cached is not node and _changed(cached, node):
             yield Difference("stale", "Node", name)
-    for name, info in infos.items():
-        if info.node is not None and name not in nodes:
-            yield Difference("redundant", "Node", name)
-    yield from _of_pods(pods, counted, assumed)
 
 
-def _of_pods(pods: Mapping[str, Pod], counted: Mapping[str, Pod], assumed: Set[str]) -> Iterator[Difference]:
-    """Once over what is told, mostly by identity; over what is cached only if that is more."""
-    known = 0
-    for name, pod in pods.items():
+def pod_differences(
+    told: Mapping[str, Pod | None], counted: Mapping[str, Pod], assumed: Set[str]
+) -> Iterator[Difference]:
+    """What is otherwise among the pods that count than told, of these pods; None is a pod that is gone."""
+    for name, pod in told.items():
         cached = counted.get(name)
         if cached is pod:
-            known += 1
-        elif not counts(pod):
-            known += cached is not None and name in assumed and _may_be_assumed(cached, pod)
+            continue
+        if pod is None or not counts(pod):
+            if cached is not None and not (name in assumed and _may_be_assumed(cached, pod)):
+                yield Difference("redundant", "Pod", name)
         elif cached is None:
             yield Difference("missed", "Pod", name)
-        else:
-            known += 1
-            if name in assumed or cached.spec.node_name != pod.spec.node_name or _changed(cached, pod):
-                yield Difference("stale", "Pod", name)
-    if known == len(counted):
-        return
-    for name, cached in counted.items():
-        told = pods.get(name)
-        if not counts(told) and not (told is not None and name in assumed and _may_be_assumed(cached, told)):
-            yield Difference("redundant", "Pod", name)
+        elif name in assumed or cached.spec.node_name != pod.spec.node_name or _changed(cached, pod):
+            yield Difference("stale", "Pod", name)
 
 
-def _may_be_assumed(cached: Pod, told: Pod) -> bool:
-    return not told.spec.node_name and told.metadata.uid == cached.metadata.uid
+def _may_be_assumed(cached: Pod, told: Pod | None) -> bool:
+    return told is not None and not told.spec.node_name and told.metadata.uid == cached.metadata.uid
 
 
 def _changed(known: Node | Pod, told: Node | Pod) -> bool:

@@ -1,19 +1,33 @@
 """The cache debugger: looks for differences from the API server all the time, and tells everything on a signal.
 
-Mirrors kube-scheduler's CacheDebugger, which compares on SIGUSR2 alone and heals nothing.
+Mirrors kube-scheduler's CacheDebugger, which compares on SIGUSR2 alone and heals nothing. Nodes and pods are compared
+with the cache, pending pods with the queue, a slice at a time, so that nobody is held up for long. Each slice is read
+between two turns of the informers, when every change that made it so is in the mailboxes already: however much changes
+during a look, what it finds is no race.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence, Set
 
 import anyio
+import anyio.lowlevel
 import msgspec
 import structlog
 from anyio.abc import TaskStatus
 
-from actors.kube.core import Node, Pod
-from actors.messages import CacheMessage, Compare, Difference, TakeDump
+from actors.kube.core import OVER, Node, Pod
+from actors.messages import (
+    CacheMessage,
+    Compare,
+    ComparePending,
+    Difference,
+    ListCached,
+    ListQueued,
+    NodeDump,
+    QueueMessage,
+    TakeDump,
+)
 from actors.runtime.ask import ask
 from actors.runtime.clock import Clock
 from actors.runtime.mailbox import Mailbox
@@ -22,45 +36,124 @@ from actors.runtime.signals import DUMP, each_signal
 log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 30.0
+SLICE = 2_000  # pods, or nodes, that are compared at once: about two milliseconds
+DUMP_SLICE = 50  # nodes, each with its pods
 
 
 class CacheDebugger:
-    """`nodes` and `pods` give what the informers hold and have delivered; `statistics`, by name, go with a dump."""
+    """`nodes` and `pods` give what the informers hold and have delivered; `statistics`, by name, go with a dump.
+
+    `schedulers` are the names that we answer to.
+    """
 
     def __init__(
         self,
         cache: Mailbox[CacheMessage],
+        queue: Mailbox[QueueMessage],
         nodes: Callable[[], Mapping[str, Node]],
         pods: Callable[[], Mapping[str, Pod]],
+        schedulers: Set[str],
         clock: Clock,
         statistics: Mapping[str, Callable[[], msgspec.Struct]],
     ) -> None:
         self._cache = cache
+        self._queue = queue
         self._nodes = nodes
         self._pods = pods
+        self._schedulers = schedulers
         self._clock = clock
         self._statistics = statistics
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Compare every half minute, and dump whenever signalled, until cancelled."""
+        """Compare every half minute, and dump whenever signalled, until cancelled.
+
+        Healed is what differs for two looks: a thing that passes by itself is no one's to put right.
+        """
         async with anyio.create_task_group() as group:
             await group.start(each_signal, DUMP, self.dump)
             task_status.started()
+            suspected: frozenset[Difference] = frozenset()
             while True:
                 await self._clock.sleep(LOOK_SECONDS)
-                await self.compare(heal=True)
+                found = await self.compare()
+                again = [difference for difference in found if difference in suspected]
+                await self._heal(again)
+                suspected = frozenset(found).difference(again)
 
-    async def compare(self, *, heal: bool) -> tuple[Difference, ...]:
-        # Taken between two turns of the informers, so every change that made these is in the cache's mailbox already.
-        nodes, pods = self._nodes(), self._pods()
-        return await ask(self._cache, lambda reply: Compare(reply, nodes, pods, heal))
+    async def compare(self) -> tuple[Difference, ...]:
+        """What the cache and the queue have otherwise than the API server, in order."""
+        cached = await ask(self._cache, ListCached)
+        queued = await ask(self._queue, ListQueued)
+        found: set[Difference] = set()
+        async for names in _slices(self._nodes(), (cached.nodes,)):
+            found.update(await self._compare(names, ()))
+        async for keys in _slices(self._pods(), (cached.pods, queued)):
+            found.update(await self._compare((), keys))
+            found.update(await self._compare_pending(keys))
+        return tuple(sorted(found))
+
+    async def _heal(self, differences: Sequence[Difference]) -> None:
+        nodes, pods, pending = (
+            [difference.key for difference in differences if difference.kind == kind]
+            for kind in ("Node", "Pod", "PendingPod")
+        )
+        if nodes or pods:
+            await self._compare(nodes, pods, heal=True)
+        if pending:
+            await self._compare_pending(pending, heal=True)
+
+    async def _compare(
+        self, nodes: Sequence[str], pods: Sequence[str], *, heal: bool = False
+    ) -> tuple[Difference, ...]:
+        all_nodes, all_pods = self._nodes(), self._pods()
+        told_nodes, told_pods = {name: all_nodes.get(name) for name in nodes}, {key: all_pods.get(key) for key in pods}
+        return await ask(self._cache, lambda reply: Compare(reply, told_nodes, told_pods, heal))
+
+    async def _compare_pending(self, pods: Sequence[str], *, heal: bool = False) -> tuple[Difference, ...]:
+        all_pods = self._pods()
+        told = {key: self._pending(all_pods.get(key)) for key in pods}
+        return await ask(self._queue, lambda reply: ComparePending(reply, told, heal))
+
+    def _pending(self, pod: Pod | None) -> Pod | None:
+        """The pod, if it is one that belongs in the queue."""
+        if pod is None or pod.spec.node_name or pod.status.phase in OVER:
+            return None
+        return pod if pod.spec.scheduler_name in self._schedulers else None
+
+    async def nodes(self) -> AsyncIterator[tuple[NodeDump, ...]]:
+        """Every cached node with its pods, in the order of their names, some at a time."""
+        names = sorted((await ask(self._cache, ListCached)).nodes)
+        for start in range(0, len(names), DUMP_SLICE):
+            await anyio.lowlevel.checkpoint()
+            yield await self._dump_nodes(tuple(names[start : start + DUMP_SLICE]))
+
+    async def _dump_nodes(self, names: tuple[str, ...]) -> tuple[NodeDump, ...]:
+        return await ask(self._cache, lambda reply: TakeDump(reply, names))
 
     async def dump(self) -> None:
-        """Log every cached node with its pods, the statistics, and how the cache differs from the API server."""
-        found = await self.compare(heal=False)
-        for node in await ask(self._cache, TakeDump):
-            log.info("dump of a cached node", **msgspec.to_builtins(node))
+        """Log every cached node with its pods, the statistics, and how we differ from the API server."""
+        found = await self.compare()
+        async for nodes in self.nodes():
+            for node in nodes:
+                log.info("dump of a cached node", **msgspec.to_builtins(node))
         for name, statistics in self._statistics.items():
             log.info("dump of statistics", of=name, **msgspec.to_builtins(statistics()))
         differences = [f"{difference.what} {difference.kind} {difference.key}" for difference in found]
         log.info("comparison of the cache with the API server", differences=differences)
+
+
+async def _slices(told: Mapping[str, object], here: Iterable[tuple[str, ...]]) -> AsyncIterator[tuple[str, ...]]:
+    """The keys of what is told, then of what is here and is not told; a key may come twice.
+
+    Each slice has a turn of its own: an owner that is idle answers in the turn of who asks, without anybody waiting.
+    """
+    every = tuple(told)
+    for start in range(0, len(every), SLICE):
+        await anyio.lowlevel.checkpoint()
+        yield every[start : start + SLICE]
+    for keys in here:
+        for start in range(0, len(keys), SLICE):
+            await anyio.lowlevel.checkpoint()
+            unknown = tuple(key for key in keys[start : start + SLICE] if key not in told)
+            if unknown:
+                yield unknown

@@ -14,7 +14,7 @@ from typing import assert_never
 
 import msgspec
 
-from actors.cache.comparison import counts, differences
+from actors.cache.comparison import counts, node_differences, pod_differences
 from actors.kube.core import Node, Pod
 from actors.kube.meta import key
 from actors.messages import (
@@ -23,12 +23,14 @@ from actors.messages import (
     AssignedPodUpdated,
     Assume,
     AssumedPodDeleted,
+    CachedKeys,
     CacheMessage,
     Compare,
     Difference,
     ExpireAssumed,
     FinishBinding,
     Forget,
+    ListCached,
     NodeAdded,
     NodeDeleted,
     NodeDump,
@@ -84,15 +86,21 @@ class Located(msgspec.Struct, frozen=True):
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """Answer this order with what differs; those of `healed` have been put right."""
+    """Answer this order with what differs, or differed before it was healed."""
 
     order: Compare
     found: tuple[Difference, ...]
-    healed: tuple[Difference, ...]
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """Answer this order with the keys."""
+
+    order: ListCached
+    keys: CachedKeys
 
 
 class Dumped(msgspec.Struct, frozen=True):
-    """Answer this order with the nodes, in the order of their names."""
+    """Answer this order with the nodes that there are, in the order in which they were asked for."""
 
     order: TakeDump
     nodes: tuple[NodeDump, ...]
@@ -119,7 +127,7 @@ class Repaired(msgspec.Struct, frozen=True):
     nodes: int
 
 
-Effect = Refused | Lend | Located | Compared | Dumped | Vanished | Expired | Repaired
+Effect = Refused | Lend | Located | Listed | Compared | Dumped | Vanished | Expired | Repaired
 
 
 class CacheState:
@@ -127,7 +135,6 @@ class CacheState:
         """`assumed_ttl` is how many seconds the echo of a binding is waited for; 0 is for ever."""
         self._ttl = assumed_ttl
         self._overdue_at: dict[str, float] = {}  # key of an assumed pod whose binding is written, first one first
-        self._suspected: frozenset[Difference] = frozenset()
         self._healed = 0
         self._repaired = 0
         self._infos: dict[str, NodeInfo] = {}
@@ -145,10 +152,11 @@ class CacheState:
     def handle(self, message: CacheMessage, now: float = 0.0) -> tuple[Effect, ...]:
         """Take one message at a time in monotonic seconds (which only expiry reads).
 
-        O(1), but for TakeSnapshot, which costs what changed since the last one, and Compare and TakeDump.
+        O(1), but for TakeSnapshot, which costs what changed since the last one, and what
+        compares, lists and dumps.
         """
         match message:
-            case TakeSnapshot() | WhereBound() | Compare() | TakeDump():
+            case TakeSnapshot() | WhereBound() | ListCached() | Compare() | TakeDump():
                 return self._answer(message)
             case Assume() | FinishBinding() | Forget() | ExpireAssumed():
                 return self._obey(message, now)
@@ -189,17 +197,19 @@ class CacheState:
                 return self._expire(now)
         return ()
 
-    def _answer(self, order: TakeSnapshot | WhereBound | Compare | TakeDump) -> tuple[Effect, ...]:
+    def _answer(self, order: TakeSnapshot | WhereBound | ListCached | Compare | TakeDump) -> tuple[Effect, ...]:
         match order:
             case TakeSnapshot():
                 return (*self._take_snapshot(), Lend(order, self._snapshot))
             case WhereBound(_, name, uid):
                 bound = name not in self._assumed and self._is_counted(name, uid)
                 return (Located(order, self._node_of[name] if bound else ""),)
+            case ListCached():
+                return (Listed(order, CachedKeys(tuple(self._infos), tuple(self._node_of))),)
             case Compare():
                 return self._compare(order)
-            case TakeDump():
-                return (Dumped(order, tuple(self._dump(self._infos[name]) for name in sorted(self._infos))),)
+            case TakeDump(_, names):
+                return (Dumped(order, tuple(self._dump(self._infos[name]) for name in names if name in self._infos)),)
 
     def _nominate(self, order: Nominate | Unnominate) -> None:
         match order:
@@ -345,17 +355,14 @@ class CacheState:
     # ------------------------------------------------------------------------------------------- comparing
 
     def _compare(self, order: Compare) -> tuple[Effect, ...]:
-        """What differs; healed is what differed the last time too, because a first look may have met a change."""
-        found = tuple(sorted(differences(order.nodes, order.pods, self._infos, self._pods, self._assumed)))
-        if not order.heal:
-            return (Compared(order, found, ()),)
-        healed = tuple(difference for difference in found if difference in self._suspected)
+        pods = pod_differences(order.pods, self._pods, self._assumed)
+        found = tuple(sorted((*node_differences(order.nodes, self._infos), *pods)))
         effects: tuple[Effect, ...] = ()
-        for difference in healed:
-            effects += self._heal(difference, order)
-        self._suspected = frozenset(found).difference(healed)
-        self._healed += len(healed)
-        return (*effects, Compared(order, found, healed))
+        if order.heal:
+            for difference in found:
+                effects += self._heal(difference, order)
+            self._healed += len(found)
+        return (*effects, Compared(order, found))
 
     def _heal(self, difference: Difference, order: Compare) -> tuple[Effect, ...]:
         if difference.kind == "Pod":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 import anyio
@@ -35,8 +35,8 @@ class InformerActor(Generic[T]):
         self._queue = queue
         self._state: InformerState[T] = InformerState()
 
-    def objects(self) -> dict[str, T]:
-        """The objects by key; everything that made them so has been delivered."""
+    def objects(self) -> Mapping[str, T]:
+        """The objects by key, a view; between two turns, everything that made them so has been delivered."""
         return self._state.objects()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

@@ -5,6 +5,8 @@ A list that follows a broken watch is compared with the store, so that a deletio
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
 import msgspec
@@ -49,9 +51,9 @@ class InformerState(Generic[T]):
         old = self._objects.pop(key(last), None)
         return [] if old is None else [Change(old, None)]
 
-    def objects(self) -> dict[str, T]:
-        """All of them by key, as last told."""
-        return dict(self._objects)
+    def objects(self) -> Mapping[str, T]:
+        """All of them by key, as last told; a view, which the next telling changes."""
+        return MappingProxyType(self._objects)
 
     def __len__(self) -> int:
         return len(self._objects)

@@ -10,7 +10,7 @@ from anyio.abc import TaskStatus
 
 from actors.messages import FlushBackoff, FlushUnschedulable, QueueMessage
 from actors.queue.backoff import WINDOW_SECONDS
-from actors.queue.state import HandOut, Held, Moved, QueueState, Told
+from actors.queue.state import Compared, Dumped, HandOut, Held, Listed, Moved, QueueState, Told
 from actors.runtime.actor import Actor
 from actors.runtime.clock import Clock
 from actors.runtime.mailbox import Mailbox
@@ -51,5 +51,13 @@ class QueueActor(Actor[QueueMessage]):
                     order.reply.set(story)
                 case Held(order, held):
                     order.reply.set(held)
+                case Listed(order, keys):
+                    order.reply.set(keys)
+                case Dumped(order, pods):
+                    order.reply.set(pods)
+                case Compared(order, found):
+                    for difference in found if order.heal else ():
+                        self._log.error("healed", what=difference.what, kind=difference.kind, key=difference.key)
+                    order.reply.set(found)
                 case _:
                     assert_never(effect)

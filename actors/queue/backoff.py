@@ -44,6 +44,10 @@ class Backoff:
         """True while the pod must wait: until the window in which its backoff ends is over."""
         return self.until(entry) >= window(now)
 
+    def left(self, entry: Entry, now: float) -> float:
+        """How many seconds the pod must wait, or would have to if it were woken now."""
+        return max(0.0, self.until(entry) + WINDOW_SECONDS - now)
+
     def put(self, entry: Entry) -> None:
         """Put a pod in, or where it belongs if it is here already."""
         if entry.rejectors:

@@ -24,16 +24,21 @@ from actors.messages import (
     Activate,
     AttemptFailed,
     ClusterChanged,
+    ComparePending,
+    Difference,
     Done,
+    DumpQueued,
     FlushBackoff,
     FlushUnschedulable,
     IsHeld,
+    ListQueued,
     NextPod,
     PendingPodAdded,
     PendingPodDeleted,
     PendingPodUpdated,
     PreemptionEnded,
     QueuedPod,
+    QueuedPodDump,
     QueueMessage,
     StoryStep,
     TellStory,
@@ -44,6 +49,7 @@ from actors.queue.entry import NOBODY, Entry
 from actors.queue.heap import KeyedHeap, Slot
 from actors.queue.hints import HintTable, Worth
 from actors.queue.in_flight import InFlight
+from actors.queue.look import IN_FLIGHT, differences, dump
 from actors.queue.parked import Parked
 from actors.queue.story import Stories
 
@@ -104,17 +110,39 @@ class Held(msgspec.Struct, frozen=True):
     held: bool
 
 
-Effect = HandOut | Moved | Told | Held
+class Listed(msgspec.Struct, frozen=True):
+    """Answer this order with the keys of all pods."""
+
+    order: ListQueued
+    keys: tuple[str, ...]
+
+
+class Dumped(msgspec.Struct, frozen=True):
+    """Answer this order with those of its pods that are here."""
+
+    order: DumpQueued
+    pods: tuple[QueuedPodDump, ...]
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """Answer this order with what differs, or differed before it was healed."""
+
+    order: ComparePending
+    found: tuple[Difference, ...]
+
+
+Effect = HandOut | Moved | Told | Held | Listed | Dumped | Compared
 
 
 class QueueStatistics(msgspec.Struct, frozen=True):
-    """pending_pods by queue, and the pods in flight."""
+    """pending_pods by queue, the pods in flight, and how many differences were healed since the start."""
 
     active: int
     backoff: int
     unschedulable: int
     gated: int
     in_flight: int
+    healed: int = 0
 
 
 class QueueState:
@@ -130,6 +158,7 @@ class QueueState:
         self._in_flight = InFlight()
         self._waiting: deque[NextPod] = deque()
         self._stories = Stories()
+        self._healed = 0
 
     def handle(self, message: QueueMessage, now: float) -> tuple[Effect, ...]:
         """Take one message at a time in monotonic seconds; returns what follows from it, in order."""
@@ -151,13 +180,10 @@ class QueueState:
                 self._in_flight.done(uid)
             case PreemptionEnded():
                 self._release(message, now, effects)
-            case IsHeld(key=name, uid=uid):
-                held = self._entries.get(name)
-                effects.append(Held(message, held is not None and held.info.uid == uid and held.held))
+            case IsHeld() | TellStory() | ListQueued() | DumpQueued() | ComparePending():
+                self._answer(message, now, effects)
             case Activate(keys):
                 self._activate(keys, now, effects)
-            case TellStory(key=name):
-                effects.append(Told(message, self._stories.of(name)))
             case FlushBackoff():
                 for entry in self._backoff.over(now):
                     self._to_active(entry, Worth(BACKOFF_COMPLETE), now, effects)
@@ -391,16 +417,61 @@ class QueueState:
 
     # ------------------------------------------------------------------------------------------- looking
 
+    def _answer(
+        self, order: IsHeld | TellStory | ListQueued | DumpQueued | ComparePending, now: float, effects: list[Effect]
+    ) -> None:
+        match order:
+            case IsHeld(key=name, uid=uid):
+                held = self._entries.get(name)
+                effects.append(Held(order, held is not None and held.info.uid == uid and held.held))
+            case TellStory(key=name):
+                effects.append(Told(order, self._stories.of(name)))
+            case ListQueued():
+                effects.append(Listed(order, (*self._entries, *self._flying())))
+            case DumpQueued(keys=keys):
+                flying = self._flying()
+                entries = (self._entries.get(name) or flying.get(name) for name in keys)
+                pods = (
+                    dump(entry, self._backoff.left(entry, now), self._stories.of(entry.key))
+                    for entry in entries
+                    if entry is not None
+                )
+                effects.append(Dumped(order, tuple(pods)))
+            case ComparePending():
+                self._compare(order, now, effects)
+
+    def _flying(self) -> dict[str, Entry]:
+        """The pods in flight by key, but for those of a name that a younger pod has, which is in a queue."""
+        return {flying.key: flying for flying in self._in_flight if flying.key not in self._entries}
+
+    def _compare(self, order: ComparePending, now: float, effects: list[Effect]) -> None:
+        flying = self._flying()
+        found = tuple(sorted(differences(order.pods, self._entries, flying)))
+        for difference in found if order.heal else ():
+            entry = self._entries.get(difference.key) or flying.get(difference.key)
+            if entry is not None:
+                self._delete(entry.info.pod)
+            pod = order.pods[difference.key]
+            if pod is not None:
+                self._add(pod, POD_ADDED, now, effects)
+            self._healed += 1
+        effects.append(Compared(order, found))
+
     def where(self, name: str) -> str:
         """The place of the pod of this key: a queue's name, `in flight`, or "" if it is not here."""
         entry = self._entries.get(name)
         if entry is not None:
             return entry.place
-        return "in flight" if any(flying.key == name for flying in self._in_flight) else ""
+        return IN_FLIGHT if any(flying.key == name for flying in self._in_flight) else ""
 
     def statistics(self) -> QueueStatistics:
         return QueueStatistics(
-            len(self._active), len(self._backoff), len(self._unschedulable), len(self._gated), len(self._in_flight)
+            len(self._active),
+            len(self._backoff),
+            len(self._unschedulable),
+            len(self._gated),
+            len(self._in_flight),
+            self._healed,
         )
 
     def incoming(self) -> Mapping[tuple[str, str], int]:

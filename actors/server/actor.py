@@ -1,7 +1,7 @@
-"""The server: /healthz, /livez, /readyz, /metrics and /configz, as kube-scheduler has them, over plain HTTP.
+"""The server: /healthz, /livez, /readyz, /metrics, /configz, as kube-scheduler has them, and /debug, over plain HTTP.
 
 It is up before anything else and ready once every informer has its first list; a standby is ready, too. There is no
-authentication: bind it to an address that only those reach who may read the configuration.
+authentication: bind it to an address that only those reach who may read the configuration, and the pods' names.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import structlog
 from aiohttp import web
 from anyio.abc import TaskStatus
 
+from actors.server.debug import Debug
+
 log = structlog.get_logger(__name__)
 
 
@@ -23,14 +25,20 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class ServerActor:
-    """`metrics` gives the text of /metrics, `configuration` is what /configz shows."""
+    """`metrics` gives the text of /metrics, `configuration` is what /configz shows, `debug` is what /debug shows."""
 
     def __init__(
-        self, address: Address, ready: Callable[[], bool], metrics: Callable[[], bytes], configuration: object
+        self,
+        address: Address,
+        ready: Callable[[], bool],
+        metrics: Callable[[], bytes],
+        configuration: object,
+        debug: Debug,
     ) -> None:
         self._address = address
         self._ready = ready
         self._metrics = metrics
+        self._debug = debug
         self._configuration = msgspec.json.encode({"componentconfig": configuration})
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -41,6 +49,7 @@ class ServerActor:
         app.router.add_get("/readyz", self._readiness)
         app.router.add_get("/metrics", self._measured)
         app.router.add_get("/configz", self._configured)
+        app.router.add_routes(self._debug.routes())
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         try:

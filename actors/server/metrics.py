@@ -30,7 +30,9 @@ class Sizes(Collector):
             for label, count in counts().items():
                 family.add_metric([label], count)
             yield family
-        mended = CounterMetricFamily("berth_cache_mended", "What the cache found wrong and put right.", labels=["what"])
+        mended = CounterMetricFamily(
+            "berth_cache_mended", "What was wrong in the cache or the queue and was put right.", labels=["what"]
+        )
         for label, count in self._mended().items():
             mended.add_metric([label], count)
         yield mended
@@ -39,7 +41,7 @@ class Sizes(Collector):
 class Metrics:
     """An Observer; `pending` are the pods by queue, `cached` the nodes, pods and assumed pods.
 
-    `mended` are the differences from the API server and the snapshots that the cache has put right.
+    `mended` are the differences from the API server and the snapshots that cache and queue have put right.
     """
 
     def __init__(self, pending: Counts, cached: Counts, mended: Counts) -> None:

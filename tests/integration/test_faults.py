@@ -244,7 +244,7 @@ async def test_every_pod_that_fits_is_bound_once_whatever_fails(monkeypatch: pyt
     assert bound <= faults.written.keys()
     assert set(faults.written.values()) == {1}, "bound more than once"
     assert held["binding"]["waiting"] == held["binding"]["in_pre_bind"] == 0
-    assert (held["cache"]["healed"], held["cache"]["repaired"]) == (0, 0)
+    assert (held["cache"]["healed"], held["cache"]["repaired"], held["queue"]["healed"]) == (0, 0, 0)
     (comparison,) = (entry for entry in logs if "differences" in entry)
     assert comparison["differences"] == []
     nodes = {entry["name"]: entry for entry in logs if entry["event"] == "dump of a cached node"}

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from actors.cache.state import CacheState, Compared, Expired, Lend, Located, Refused, Repaired, Vanished
+from actors.cache.state import CacheState, Compared, Expired, Lend, Listed, Located, Refused, Repaired, Vanished
 from actors.kube.core import Node, Pod
 from actors.kube.labels import from_label_selector
 from actors.kube.meta import LabelSelector
@@ -26,6 +26,7 @@ from actors.messages import (
     ExpireAssumed,
     FinishBinding,
     Forget,
+    ListCached,
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
@@ -120,7 +121,6 @@ class CacheHistory(RuleBasedStateMachine):
         self.zones: list[tuple[str, list[str]]] = []
         self.pods: dict[str, Counted] = {}
         self.nominated: dict[str, str] = {}
-        self.suspected: set[Difference] = set()
         self.healed = 0
 
     def send(self, message: Any) -> tuple[Any, ...]:
@@ -258,22 +258,27 @@ class CacheHistory(RuleBasedStateMachine):
 
     @rule(lost_pod=PODS, lost_node=NODES, extra=PODS, extra_node=NODES, heal=st.booleans(), twice=st.booleans())
     def compared(self, lost_pod: str, lost_node: str, extra: str, extra_node: str, heal: bool, twice: bool) -> None:
-        """The API server may know more, less, or otherwise than the cache does; what differs twice is put right."""
+        """The API server may know more, less, or otherwise than the cache does; what differs is put right if asked."""
         nodes = {name: node for name, node in self.nodes.items() if name != lost_node}
         told: dict[str, Pod] = {f"ns/{name}": counted.pod for name, counted in self.pods.items() if name != lost_pod}
         if f"ns/{extra}" not in told or not self.pods[extra].assumed:
             told[f"ns/{extra}"] = make_pod(extra, self.next(), extra_node, 1, 0, self.next())
         for _ in range(1 + twice):
             found = set(self.expected_differences(nodes, told))
-            order = Compare(Nowhere(), nodes, told, heal)
+            (listed,) = self.send(ListCached(Nowhere()))
+            assert isinstance(listed, Listed)
+            here = listed.keys
+            order = Compare(
+                Nowhere(),
+                {name: nodes.get(name) for name in (*nodes, *here.nodes)},
+                {name: told.get(name) for name in (*told, *here.pods)},
+                heal,
+            )
             *vanished, compared = self.send(order)
-            healed = found & self.suspected if heal else set()
-            assert compared == Compared(order, tuple(sorted(found)), tuple(sorted(healed)))
+            assert compared == Compared(order, tuple(sorted(found)))
             assert all(isinstance(effect, Vanished) for effect in vanished)
-            if heal:
-                self.suspected = found - healed
-                self.healed += len(healed)
-            for difference in healed:
+            for difference in found if heal else ():
+                self.healed += 1
                 self.heal(difference, nodes, told)
 
     def expected_differences(self, nodes: dict[str, Node], told: dict[str, Pod]) -> Iterator[Difference]:

@@ -23,9 +23,11 @@ from actors.messages import (
     Activate,
     AttemptFailed,
     ClusterChanged,
+    ComparePending,
     Done,
     FlushBackoff,
     FlushUnschedulable,
+    ListQueued,
     NextPod,
     PendingPodAdded,
     PendingPodDeleted,
@@ -34,7 +36,7 @@ from actors.messages import (
     QueueMessage,
 )
 from actors.model.pod_info import PodInfo
-from actors.queue.state import HandOut, Moved, QueueRules, QueueState
+from actors.queue.state import Compared, HandOut, Listed, Moved, QueueRules, QueueState
 from tests.kit.handle import Nowhere
 from tests.kit.queue_model import QueueModel
 
@@ -73,6 +75,11 @@ def make_pod(name: str, uid: int, priority: int, *, gated: bool, label: str = ""
         "spec": {"schedulerName": "s", "priority": priority, "schedulingGates": [{"name": "g"}] * gated},
     }
     return msgspec.convert(document, Pod)
+
+
+def heal(name: str, pod: Pod | None) -> ComparePending:
+    """The comparison that tells the queue what it should have heard of a pod."""
+    return ComparePending(Nowhere(), {f"ns/{name}": pod}, heal=True)
 
 
 def order(info: PodInfo, enqueued_at: float) -> tuple[float, ...]:
@@ -128,20 +135,21 @@ class QueueHistory(RuleBasedStateMachine):
             self.add(name, priority, gated=False)
             self.try_one(unschedulable, pending)
 
-    def add(self, name: str, priority: int, *, gated: bool) -> None:
+    def add(self, name: str, priority: int, *, gated: bool, healed: bool = False) -> None:
         pod = make_pod(name, next(self.uids), priority, gated=gated)
         self.model.add(pod)
-        self.send(PendingPodAdded(pod))
+        self.send(heal(name, pod) if healed else PendingPodAdded(pod))
 
     def some(self, pick: int) -> Pod:
         """One of the pods there are."""
         return self.model.rows[pick % len(self.model.rows)].pod
 
     @precondition(lambda self: len(self.model.rows) < len(NAMES))
-    @rule(priority=st.integers(0, 2), gated=st.booleans())
-    def added(self, priority: int, gated: bool) -> None:
+    @rule(priority=st.integers(0, 2), gated=st.booleans(), healed=st.booleans())
+    def added(self, priority: int, gated: bool, healed: bool) -> None:
+        """The queue is told, or has not heard of it and is healed; so with what is deleted, and made anew."""
         taken = {row.name for row in self.model.rows}
-        self.add(next(name for name in NAMES if name not in taken), priority, gated=gated)
+        self.add(next(name for name in NAMES if name not in taken), priority, gated=gated, healed=healed)
 
     @precondition(lambda self: self.model.rows)
     @rule(pick=PICKS, priority=st.integers(0, 2), label=st.sampled_from(["", "x"]), stays_gated=st.booleans())
@@ -153,21 +161,27 @@ class QueueHistory(RuleBasedStateMachine):
         self.send(PendingPodUpdated(old, new))
 
     @precondition(lambda self: self.model.rows)
-    @rule(pick=PICKS, as_update=st.booleans())
-    def recreated(self, pick: int, as_update: bool) -> None:
+    @rule(pick=PICKS, how=st.sampled_from(["update", "two messages", "healed"]))
+    def recreated(self, pick: int, how: str) -> None:
         old = self.some(pick)
         self.flying.pop(old.metadata.uid, None)
         new = make_pod(old.metadata.name, next(self.uids), 0, gated=False)
         self.model.update(old, new)
-        self.send(*([PendingPodUpdated(old, new)] if as_update else [PendingPodDeleted(old), PendingPodAdded(new)]))
+        match how:
+            case "update":
+                self.send(PendingPodUpdated(old, new))
+            case "healed":
+                self.send(heal(new.metadata.name, new))
+            case _:
+                self.send(PendingPodDeleted(old), PendingPodAdded(new))
 
     @precondition(lambda self: len(self.model.rows) > 2)
-    @rule(pick=PICKS)
-    def deleted(self, pick: int) -> None:
+    @rule(pick=PICKS, healed=st.booleans())
+    def deleted(self, pick: int, healed: bool) -> None:
         pod = self.some(pick)
         self.flying.pop(pod.metadata.uid, None)
         self.model.delete(pod)
-        self.send(PendingPodDeleted(pod))
+        self.send(heal(pod.metadata.name, None) if healed else PendingPodDeleted(pod))
 
     # Whoever waits takes every pod at once, so that none would ever be active: one waits at most.
     @precondition(lambda self: not self.model.asked)
@@ -260,12 +274,22 @@ class QueueHistory(RuleBasedStateMachine):
         places = {row.name: row.place for row in self.model.rows}
         assert {name: self.queue.where(f"ns/{name}") for name in places} == places
         statistics = self.queue.statistics()
-        assert sum(msgspec.structs.astuple(statistics)) == len(places)
+        assert sum(msgspec.structs.astuple(statistics)) - statistics.healed == len(places)
         assert statistics.in_flight == len(self.flying)
         incoming: Counter[str] = Counter()
         for (queue, event), number in self.queue.incoming().items():
             incoming[queue] += number if event != "PopFromBackoffQ" else 0
         assert incoming == self.model.moves
+
+    @invariant()
+    def a_comparison_finds_nothing(self) -> None:
+        told = {f"ns/{row.name}": row.pod for row in self.model.rows}
+        (listed,) = self.queue.handle(ListQueued(Nowhere()), self.model.now)
+        assert isinstance(listed, Listed)
+        assert sorted(listed.keys) == sorted(told)
+        (compared,) = self.queue.handle(ComparePending(Nowhere(), told, heal=True), self.model.now)
+        assert isinstance(compared, Compared)
+        assert compared.found == ()
 
 
 QueueHistory.TestCase.settings = settings(

@@ -1,0 +1,46 @@
+"""What the queue shows of itself: its pods for people to read, and how they differ from the API server's. Pure.
+
+Every pending pod of ours is in the queue or in flight until it is bound or gone; kube-scheduler's CacheComparer looks
+at its queue, too, but puts nothing right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from actors.kube.core import Pod
+from actors.messages import Difference, QueuedPodDump, StoryStep
+from actors.queue.entry import Entry
+
+IN_FLIGHT = "in flight"
+
+
+def differences(
+    told: Mapping[str, Pod | None], queued: Mapping[str, Entry], flying: Mapping[str, Entry]
+) -> Iterator[Difference]:
+    """What is otherwise in the queue or in flight than told, of these pods; None is one that is gone, or bound."""
+    for key, pod in told.items():
+        entry = queued.get(key) or flying.get(key)
+        if pod is None:
+            if entry is not None:
+                yield Difference("redundant", "PendingPod", key)
+        elif entry is None:
+            yield Difference("missed", "PendingPod", key)
+        elif entry.info.uid != pod.metadata.uid:
+            yield Difference("stale", "PendingPod", key)
+
+
+def dump(entry: Entry, backoff_left: float, story: tuple[StoryStep, ...]) -> QueuedPodDump:
+    return QueuedPodDump(
+        entry.key,
+        entry.info.uid,
+        entry.place or IN_FLIGHT,
+        entry.info.priority,
+        entry.attempts,
+        backoff_left,
+        tuple(sorted(entry.unschedulable)),
+        tuple(sorted(entry.pending)),
+        entry.gated_by,
+        entry.held,
+        story,
+    )

@@ -1,0 +1,192 @@
+"""`berth debug` as its user runs it: against a `berth run`, and against a scheduler that has lost something."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+from aiohttp import ClientSession
+
+from actors.binding.state import PodsInBinding
+from actors.cache.actor import CacheActor
+from actors.cache.debugger import CacheDebugger
+from actors.cache.state import CacheState
+from actors.framework.status import SUCCESS
+from actors.kube.core import Node, Pod, PodSpec
+from actors.kube.meta import ObjectMeta
+from actors.messages import (
+    BindingMessage,
+    CacheMessage,
+    Difference,
+    ListQueued,
+    NodeDump,
+    PendingPodAdded,
+    QueueMessage,
+)
+from actors.model.pod_info import PodInfo
+from actors.queue.actor import QueueActor
+from actors.queue.state import QueueRules, QueueState
+from actors.runtime.ask import ask
+from actors.runtime.clock import SystemClock
+from actors.runtime.mailbox import Mailbox
+from actors.server.actor import Address, ServerActor
+from actors.server.debug import SLICE, Debug, QueuePage
+from tests.integration.test_daemon import cluster
+from tests.kit.processes import berth, free_port
+
+Document = dict[str, Any]
+
+
+class Asked:
+    """What `berth debug` printed, and its exit code."""
+
+    def __init__(self, code: int, output: str) -> None:
+        self.code = code
+        self.output = output
+
+    @property
+    def document(self) -> Document:
+        document: Document = json.loads(self.output)
+        return document
+
+
+async def ask_debug(folder: Path, server: str, *arguments: str) -> Asked:
+    async with berth(folder, "debug", f"--server={server}", *arguments) as process:
+        code = await process.end(30.0)
+        return Asked(code, process.output)
+
+
+async def test_a_running_scheduler_shows_what_it_knows(tmp_path: Path) -> None:
+    server = f"http://127.0.0.1:{free_port()}"
+    port = server.rsplit(":", 1)[1]
+    async with cluster(tmp_path) as running, running.scheduler("--no-leader-elect", f"--port={port}") as scheduler:
+        await running.node("n", cpu="2")
+        await running.pod("fits")
+        await running.pod("big", cpu="4")
+        await running.bound("fits")
+        await running.until(lambda: "default/big" in scheduler.attempts("unschedulable"))
+        told = await ask_debug(tmp_path, server, "-o", "json")
+        assert told.code == 0, told.output
+        assert told.document.keys() == {"cache", "comparison", "queue", "waiting"}
+        (node,) = told.document["cache"]["nodes"]
+        assert (node["name"], node["requested"]["cpu"], node["allocatable"]["cpu"]) == ("n", 100, 2000)
+        assert [(pod["key"], pod["assumed"]) for pod in node["pods"]] == [("default/fits", False)]
+        assert told.document["comparison"] == {"differences": []}
+        assert told.document["waiting"] == {"pods": []}
+        (big,) = told.document["queue"]["pods"]
+        assert (big["key"], big["place"], big["attempts"]) == ("default/big", "unschedulable", 1)
+        assert big["rejectedBy"] == ["NodeResourcesFit"]
+        assert 0 <= big["backoffLeft"] <= 2
+        moves = [(step["queue"], step["event"]) for step in big["story"]]
+        assert moves == [("active", "UnschedulablePodAdd"), ("unschedulable", "ScheduleAttemptFailure")]
+
+        await running.node("large", cpu="8")
+        await running.bound("big")
+        story = await ask_debug(tmp_path, server, "--pod=big", "-o", "json")
+        assert story.code == 0, story.output
+        woken = story.document["story"][2]
+        assert (woken["event"], woken["plugin"]) == ("NodeAdd", "NodeResourcesFit")
+        assert story.document["queued"] is None
+
+        await running.pod("bigger", cpu="40")
+        await running.until(lambda: "default/bigger" in scheduler.attempts("unschedulable"))
+        for_people = (await ask_debug(tmp_path, server)).output
+        for text in ("2 nodes in the cache", "No difference", "1 pods in the queue", "0 pods wait on Permit"):
+            assert text in for_people
+        assert "NodeResourcesFit" in (await ask_debug(tmp_path, server, "--pod=default/bigger")).output
+        none = await ask_debug(tmp_path, server, "--pod=nobody")
+        assert (none.code, none.output) == (
+            2,
+            f"Error: {server}: 404 default/nobody: not in the queue, and no story of it is remembered\n",
+        )
+
+
+async def test_a_scheduler_that_is_not_there_is_no_difference(tmp_path: Path) -> None:
+    told = await ask_debug(tmp_path, f"http://127.0.0.1:{free_port()}", "comparison")
+    assert told.code == 2
+    assert told.output.startswith("Error: http://127.0.0.1:")
+    assert len(told.output.splitlines()) == 1
+
+
+@asynccontextmanager
+async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
+    """The address of a scheduler that has heard nothing of a node and two pods, one of which waits; and its queue."""
+    spec = PodSpec(scheduler_name="ours")
+    names = {f"ns/{name}": ObjectMeta(namespace="ns", name=name, uid=name) for name in ("p", "q")}
+    told_nodes = {"n0": Node(metadata=ObjectMeta(name="n0"))}
+    told_pods = {key: Pod(metadata=metadata, spec=spec) for key, metadata in names.items()}
+    clock, waiting = SystemClock(), PodsInBinding()
+    waiting.wait(PodInfo(told_pods["ns/q"]), "n0", {"Gang": 60.0}, clock.now())
+    cache: Mailbox[CacheMessage] = Mailbox("cache", None)
+    queue: Mailbox[QueueMessage] = Mailbox("queue", None)
+    binding: Mailbox[BindingMessage] = Mailbox("binding", None)
+    debugger = CacheDebugger(cache, queue, lambda: told_nodes, lambda: told_pods, {"ours"}, clock, {})
+    rules = QueueRules(lambda info, at: (-info.priority, at), lambda _: SUCCESS, {})
+    address = Address("127.0.0.1", free_port())
+    debug = Debug(debugger.nodes, debugger.compare, queue, lambda: waiting.dump(clock.now()), clock)
+    async with anyio.create_task_group() as group:
+        await group.start(ServerActor(address, lambda: True, lambda: b"", {}, debug).run)
+        await group.start(CacheActor(cache, CacheState(), clock, queue, binding).run)
+        await group.start(QueueActor(queue, QueueState(rules), clock).run)
+        yield f"http://{address.host}:{address.port}", queue
+        group.cancel_scope.cancel()
+    for mailbox in (cache, queue, binding):
+        mailbox.close()
+
+
+async def test_differences_are_told_and_are_the_exit_code(tmp_path: Path) -> None:
+    async with forgetful() as (server, _):
+        told = await ask_debug(tmp_path, server, "comparison", "waiting", "-o", "json")
+        assert told.code == 1
+        assert told.document["comparison"]["differences"] == [
+            {"what": "missed", "kind": "Node", "key": "n0"},
+            {"what": "missed", "kind": "PendingPod", "key": "ns/p"},
+            {"what": "missed", "kind": "PendingPod", "key": "ns/q"},
+        ]
+        (waiting,) = told.document["waiting"]["pods"]
+        assert (waiting["key"], waiting["node"]) == ("ns/q", "n0")
+        assert 0 < waiting["waitsFor"]["Gang"] <= 60
+        for_people = await ask_debug(tmp_path, server)
+        assert for_people.code == 1
+        for text in ("0 nodes in the cache", "3 differences", "0 pods in the queue", "1 pods wait on Permit", "Gang"):
+            assert text in for_people.output
+
+
+async def test_a_long_queue_is_told_in_parts() -> None:
+    async with forgetful() as (server, queue), ClientSession() as session:
+        pods = [Pod(metadata=ObjectMeta(namespace="ns", name=f"p{i}", uid=str(i))) for i in range(2 * SLICE + 1)]
+        for told in pods:
+            await queue.tell(PendingPodAdded(told))
+        async with session.get(f"{server}/debug/queue") as response:
+            page = msgspec.json.decode(await response.read(), type=QueuePage)
+        assert [(pod.key, pod.place) for pod in page.pods] == [(f"ns/p{i}", "active") for i in range(len(pods))]
+        moved_at = page.pods[0].story[0].at
+        assert abs(moved_at - time.time()) < 60
+
+
+async def test_an_owner_that_has_stopped_is_said() -> None:
+    queue: Mailbox[QueueMessage] = Mailbox("queue", None)
+    queue.close()
+
+    async def no_nodes() -> AsyncIterator[tuple[NodeDump, ...]]:
+        await ask(queue, ListQueued)
+        yield ()
+
+    async def compare() -> tuple[Difference, ...]:
+        await ask(queue, ListQueued)
+        return ()
+
+    address = Address("127.0.0.1", free_port())
+    debug = Debug(no_nodes, compare, queue, tuple, SystemClock())
+    async with anyio.create_task_group() as group, ClientSession() as session:
+        await group.start(ServerActor(address, lambda: True, lambda: b"", {}, debug).run)
+        for path in ("cache", "comparison", "queue", "pods/ns/p"):
+            async with session.get(f"http://{address.host}:{address.port}/debug/{path}") as response:
+                assert (response.status, await response.text()) == (503, "no answer: queue\n"), path
+        group.cancel_scope.cancel()

@@ -1,0 +1,1 @@
+"""What a running scheduler knows, asked over HTTP."""

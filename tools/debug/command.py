@@ -1,0 +1,98 @@
+"""`berth debug`: the cache, its comparison with the API server, the queue and who waits, of a running `berth run`."""
+
+from __future__ import annotations
+
+import sys
+from urllib.parse import quote
+
+import aiohttp
+import anyio
+import click
+import msgspec
+from rich.console import Console
+
+from actors.server.debug import CachePage, ComparisonPage, PodPage, QueuePage, WaitingPage
+from tools.debug.report import show_pod, show_section
+
+SECTIONS = {"cache": CachePage, "comparison": ComparisonPage, "queue": QueuePage, "waiting": WaitingPage}
+ANSWER_SECONDS = 120.0
+WIDE = 200
+
+
+class NoAnswerError(click.ClickException):
+    """As with `kubectl diff`, 1 says that there are differences, and more than 1 that nobody knows."""
+
+    exit_code = 2
+
+
+@click.command()
+@click.argument("sections", nargs=-1, type=click.Choice([*SECTIONS]))
+@click.option("--server", default="http://127.0.0.1:10251", show_default=True, metavar="URL",
+              help="Where the scheduler serves: what its --bind-address and --port say.")  # fmt: skip
+@click.option("--pod", metavar="NAMESPACE/NAME", help="One pod and its story; the namespace default may be left out.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.pass_context
+def debug(ctx: click.Context, sections: tuple[str, ...], server: str, pod: str | None, output: str) -> None:
+    """Show what a running scheduler knows: its cache, how that differs from the API server, its queue, who waits.
+
+    Without SECTIONS, all of them. The exit code is 1 if the comparison finds differences, and 2 if there is no answer.
+
+    \b
+    berth debug
+    berth debug comparison --server http://127.0.0.1:10251
+    berth debug queue -o json
+    berth debug --pod shop/web-1
+    """
+    if pod is not None and sections:
+        raise click.UsageError("--pod: expected no sections beside it")
+    try:
+        if pod is None:
+            differ = _show(sections or tuple(SECTIONS), server, output)
+        else:
+            differ = False
+            _show_pod(pod if "/" in pod else f"default/{pod}", server, output)
+    except (aiohttp.ClientError, TimeoutError, msgspec.ValidationError, msgspec.DecodeError) as problem:
+        raise NoAnswerError(f"{server}: {problem or 'no answer in time'}") from None
+    ctx.exit(1 if differ else 0)
+
+
+def _show(sections: tuple[str, ...], server: str, output: str) -> bool:
+    """Print these sections; whether there are differences among them."""
+    told = anyio.run(_fetch, server, [f"/debug/{name}" for name in sections])
+    pages = [msgspec.json.decode(page, type=SECTIONS[name]) for name, page in zip(sections, told, strict=True)]
+    if output == "json":
+        raw = {name: msgspec.Raw(page) for name, page in zip(sections, told, strict=True)}
+        click.echo(msgspec.json.encode(raw))
+    else:
+        console = _console()
+        for page in pages:
+            show_section(page, console)
+    return any(isinstance(page, ComparisonPage) and page.differences for page in pages)
+
+
+def _show_pod(key: str, server: str, output: str) -> None:
+    (told,) = anyio.run(_fetch, server, [f"/debug/pods/{quote(key)}"])
+    page = msgspec.json.decode(told, type=PodPage)
+    if output == "json":
+        click.echo(told)
+    else:
+        show_pod(key, page, _console())
+
+
+def _console() -> Console:
+    """As wide as the terminal; wide enough for whole names where there is none, so that a line can be searched for."""
+    return Console(width=None if sys.stdout.isatty() else WIDE)
+
+
+async def _fetch(server: str, paths: list[str]) -> list[bytes]:
+    """One after the other, so that the scheduler is not kept busy with us."""
+    timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+    told = []
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        for path in paths:
+            async with session.get(server.rstrip("/") + path) as response:
+                body = await response.read()
+                if response.status != 200:
+                    raise NoAnswerError(f"{server}: {response.status} {body.decode(errors='replace').strip()}")
+                told.append(body)
+    return told

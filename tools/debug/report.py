@@ -1,0 +1,120 @@
+"""The pages of a running scheduler as a person reads them."""
+
+from __future__ import annotations
+
+import time
+
+from rich.console import Console
+from rich.table import Table
+
+from actors.messages import NodeDump, QueuedPodDump, StoryStep, WaitingPodDump
+from actors.server.debug import CachePage, ComparisonPage, PodPage, QueuePage, WaitingPage
+from config.types import Duration
+
+MOST_NAMES = 8
+PLACES = ("active", "backoff", "unschedulable", "gated", "in flight")
+IN_MEBIBYTES = ("memory", "ephemeral-storage")
+
+
+def show_section(page: CachePage | ComparisonPage | QueuePage | WaitingPage, console: Console) -> None:
+    match page:
+        case CachePage(nodes):
+            console.print(_nodes(nodes))
+        case ComparisonPage(()):
+            console.print("[green]No difference from the API server.[/green]")
+        case ComparisonPage(differences):
+            table = _table(f"{len(differences)} differences from the API server", "what", "kind", "key")
+            for difference in differences:
+                table.add_row(difference.what, difference.kind, difference.key, style="red")
+            console.print(table)
+        case QueuePage(pods):
+            console.print(_queued(pods))
+        case WaitingPage(pods):
+            console.print(_waiting(pods))
+
+
+def show_pod(key: str, page: PodPage, console: Console) -> None:
+    if page.queued is not None:
+        console.print(_queued((page.queued,)))
+    if page.waiting is not None:
+        console.print(_waiting((page.waiting,)))
+    if page.queued is None:
+        console.print(f"{key} is not in the queue any more.")
+    table = _table("what moved it", "age", "to", "event", "while in flight", "plugin")
+    for step in page.story:
+        table.add_row(_age(step), step.queue, step.event, step.cause, step.plugin)
+    console.print(table)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _nodes(nodes: tuple[NodeDump, ...]) -> Table:
+    table = _table(
+        f"{len(nodes)} nodes in the cache", "node", "requested / allocatable", "pods", "assumed", "nominated"
+    )
+    for node in nodes:
+        room = [
+            f"{name} {_amount(name, node.requested.get(name, 0))} / {_amount(name, node.allocatable.get(name, 0))}"
+            for name in sorted(node.allocatable.keys() | node.requested.keys())
+            if name != "pods"
+        ]
+        names = [pod.key for pod in node.pods if not pod.assumed]
+        assumed = [pod.key for pod in node.pods if pod.assumed]
+        pods = f"{len(node.pods)} / {node.allocatable.get('pods', 0)}"
+        if names:
+            pods += f": {_some(names)}"
+        name = f"{node.name} (deleted)" if node.deleted else node.name
+        table.add_row(name, "\n".join(room), pods, _some(assumed), _some(list(node.nominated)))
+    return table
+
+
+def _queued(pods: tuple[QueuedPodDump, ...]) -> Table:
+    columns = ("pod", "place", "priority", "attempts", "backoff left", "rejected by", "last moved by")
+    table = _table(f"{len(pods)} pods in the queue", *columns)
+    for pod in sorted(pods, key=lambda pod: (PLACES.index(pod.place), -pod.priority, pod.key)):
+        rejectors = [*pod.rejected_by, *(f"{plugin} (waits)" for plugin in pod.pending)]
+        place = f"{pod.place} (held)" if pod.held else pod.place
+        left = _seconds(pod.backoff_left) if pod.backoff_left else ""
+        numbers = (str(pod.priority), str(pod.attempts), left)
+        table.add_row(pod.key, place, *numbers, ", ".join(rejectors), _last(pod.story))
+    return table
+
+
+def _last(story: tuple[StoryStep, ...]) -> str:
+    if not story:
+        return ""
+    step = story[-1]
+    why = [step.event, f"during it {step.cause}" if step.cause else "", f"by {step.plugin}" if step.plugin else ""]
+    return f"{', '.join(filter(None, why))} ({_age(step)})"
+
+
+def _waiting(pods: tuple[WaitingPodDump, ...]) -> Table:
+    table = _table(f"{len(pods)} pods wait on Permit", "pod", "node", "for", "time left")
+    for pod in pods:
+        for plugin, seconds in sorted(pod.waits_for.items()):
+            table.add_row(pod.key, pod.node, plugin, _seconds(seconds))
+    return table
+
+
+def _age(step: StoryStep) -> str:
+    return _seconds(max(0.0, time.time() - step.at))
+
+
+def _seconds(seconds: float) -> str:
+    return str(Duration(round(seconds, 1) if seconds < 10 else round(seconds)))
+
+
+def _amount(name: str, amount: int) -> str:
+    if name == "cpu":
+        return f"{amount}m"
+    return f"{amount // 2**20}Mi" if name in IN_MEBIBYTES else str(amount)
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMES])
+    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
