@@ -299,9 +299,10 @@ class Nominate(msgspec.Struct, frozen=True):
 
 
 class Unnominate(msgspec.Struct, frozen=True):
-    """The pod of this key (namespace/name) is no longer nominated."""
+    """The pod of this key (namespace/name) is no longer nominated; with a uid, only if it is that one."""
 
     key: str
+    uid: str = ""
 
 
 class ExpireAssumed(msgspec.Struct, frozen=True):

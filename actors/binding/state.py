@@ -1,8 +1,9 @@
 """The pods between Permit and Bind: who waits for which plugin, until when, and what became of it. Pure.
 
 A pod waits, then is in PreBind, then is gone from here; a pod that nobody makes wait begins with PreBind. Invariant: a
-pod has at most one verdict in each phase, and the first one stands. Plugins reach this through their handle, at once
-and not by a message, because who preempts must know whether the pod could still be stopped.
+pod has at most one verdict in each phase, and the first one stands, except that a pod which was let go on can still be
+preempted. Plugins reach this through their handle, at once and not by a message, because who preempts must know whether
+the pod could still be stopped.
 Mirrors kube-scheduler's waitingPodsMap and podsInPreBindMap.
 """
 
@@ -33,8 +34,9 @@ class _Waiting:
         self.wake: Callable[[], None] | None = None
 
     def decide(self, verdict: Status) -> None:
+        first = self.verdict is None
         self.verdict = verdict
-        if self.wake is not None:
+        if first and self.wake is not None:
             self.wake()
 
 
@@ -86,9 +88,10 @@ class PodsInBinding:
     def preempt(self, uid: str, plugin: str, reason: str) -> bool:
         """Stop a pod that waits or is in PreBind, for it to be tried again; false if it is too late."""
         verdict = error(reason).by(plugin)
-        pod = self._undecided(uid)
+        pod = self._waiting.get(uid)
         if pod is not None:
-            pod.decide(verdict)
+            if pod.verdict is None or pod.verdict.ok:
+                pod.decide(verdict)  # Else it was turned away a moment ago, and gives its room up anyway.
             return True
         stopped = self._pre_binding.get(uid)
         if stopped is None:

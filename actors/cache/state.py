@@ -216,8 +216,8 @@ class CacheState:
             case Nominate(info, node):
                 if not self._is_counted(info.key, info.uid):  # Else it counts on its node already.
                     self._nominations.put(info, node)
-            case Unnominate(name):
-                self._nominations.drop(name)
+            case Unnominate(name, uid):
+                self._nominations.drop(name, uid)
 
     # ------------------------------------------------------------------------------------------- pods
 
@@ -237,6 +237,9 @@ class CacheState:
         if info.key not in self._assumed or self._node_of[info.key] != node:
             return (Refused(info.key, f"cannot be forgotten: it is not assumed on {node}"),)
         self._drop(info.key)
+        promised = info.pod.status.nominated_node_name
+        if promised:
+            self._nominations.put(info, promised)
         return ()
 
     def _put(self, pod: Pod) -> tuple[Effect, ...]:
@@ -251,6 +254,7 @@ class CacheState:
             return ()
         effects = self._drop(name)
         self._count(info, node)
+        self._nominations.drop(name, info.uid)
         return () if known else effects
 
     def _drop(self, name: str) -> tuple[Effect, ...]:

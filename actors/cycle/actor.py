@@ -116,10 +116,9 @@ class CycleActor:
             await self._cache.tell(Nominate(info, nominated))
         elif unfit.denominate:
             await self._cache.tell(Unnominate(info.key))
-        preempts = nomination is not None and bool(nomination.victims)
-        failure = AttemptFailed(queued, unfit.rejected_by - unfit.pending, unfit.pending, held=preempts)
+        failure = AttemptFailed(queued, unfit.rejected_by - unfit.pending, unfit.pending, held=nomination is not None)
         await self._reject(failure, Status(Code.UNSCHEDULABLE, (unfit.message,)), started, nominated)
-        if nomination is not None and preempts:
+        if nomination is not None:
             await self._preemption.tell(Preempt(info, nomination.node, nomination.victims, nomination.displaced))
 
     async def _decide(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:

@@ -31,6 +31,7 @@ CHUNK = 256
 class Budget(msgspec.Struct, frozen=True):
     """A PodDisruptionBudget that can be read; `exempt` are pods, by name, that count as gone already."""
 
+    name: str
     namespace: str
     selector: Selector
     allowed: int
@@ -53,7 +54,7 @@ class Candidate(msgspec.Struct, frozen=True, dict=True):
     def cost(self) -> tuple[float, ...]:
         """What is compared, in this order: budgets broken, then priorities, number, and how long the victims ran."""
         pods = self.victims.pods
-        highest = pods[0].priority
+        highest = max(pod.priority for pod in pods)  # extenders may put them in any order
         earliest = min(pod.started for pod in pods if pod.priority == highest)
         total = sum(pod.priority + LEAST_PRIORITY for pod in pods)
         return (self.victims.pdb_violations, highest, total, len(pods), -earliest)
@@ -69,8 +70,9 @@ def budgets(found: Iterable[PodDisruptionBudget]) -> tuple[Budget, ...]:
             continue
         if selector.nothing or not selector.requirements:
             continue
-        exempt = frozenset(budget.status.disrupted_pods)
-        readable.append(Budget(budget.metadata.namespace, selector, budget.status.disruptions_allowed, exempt))
+        metadata, exempt = budget.metadata, frozenset(budget.status.disrupted_pods)
+        allowed = budget.status.disruptions_allowed
+        readable.append(Budget(metadata.name, metadata.namespace, selector, allowed, exempt))
     return tuple(readable)
 
 
@@ -79,17 +81,17 @@ def importance(info: PodInfo) -> tuple[float, float]:
     return (-info.priority, info.started)
 
 
-def violating(pods: Sequence[PodInfo], limits: Sequence[Budget]) -> frozenset[str]:
-    """The keys of the pods that a budget would not let go, if they went in this order."""
+def violating(pods: Sequence[PodInfo], limits: Sequence[Budget]) -> dict[str, list[str]]:
+    """The keys of the pods that budgets, told by name, would not let go, if they went in this order."""
     allowed = [budget.allowed for budget in limits]
-    found = set()
+    found: dict[str, list[str]] = {}
     for info in pods:
         for i, budget in enumerate(limits):
             if budget.covers(info):
                 allowed[i] -= 1
                 if allowed[i] < 0:
-                    found.add(info.key)
-    return frozenset(found)
+                    found.setdefault(info.key, []).append(budget.name)
+    return found
 
 
 Outcome = Candidate | Status
@@ -145,7 +147,7 @@ class _Node:
     def __init__(self, row: int, pods: list[PodInfo], limits: Sequence[Budget]) -> None:
         self.row = row
         pods.sort(key=importance)
-        self.violating = violating(pods, limits) if limits else frozenset()
+        self.violating = violating(pods, limits) if limits else {}
         others = [info for info in pods if info.key not in self.violating]
         self.waiting = [info for info in pods if info.key in self.violating] + others
         self.victims: list[PodInfo] = []

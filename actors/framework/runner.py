@@ -56,6 +56,13 @@ def hinting(plugin: Plugin, registration: Registration) -> Registration:
     return Registration(registration.event, guarded)
 
 
+def _made(plugin: Plugin, answer: object) -> PostFiltered:
+    """What a PostFilter plugin answered, signed by it, if it is an answer."""
+    if isinstance(answer, PostFiltered):
+        return msgspec.structs.replace(answer, status=answered(plugin, answer.status).by(plugin.name))
+    return PostFiltered(crashed(plugin, TypeError(f"expected PostFiltered, got {answer!r}")))
+
+
 class Profile(Rules):
     """The plugins of one scheduler name. `points` maps an extension point's name to (plugin, weight) in order."""
 
@@ -124,11 +131,12 @@ class Profile(Rules):
                 return PostFiltered(failure.status)
             except Exception as exception:
                 return PostFiltered(crashed(plugin, exception))
-            status = answer.status.by(plugin.name)
+            made = _made(plugin, answer)
+            status = made.status
             if status.ok or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE or not status.rejected:
-                return msgspec.structs.replace(answer, status=status)
+                return made
             reasons += status.reasons
-            denominate = denominate or answer.denominate
+            denominate = denominate or made.denominate
         if not self._post_filter:
             return None
         return PostFiltered(Status(Code.UNSCHEDULABLE, tuple(reasons)), denominate=denominate)

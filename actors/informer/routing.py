@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from typing import TypeGuard
 
 from actors.framework.changes import node_changes, pod_changes
 from actors.framework.events import Action, ClusterEvent, Resource
@@ -43,7 +44,7 @@ def route_pod(change: Change[Pod], schedulers: Set[str]) -> Told:
     nominated = _nomination(change.new, schedulers)
     if nominated is not None:
         cache.append(nominated)
-    elif change.old is not None and (_nomination(change.old, schedulers) is not None or change.new is None):
+    elif _pends(change.old, schedulers) and (change.old.status.nominated_node_name or not _stays(change)):
         cache.append(Unnominate(key(change.old)))  # Of a pod that is gone, not all nominations were written yet.
     old = change.old if change.old is not None and change.old.status.phase not in OVER else None
     new = change.new if change.new is not None and change.new.status.phase not in OVER else None
@@ -75,10 +76,25 @@ def _goes(pod: Pod | None) -> bool:
 
 def _nomination(pod: Pod | None, schedulers: Set[str]) -> Nominate | None:
     """What the pod's status says of the node that it is promised, while it is pending and ours."""
-    if pod is None or pod.spec.node_name or pod.status.phase in OVER or pod.spec.scheduler_name not in schedulers:
+    if not _pends(pod, schedulers):
         return None
     node = pod.status.nominated_node_name
     return Nominate(PodInfo(pod), node) if node else None
+
+
+def _pends(pod: Pod | None, schedulers: Set[str]) -> TypeGuard[Pod]:
+    """Whether it is ours to find a node for."""
+    if pod is None or pod.spec.node_name or pod.status.phase in OVER:
+        return False
+    return pod.spec.scheduler_name in schedulers
+
+
+def _stays(change: Change[Pod]) -> bool:
+    """Whether it is still the same pod, and not over."""
+    old, new = change.old, change.new
+    if old is None or new is None or new.status.phase in OVER:
+        return False
+    return old.metadata.uid == new.metadata.uid
 
 
 def _nomination_gone(old: Pod, new: Pod | None) -> list[QueueMessage]:

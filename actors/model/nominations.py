@@ -30,14 +30,15 @@ class Nominations:
         self._node_of[info.key] = node
         self.changes.add(node)
 
-    def drop(self, key: str) -> None:
-        """The pod of this key (namespace/name) is no longer nominated, if it was."""
-        node = self._node_of.pop(key, None)
-        if node is not None:
-            self.changes.add(node)
-            del self._on[node][key]
-            if not self._on[node]:
-                del self._on[node]
+    def drop(self, key: str, uid: str = "") -> None:
+        """The pod of this key (namespace/name) is nominated no longer; with a uid, only if it is that very pod."""
+        node = self._node_of.get(key)
+        if node is None or (uid and self._on[node][key].uid != uid):
+            return
+        self.changes.add(node)
+        del self._node_of[key], self._on[node][key]
+        if not self._on[node]:
+            del self._on[node]
 
     def node_of(self, key: str) -> str:
         """The node that a pod is nominated to, or ""."""

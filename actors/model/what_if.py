@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from actors.model.node_info import NodeInfo
 from actors.model.pod_info import PodInfo
+from actors.model.pod_template import HostPort
 from actors.model.snapshot import Snapshot
 
 
@@ -20,7 +21,8 @@ class Supposition:
         self._columns = snapshot.columns
         self._added: dict[tuple[int, str], PodInfo] = {}
         self._removed: dict[tuple[int, str], PodInfo] = {}
-        self._before: dict[int, list[str]] = {}  # the keys of the pods on each row that was ever touched
+        # Of each row that was ever touched: the keys of its pods, and the ports that another supposition freed.
+        self._before: dict[int, tuple[list[str], set[HostPort]]] = {}
         self._touched: dict[int, None] = {}
 
     def add(self, row: int, pod: PodInfo) -> None:
@@ -52,9 +54,9 @@ class Supposition:
             self.remove(row, pod)
         for (row, _), pod in list(self._removed.items()):
             self.add(row, pod)
-        for row, keys in self._before.items():
+        for row, (keys, freed_ports) in self._before.items():
             info = self._touch(row)
-            info.freed_ports.clear()
+            info.freed_ports = freed_ports
             info.pods = {key: info.pods[key] for key in keys}
         self.settle()
 
@@ -62,7 +64,7 @@ class Supposition:
         info = self._columns.infos[row]
         assert info is not None, row
         if row not in self._before:
-            self._before[row] = list(info.pods)
+            self._before[row] = (list(info.pods), info.freed_ports.copy())
         self._touched[row] = None
         return info
 

@@ -139,7 +139,8 @@ def ineligible(attempt: FailedAttempt) -> str:
     pod, snapshot = attempt.info.pod, attempt.snapshot
     if pod.spec.preemption_policy == "Never":
         return "not eligible due to preemptionPolicy=Never."
-    row = snapshot.columns.row_of.get(pod.status.nominated_node_name)
+    promised = snapshot.nominations.node_of(attempt.info.key) or pod.status.nominated_node_name  # maybe not written yet
+    row = snapshot.columns.row_of.get(promised)
     if row is None or attempt.codes[row] == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
         return ""
     node = snapshot.columns.infos[row]

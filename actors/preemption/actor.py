@@ -92,6 +92,8 @@ class PreemptionActor(Actor[PreemptionMessage]):
         info = order.preemptor
         waits: bool = await ask(self._queue, lambda reply: IsHeld(reply, info.key, info.uid))
         if not waits:
+            # It may have gone while it was nominated, after which nobody would take that back.
+            await self._cache.tell(Unnominate(info.key, info.uid))
             return
         failed = not await self._denominate(order.displaced)
         told: list[bool] = []

@@ -81,9 +81,8 @@ class BindingHistory(RuleBasedStateMachine):
     @rule(uid=UIDS, plugin=PLUGINS)
     def preempted(self, uid: str, plugin: str) -> None:
         story = self.stories.get(uid)
-        stoppable = story is not None and (story.open or story.pre_bind)
-        assert self.pods.preempt(uid, plugin, "preempted") == stoppable
-        if story is not None and stoppable and story.verdict is None:
+        assert self.pods.preempt(uid, plugin, "preempted") == (story is not None)
+        if story is not None and (story.verdict is None or story.verdict.ok):
             story.verdict = error("preempted").by(plugin)
 
     @rule(uid=UIDS, seconds=st.sampled_from([0.5, 5.0, 1000.0]))

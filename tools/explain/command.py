@@ -19,6 +19,7 @@ from actors.client.credentials import KubeconfigError
 from actors.client.extender import Extenders
 from actors.client.kubeconfig import load
 from actors.client.rest import ConnectionFailedError
+from actors.framework.extender import unasked
 from actors.framework.registry import RegistryError
 from actors.framework.runner import Profile
 from actors.kube.core import Pod
@@ -31,7 +32,7 @@ from config.load import ConfigError, from_mapping, load_file
 from config.profiles import ProfileError
 from config.types import KubeSchedulerConfiguration
 from tools.explain.cluster import snapshot_of
-from tools.explain.decision import Decision, Failure, decide, steps
+from tools.explain.decision import Decision, Explained, Failure, steps
 from tools.explain.handle import ReadOnlyHandle
 from tools.explain.report import show
 from tools.explain.source import Question, SourceError, from_cluster, from_manifests, from_scenario
@@ -70,15 +71,15 @@ def explain(
                 click.echo(line)
             return
         question = _question(paths, kubeconfig, master, pod, file, scenarios)
-        decision = answer(question)
+        explained = answer(question)
     except (SourceError, ConfigError, RegistryError, ProfileError, KubeconfigError, ConnectionFailedError) as problem:
         raise click.ClickException(str(problem)) from None
     except OSError as problem:
         raise click.ClickException(f"{scenarios}: cannot be read: {problem.strerror}") from None
     if output == "json":
-        click.echo(msgspec.json.encode(decision))
+        click.echo(msgspec.json.encode(explained.decision))
     else:
-        show(decision, question.pod["metadata"], Console())
+        show(explained, question.pod["metadata"], Console())
 
 
 def _question(
@@ -98,12 +99,12 @@ def _question(
     return anyio.run(from_cluster, connection, namespace, name, configuration)
 
 
-def answer(question: Question) -> Decision | Failure:
+def answer(question: Question) -> Explained:
     """Raises SourceError, ConfigError, RegistryError or ProfileError."""
     return _decided(question, profiles_of(question.configuration, ReadOnlyHandle()))
 
 
-def _decided(question: Question, profiles: dict[str, Profile]) -> Decision | Failure:
+def _decided(question: Question, profiles: dict[str, Profile]) -> Explained:
     try:
         pod = msgspec.convert(question.pod, Pod, strict=False)
         snapshot = snapshot_of(question.objects, profiles.keys())
@@ -115,12 +116,12 @@ def _decided(question: Question, profiles: dict[str, Profile]) -> Decision | Fai
         raise SourceError(f"spec.schedulerName: expected one of {ours}, got {pod.spec.scheduler_name!r}")
     if question.configuration.extenders:
         return anyio.run(_asked, question.configuration, profile, PodInfo(pod), snapshot)
-    return decide(profile, PodInfo(pod), snapshot)
+    return unasked(steps(profile, PodInfo(pod), snapshot, extended=False))
 
 
 async def _asked(
     configuration: KubeSchedulerConfiguration, profile: Profile, info: PodInfo, snapshot: Snapshot
-) -> Decision | Failure:
+) -> Explained:
     """The decision with the extenders asked, as the scheduler would ask them; none is asked to bind."""
     async with Extenders(configuration.extenders) as extenders:
         extended = extenders.decide_on(info.pod)
@@ -143,7 +144,7 @@ def _answer_line(line: bytes) -> str:
     name = ""
     try:
         name, question = from_scenario(line)
-        decision = _decided(question, _profiles(msgspec.json.encode(question.configuration, enc_hook=str)))
+        decision = _decided(question, _profiles(msgspec.json.encode(question.configuration, enc_hook=str))).decision
     except (SourceError, ConfigError, RegistryError, ProfileError) as problem:
         decision = Failure(str(problem))
     return msgspec.json.encode({"name": name, "expect": decision}).decode()

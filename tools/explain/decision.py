@@ -8,16 +8,17 @@ import numpy as np
 from actors.cycle.state import score, total, unfit_message
 from actors.framework.cycle_state import CycleState
 from actors.framework.extender import NAME as EXTENDER
-from actors.framework.extender import Filtered, FilterNodes, PreemptVictims, PrioritizeNodes, Steps, Victims, unasked
+from actors.framework.extender import Filtered, FilterNodes, PrioritizeNodes, Steps, Victims, unasked
 from actors.framework.feasibility import Evaluation, evaluate, filter_nodes
-from actors.framework.post_filter import FailedAttempt, Nomination
-from actors.framework.preemption import Candidate, cheapest
+from actors.framework.post_filter import FailedAttempt
+from actors.framework.preemption import Candidate
 from actors.framework.rules import NODE_SET_REASON, PluginError, PluginScores
 from actors.framework.runner import Profile
 from actors.framework.status import Status, unresolvable
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
 from actors.plugins.default_preemption import DefaultPreemption
+from tools.explain.contest import Contest, contest_of
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -74,24 +75,31 @@ class Failure(msgspec.Struct, frozen=True):
     error: str
 
 
+class Explained(msgspec.Struct, frozen=True):
+    """The decision, and what a person may want to know besides of how a node was chosen for preemption."""
+
+    decision: Decision | Failure
+    contest: Contest | None = None
+
+
 def decide(profile: Profile, info: PodInfo, snapshot: Snapshot) -> Decision | Failure:
     """What the scheduler would decide for the pod, with all nodes looked at and no extender to ask."""
-    return unasked(steps(profile, info, snapshot, extended=False))
+    return unasked(steps(profile, info, snapshot, extended=False)).decision
 
 
-def steps(profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool) -> Steps[Decision | Failure]:
-    """As `decide`; `extended` if there are extenders to ask."""
+def steps(profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool) -> Steps[Explained]:
+    """The decision as `decide` makes it, and what lies behind it; `extended` if there are extenders to ask."""
     state = CycleState()
     try:
         evaluation = evaluate(profile, state, info, snapshot)
         return (yield from _decided(profile, state, info, snapshot, evaluation, extended))
     except PluginError as failure:
-        return Failure(failure.status.message)
+        return Explained(Failure(failure.status.message))
 
 
 def _decided(
     profile: Profile, state: CycleState, info: PodInfo, snapshot: Snapshot, evaluation: Evaluation, extended: bool
-) -> Steps[Decision]:
+) -> Steps[Explained]:
     prefilter, diagnosis, live = evaluation.prefilter, evaluation.diagnosis, evaluation.live
     if diagnosis is None or live is None:
         rejected = Decision(prefilter=_verdict(prefilter.status), message=unfit_message(evaluation, len(snapshot)))
@@ -115,7 +123,7 @@ def _decided(
     if not len(positions):
         pending = Decision(prefilter_nodes=names, filter=verdicts, skipped=Skipped(skipped))
         if nominated is not None:
-            return msgspec.structs.replace(pending, hosts=[nominated])
+            return Explained(msgspec.structs.replace(pending, hosts=[nominated]))
         pending = msgspec.structs.replace(pending, message=unfit_message(evaluation, len(snapshot)))
         return (yield from _post_filtered(pending, FailedAttempt(profile, state, info, snapshot, evaluation, First())))
     feasible = snapshot.rows(rows[positions])
@@ -127,7 +135,7 @@ def _decided(
     totals = _by_node(total(scores, feasible), feasible)
     highest = max(totals.values())
     best = sorted(name for name, sum_ in totals.items() if sum_ == highest)
-    return Decision(
+    decision = Decision(
         prefilter_nodes=names,
         filter=verdicts,
         score={plugin.plugin: _by_node(plugin.scores, feasible) for plugin in scores},
@@ -136,6 +144,7 @@ def _decided(
         hosts=best if nominated is None else [nominated],
         skipped=Skipped(skipped, None if profile.scores_nothing else sorted(state.skip_score)),
     )
+    return Explained(decision)
 
 
 class First:
@@ -145,35 +154,31 @@ class First:
         return 0
 
 
-def _post_filtered(pending: Decision, attempt: FailedAttempt) -> Steps[Decision]:
+def _post_filtered(pending: Decision, attempt: FailedAttempt) -> Steps[Explained]:
     """The decision with what PostFilter makes of it."""
     assert isinstance(attempt.rules, Profile)
     found = yield from attempt.rules.post_filter(attempt)
     if found is None:
-        return pending
+        return Explained(pending)
     if found.nomination is None:
-        message = f"{pending.message} {found.status.message}"
-        return msgspec.structs.replace(pending, message=message, preemption_message=found.status.message)
-    preemption = yield from _preview(attempt, found.nomination)
-    return msgspec.structs.replace(pending, preemption=preemption)
+        told = found.status.message
+        message = f"{pending.message} {told}" if told else pending.message
+        return Explained(msgspec.structs.replace(pending, message=message, preemption_message=told))
+    plugin = next((plugin for plugin in attempt.rules.plugins if plugin.name == found.status.plugin), None)
+    if isinstance(plugin, DefaultPreemption):
+        contest = yield from contest_of(attempt, plugin, found.nomination)
+    else:
+        only = Candidate(found.nomination.node, Victims(found.nomination.victims))
+        contest = Contest(found.status.plugin, (only,))
+    return Explained(msgspec.structs.replace(pending, preemption=_told(contest)), contest)
 
 
-def _preview(attempt: FailedAttempt, nomination: Nomination) -> Steps[Preemption]:
-    """Everything that might have been chosen instead."""
-    assert isinstance(attempt.rules, Profile)
-    candidates = [Candidate(nomination.node, Victims(nomination.victims))]
-    plugin = next((p for p in attempt.rules.plugins if isinstance(p, DefaultPreemption)), None)
-    if plugin is not None and nomination.victims:
-        rows = attempt.potential.tolist()
-        considered = plugin.consider(attempt, rows, len(rows))
-        answer = yield PreemptVictims(attempt.snapshot, {c.node: c.victims for c in considered.candidates})
-        if isinstance(answer, dict):
-            candidates = [Candidate(node, victims) for node, victims in answer.items()]
+def _told(contest: Contest) -> Preemption:
     costs = {
         candidate.node: Cost(sorted(pod.key for pod in candidate.victims.pods), candidate.victims.pdb_violations)
-        for candidate in candidates
+        for candidate in contest.candidates
     }
-    alternatives = sorted(candidate.node for candidate in cheapest(candidates))
+    alternatives = [candidate.node for candidate in contest.candidates[: contest.ties]]
     return Preemption(alternatives[0], costs[alternatives[0]].victims, alternatives, costs)
 
 

@@ -9,14 +9,18 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tools.explain.decision import Decision, Failure, Verdict
+from actors.framework.preemption import Candidate
+from tools.explain.contest import Contest
+from tools.explain.decision import Decision, Explained, Failure, Verdict
 
 MOST_NAMES = 8
+MOST_CANDIDATES = 20
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def show(decision: Decision | Failure, metadata: dict[str, Any], console: Console) -> None:
+def show(explained: Explained, metadata: dict[str, Any], console: Console) -> None:
     """Print the feasible nodes with their scores, the others by their reasons, and what becomes of the pod."""
+    decision, contest = explained.decision, explained.contest
     pod = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
     if isinstance(decision, Failure):
         console.print(f"[red]{pod}: the attempt fails:[/red] {decision.error}")
@@ -34,6 +38,50 @@ def show(decision: Decision | Failure, metadata: dict[str, Any], console: Consol
         console.print(f"[green]{pod} goes to {_names(decision.hosts)}[/green]{several}")
     else:
         console.print(f"[yellow]{pod} stays pending:[/yellow] {decision.message}")
+    if contest is not None:
+        _show_preemption(pod, contest, console)
+
+
+def _show_preemption(pod: str, contest: Contest, console: Console) -> None:
+    best = contest.candidates[0]
+    tie = [candidate.node for candidate in contest.candidates[: contest.ties]]
+    several = f" (or on another of {_names(tie)}, which cost the same, by chance)" if len(tie) > 1 else ""
+    console.print(_candidates(contest))
+    number = len(best.victims.pods)
+    victims = "nobody has to go" if not number else f"{number} {'pod has' if number == 1 else 'pods have'} to go first"
+    console.print(f"[green]{pod} is promised {best.node}[/green] by {contest.chosen_by}: {victims}{several}")
+
+
+def _candidates(contest: Contest) -> Table:
+    """A row for each node where preemption would help, the cheapest first, with what tells against it."""
+    table = Table(title="nodes where preemption would help, and who would have to go", title_justify="left")
+    for column in ("node", "victims (priority, running since)", "budgets broken", "why not this one"):
+        table.add_column(column, overflow="fold")
+    for i, candidate in enumerate(contest.candidates[:MOST_CANDIDATES]):
+        why_not = (
+            ("chosen" if not i else "costs the same; chance decides")
+            if i < contest.ties
+            else contest.why_not(candidate)
+        )
+        _add_candidate(table, contest, candidate, why_not, "green" if i < contest.ties else None)
+    more = len(contest.candidates) - MOST_CANDIDATES
+    if more > 0:
+        table.add_row(f"and {more} more", "", "", "they cost more still, or the same")
+    for candidate in contest.left_out[:MOST_NAMES]:
+        _add_candidate(table, contest, candidate, "an extender left it out", "dim")
+    if len(contest.left_out) > MOST_NAMES:
+        table.add_row(f"and {len(contest.left_out) - MOST_NAMES} more", "", "", "left out by an extender", style="dim")
+    return table
+
+
+def _add_candidate(table: Table, contest: Contest, candidate: Candidate, why_not: str, style: str | None) -> None:
+    victims = [
+        f"{victim.key} ({victim.priority}, {victim.pod.status.start_time or 'not yet'})"
+        for victim in candidate.victims.pods
+    ]
+    table.add_row(
+        candidate.node, "\n".join(victims), "\n".join(contest.budgets.get(candidate.node, ())), why_not, style=style
+    )
 
 
 def _scores(decision: Decision) -> Table:

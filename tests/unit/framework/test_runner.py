@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
-from actors.cycle.state import score, unfit_message
+from actors.cycle.state import Scheduler, Unfit, score, unfit_message
 from actors.framework.feasibility import evaluate
 from actors.framework.interface import (
     Action,
@@ -24,6 +26,7 @@ from actors.framework.interface import (
     Plugin,
     Pod,
     PodInfo,
+    PostFilterPlugin,
     PreFilterPlugin,
     Registration,
     ReservePlugin,
@@ -34,9 +37,11 @@ from actors.framework.interface import (
     Verdicts,
     read_args,
 )
+from actors.framework.post_filter import FailedAttempt, PostFiltered
 from actors.framework.registry import build_profiles
 from actors.framework.rules import PluginError
 from actors.framework.runner import Profile
+from actors.framework.status import SUCCESS
 from actors.kube.kinds import decode
 from actors.plugins.in_tree import IN_TREE
 from actors.plugins.resource_args import NodeResourcesFitArgs
@@ -95,6 +100,13 @@ class _Reserve(_Wrong, ReservePlugin):
 
     def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
         raise OSError("disk full")
+
+
+class _PostFilter(_Wrong, PostFilterPlugin):
+    answer: Any
+
+    def post_filter(self, attempt: FailedAttempt) -> Any:
+        return self.answer
 
 
 class _Hints(_Wrong, NodeFilterPlugin):
@@ -179,6 +191,29 @@ def test_reserve_and_unreserve(info: PodInfo, monkeypatch: pytest.MonkeyPatch) -
     assert profile.reserve(CycleState(), info, "a").message == "plugin Wrong failed: expected a Status, got None"
     (failure,) = profile.unreserve(CycleState(), info, "a")
     assert failure.message == "plugin Wrong failed: OSError: disk full"
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "plugin Wrong failed: TypeError: expected PostFiltered, got None"),
+        (SUCCESS, "plugin Wrong failed: TypeError: expected PostFiltered, got Status("),
+        (
+            msgspec.structs.replace(PostFiltered(SUCCESS), status=None),
+            "plugin Wrong failed: expected a Status, got None",
+        ),
+    ],
+)
+def test_a_post_filter_that_answers_nothing_is_told_with_what_the_filters_said(
+    answer: object, message: str, snapshot: Snapshot, info: PodInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_PostFilter, "answer", answer, raising=False)
+    large = msgspec.structs.replace(info.pod, spec=msgspec.structs.replace(info.pod.spec, node_selector={"a": "b"}))
+    outcome = Scheduler(Random(1)).schedule(profile_with(_PostFilter), PodInfo(large), snapshot)
+    assert isinstance(outcome, Unfit)
+    assert message in outcome.message
+    assert outcome.message.startswith("0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.")
+    assert outcome.nomination is None
 
 
 def test_a_hint_that_fails_lets_the_pod_be_tried_again(info: PodInfo) -> None:

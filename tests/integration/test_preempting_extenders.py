@@ -1,0 +1,200 @@
+"""The scheduler with extenders that have a say in preemption: they take candidates away, or answer nonsense."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from tests.integration.test_extenders import PODS, SOON, Cluster, cluster, document, entry, node, pod
+from tests.kit.extender import FAILURES, Answer, Body, small_extender
+from tools.explain.command import explain
+
+Document = dict[str, Any]
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+def crowded(name: str, priority: int, on: str = "", cpu: str = "4") -> Document:
+    made = pod(name, cpu=cpu)
+    made["spec"] |= {"priorityClassName": f"p{priority}", "terminationGracePeriodSeconds": 0}
+    made["spec"] |= {"nodeName": on} if on else {}
+    return made
+
+
+def priority_class(value: int) -> Document:
+    return {"metadata": {"name": f"p{value}"}, "value": value}
+
+
+# Node a costs least; on c there is somebody who may not be preempted as well.
+LOW = (crowded("on-a", 0, "a", "8"), crowded("on-b", 5, "b", "8"), crowded("on-c", 7, "c"), crowded("stays", 900, "c"))
+
+
+@asynccontextmanager
+async def full(*extenders: Document) -> AsyncIterator[Cluster]:
+    async with cluster(*extenders, nodes=("a", "b", "c"), podMaxBackoffSeconds=1) as running:
+        for value in (0, 5, 7, 100, 900):
+            await running.client.call("POST", CLASSES, dict, priority_class(value))
+        await running.add(*LOW)
+        yield running
+
+
+async def left(running: Cluster) -> set[str]:
+    listed = await running.client.call("GET", PODS, dict)
+    return {item["metadata"]["name"] for item in listed["items"]} - {"high"}
+
+
+def only(*nodes: str) -> Answer:
+    """Leaves these nodes, with the victims that were proposed."""
+
+    def answer(body: Body) -> Document:
+        proposed = body["NodeNameToMetaVictims"]
+        return {"NodeNameToMetaVictims": {name: proposed[name] for name in nodes if name in proposed}}
+
+    return answer
+
+
+async def test_without_extenders_the_cheapest_node_is_taken() -> None:
+    async with full() as running:
+        await running.add(crowded("high", 100))
+        assert await running.placed("high") == "a"
+        assert await left(running) == {"on-b", "on-c", "stays"}
+
+
+async def test_they_are_told_who_would_go_and_one_after_the_other_take_nodes_away() -> None:
+    async with (
+        small_extender({"preempt": only("b", "c")}) as first,
+        small_extender({"preempt": only("a", "c")}) as second,
+        full(entry(first, "preempt"), entry(second, "preempt")) as running,
+    ):
+        uids = {name: (await running.pod(name))["metadata"]["uid"] for name in ("on-a", "on-b", "on-c")}
+        await running.add(crowded("high", 100))
+        assert await running.placed("high") == "c"
+        assert await left(running) == {"on-a", "on-b", "stays"}
+        told, then = first.bodies("preempt")[0], second.bodies("preempt")[0]
+        assert told["Pod"]["metadata"]["name"] == "high"
+        named = told["NodeNameToMetaVictims"]
+        assert {name: [p["UID"] for p in found["Pods"]] for name, found in named.items()} == {
+            name: [uids[f"on-{name}"]] for name in "abc"
+        }
+        assert then["NodeNameToMetaVictims"].keys() == {"b", "c"}
+
+
+async def test_one_that_wants_more_victims_gets_them() -> None:
+    """In an order of its own."""
+    async with small_extender() as extender, full(entry(extender, "preempt")) as running:
+        uids = [(await running.pod(name))["metadata"]["uid"] for name in ("on-c", "stays")]
+        both = {"c": {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}}
+        extender.answers["preempt"] = lambda _: {"NodeNameToMetaVictims": both}
+        await running.add(crowded("high", 100))
+        assert await running.placed("high") == "c"
+        assert await left(running) == {"on-a", "on-b"}
+
+
+async def test_where_none_is_left_nobody_goes() -> None:
+    async with small_extender({"preempt": only()}) as extender, full(entry(extender, "preempt")) as running:
+        await running.add(crowded("high", 100))
+        reason, message = await running.refused("high")
+        assert reason == "Unschedulable"
+        assert message.endswith("preemption: no candidate node for preemption")
+        assert len(await left(running)) == 4
+
+
+def unknown_node(body: Body) -> Document:
+    return {"NodeNameToMetaVictims": {"nowhere": {"Pods": [{"UID": "u"}]}}}
+
+
+def unknown_pod(body: Body) -> Document:
+    return {"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "nobody"}]}}}
+
+
+def no_victims(body: Body) -> Document:
+    return {"NodeNameToMetaVictims": {"a": {"Pods": []}}}
+
+
+WRONG: dict[str, tuple[Answer, str]] = {
+    **FAILURES,
+    "unknown node": (unknown_node, "claims to preempt on node 'nowhere' which is not known"),
+    "unknown pod": (unknown_pod, "claims to preempt pod (UID: nobody) which is not on node 'a'"),
+}
+
+
+@pytest.mark.parametrize("wrong", [*WRONG, "no victims"])
+async def test_an_answer_that_cannot_be_used_is_told_and_nobody_goes(wrong: str) -> None:
+    answer, problem = {**WRONG, "no victims": (no_victims, "expected at least one victim pod on node 'a'")}[wrong]
+    async with (
+        small_extender({"preempt": answer}) as extender,
+        full(entry(extender, "preempt", httpTimeout=SOON)) as running,
+    ):
+        await running.add(crowded("high", 100))
+        reason, message = await running.refused("high")
+        assert reason == "Unschedulable"
+        assert "preemption: " in message
+        assert problem in message
+        assert len(await left(running)) == 4
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+async def test_an_ignorable_one_that_fails_is_passed_over(wrong: str) -> None:
+    async with (
+        small_extender({"preempt": WRONG[wrong][0]}) as bad,
+        small_extender({"preempt": only("b")}) as good,
+        full(entry(bad, "preempt", ignorable=True, httpTimeout=SOON), entry(good, "preempt")) as running,
+    ):
+        await running.add(crowded("high", 100))
+        assert await running.placed("high") == "b"
+        assert await left(running) == {"on-a", "on-c", "stays"}
+
+
+async def test_an_ignorable_one_that_names_no_victims_leaves_that_node_out() -> None:
+    async with (
+        small_extender({"preempt": no_victims}) as extender,
+        full(entry(extender, "preempt", ignorable=True)) as running,
+    ):
+        await running.add(crowded("high", 100))
+        assert (await running.refused("high"))[1].endswith("preemption: no candidate node for preemption")
+        assert len(await left(running)) == 4
+
+
+# ------------------------------------------------------------------------------------------------ explain
+
+
+def explained(folder: Path, *extenders: Document, output: str) -> str:
+    kinds: list[tuple[str, str, list[Any]]] = [
+        ("v1", "Node", [node(name) for name in "abc"]),
+        ("v1", "Pod", [*LOW, crowded("high", 100)]),
+        ("scheduling.k8s.io/v1", "PriorityClass", [priority_class(value) for value in (0, 5, 7, 100, 900)]),
+    ]
+    objects = [{"apiVersion": version, "kind": kind, **made} for version, kind, every in kinds for made in every]
+    (folder / "cluster.yaml").write_text(yaml.safe_dump_all(objects))
+    (folder / "config.yaml").write_text(yaml.safe_dump(document(*extenders)))
+    files = ["-f", str(folder / "cluster.yaml"), "--config", str(folder / "config.yaml")]
+    result = CliRunner().invoke(explain, [*files, "--pod", "high", "-o", output], env={"COLUMNS": "160"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+async def test_explain_asks_them_and_shows_whom_they_left_out(tmp_path: Path) -> None:
+    async with small_extender({"preempt": only("b", "c")}) as extender:
+        verbs = entry(extender, "preempt")
+        told = json.loads(await anyio.to_thread.run_sync(lambda: explained(tmp_path, verbs, output="json")))
+        report = await anyio.to_thread.run_sync(lambda: explained(tmp_path, verbs, output="table"))
+    assert told["preemption"]["alternatives"] == ["b"]
+    assert told["preemption"]["candidates"].keys() == {"b", "c"}
+    assert "an extender left it out" in next(line for line in report.splitlines() if line.startswith("│ a "))
+    assert "default/high is promised b by DefaultPreemption: 1 pod has to go first" in report
+
+
+async def test_explain_stands_by_the_nomination_where_an_extender_changes_its_mind(tmp_path: Path) -> None:
+    answers = iter([only("b"), only()])
+    async with small_extender({"preempt": lambda body: next(answers)(body)}) as extender:
+        verbs = entry(extender, "preempt")
+        told = json.loads(await anyio.to_thread.run_sync(lambda: explained(tmp_path, verbs, output="json")))
+    assert told["preemption"]["nominatedNode"] == "b"
+    assert told["preemption"]["victims"] == ["default/on-b"]

@@ -1,0 +1,361 @@
+"""Preemption's dry run against a slow model, and what is supposed against what is left of it.
+
+The model has no supposition: it asks every question of a cluster that is built from nothing without the pods in
+question. It leaves out two oddities that a rebuilt cluster cannot have: spread counts of terminating pods that are
+removed in thought, and ports that two pods of a node share.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from actors.framework.cycle_state import CycleState
+from actors.framework.extender import Victims
+from actors.framework.feasibility import evaluate
+from actors.framework.post_filter import FailedAttempt
+from actors.framework.preemption import NO_VICTIMS, Candidate, DryRuns, budgets, cheapest
+from actors.framework.status import Status
+from actors.kube.core import Pod
+from actors.kube.policy import PodDisruptionBudget
+from actors.model.pod_info import PodInfo
+from actors.model.snapshot import Snapshot
+from actors.model.what_if import Supposition, supposing
+from actors.system import profiles_of
+from config.types import KubeSchedulerConfiguration
+from tests.kit.handle import NoApi
+from tools.explain.cluster import snapshot_of
+
+Document = dict[str, Any]
+PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+WEB = {"matchLabels": {"app": "web"}}
+NODES = ("n0", "n1", "n2", "n3")
+FAR = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def node(name: str, cpu: int) -> Document:
+    labels = {HOST: name, ZONE: "a" if name in NODES[:2] else "b"}
+    status = {"allocatable": {"cpu": str(cpu), "memory": "8Gi", "pods": 5}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+
+
+def needs(kind: str) -> Document:
+    """What a pod asks of its neighbours."""
+    match kind:
+        case "far from web":
+            return {"affinity": {"podAntiAffinity": {FAR: [{"topologyKey": HOST, "labelSelector": WEB}]}}}
+        case "zone without web":
+            return {"affinity": {"podAntiAffinity": {FAR: [{"topologyKey": ZONE, "labelSelector": WEB}]}}}
+        case "spread":
+            common = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": WEB}
+            return {"topologySpreadConstraints": [{**common, "topologyKey": ZONE}]}
+        case _:
+            return {}
+
+
+def pod(
+    name: str,
+    priority: int,
+    cpu: int,
+    *,
+    app: str = "other",
+    kind: str = "",
+    on: str = "",
+    nominated: str = "",
+    started: int | None = None,
+    port: bool = False,
+    terminating: bool = False,
+) -> Document:
+    """`cpu` in tenths of a core, `started` in minutes."""
+    container: Document = {"name": "c", "resources": {"requests": {"cpu": f"{cpu}00m"}}}
+    if port:
+        container["ports"] = [{"hostPort": 80, "containerPort": 80}]
+    metadata: Document = {"name": name, "namespace": "default", "uid": name, "labels": {"app": app}}
+    if terminating:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    status: Document = {"nominatedNodeName": nominated}
+    if started is not None:
+        status["startTime"] = f"2026-01-01T00:{started:02}:00Z"
+    spec = {"containers": [container], "priority": priority, "schedulerName": "default-scheduler", "nodeName": on}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec | needs(kind), "status": status}
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> list[Document]:
+    found = [node(name, draw(st.sampled_from([2, 3]))) for name in draw(st.permutations(NODES))]
+    claimed = set()
+    for i in range(draw(st.integers(0, 12))):
+        on, terminating = draw(st.sampled_from(NODES)), draw(st.sampled_from([False, False, False, True]))
+        port = on not in claimed and draw(st.booleans())
+        claimed |= {on} if port else set()
+        found.append(
+            pod(
+                f"p{i}",
+                draw(st.sampled_from([-5, 0, 0, 5, 10, 20])),
+                draw(st.sampled_from([2, 5, 10])),
+                app="other" if terminating else draw(st.sampled_from(["web", "db"])),
+                kind=draw(st.sampled_from(["", "", "", "far from web", "zone without web"])),
+                on=on,
+                started=draw(st.none() | st.integers(0, 5)),
+                port=port,
+                terminating=terminating,
+            )
+        )
+    for i in range(draw(st.integers(0, 2))):
+        nominated, port = draw(st.sampled_from(NODES)), draw(st.booleans())
+        priority = draw(st.sampled_from([5, 10, 20]))
+        found.append(pod(f"q{i}", priority, 5, app="web", nominated=nominated, port=port))
+    for i in range(draw(st.integers(0, 2))):
+        exempt = {f"p{i}": "2026-01-01T00:00:00Z" for i in draw(st.lists(st.integers(0, 12), max_size=2))}
+        status = {"disruptionsAllowed": draw(st.integers(0, 2)), "disruptedPods": exempt}
+        selector = {"matchLabels": {"app": draw(st.sampled_from(["web", "db", "other"]))}}
+        found.append(
+            {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": f"b{i}", "namespace": "default"},
+                "spec": {"selector": selector},
+                "status": status,
+            }
+        )
+    return found
+
+
+PREEMPTORS = st.builds(
+    pod,
+    st.just("preemptor"),
+    st.just(10),
+    st.sampled_from([3, 10, 20]),
+    app=st.sampled_from(["web", "db"]),
+    kind=st.sampled_from(["", "", "far from web", "zone without web", "spread"]),
+    port=st.booleans(),
+)
+
+
+def snapshot(objects: list[Document]) -> Snapshot:
+    return snapshot_of(objects, {"default-scheduler"})
+
+
+def read(document: Document) -> PodInfo:
+    return PodInfo(msgspec.convert(document, Pod, strict=False))
+
+
+def attempt_at(preemptor: Document, objects: list[Document]) -> FailedAttempt:
+    info, seen, state = read(preemptor), snapshot(objects), CycleState()
+    return FailedAttempt(PROFILE, state, info, seen, evaluate(PROFILE, state, info, seen), Random(0))
+
+
+# ------------------------------------------------------------------------------------------------ the slow model
+
+
+def fits(preemptor: Document, objects: list[Document], on: str) -> bool:
+    info, seen = read(preemptor), snapshot(objects)
+    evaluation = evaluate(PROFILE, CycleState(), info, seen)
+    assert evaluation.diagnosis is not None
+    return bool(evaluation.diagnosis.feasible()[seen.columns.row_of[on]])
+
+
+def slowly(preemptor: Document, objects: list[Document], on: str) -> tuple[list[str], int] | None:
+    """The victims and the broken budgets, or None if the pod would not fit even without those of lower priority."""
+
+    def rank(victim: Document) -> tuple[int, str]:
+        return (-victim["spec"]["priority"], victim["status"].get("startTime", "now"))
+
+    here = [o for o in objects if o["kind"] == "Pod" and o["spec"]["nodeName"] == on]
+    lower = sorted((o for o in here if o["spec"]["priority"] < preemptor["spec"]["priority"]), key=rank)
+    limits = [o for o in objects if o["kind"] == "PodDisruptionBudget"]
+    left = {b["metadata"]["name"]: b["status"]["disruptionsAllowed"] for b in limits}
+    protected = []
+    for victim in lower:
+        for limit in limits:
+            if victim["metadata"]["name"] in limit["status"]["disruptedPods"]:
+                continue
+            if limit["spec"]["selector"]["matchLabels"]["app"] == victim["metadata"]["labels"]["app"]:
+                left[limit["metadata"]["name"]] -= 1
+                if left[limit["metadata"]["name"]] < 0 and victim not in protected:
+                    protected.append(victim)
+    rest = [o for o in objects if o not in lower]
+    if not lower or not fits(preemptor, rest, on):
+        return None
+    victims = []
+    for candidate in protected + [victim for victim in lower if victim not in protected]:
+        if fits(preemptor, [*rest, candidate], on):
+            rest.append(candidate)
+        else:
+            victims.append(candidate)
+    victims.sort(key=rank)
+    return [v["metadata"]["name"] for v in victims], sum(victim in protected for victim in victims)
+
+
+# ------------------------------------------------------------------------------------------------ dry runs
+
+
+def told(outcome: Candidate | Status) -> object:
+    if isinstance(outcome, Status):
+        return outcome
+    return (outcome.node, [victim.pod.metadata.name for victim in outcome.victims.pods], outcome.victims.pdb_violations)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(preemptor=PREEMPTORS, objects=clusters())
+def test_many_nodes_at_once_one_by_one_and_slowly_come_to_the_same(
+    preemptor: Document, objects: list[Document]
+) -> None:
+    attempt = attempt_at(preemptor, objects)
+    limits = budgets(attempt.snapshot.objects.every(PodDisruptionBudget))
+    rows = attempt.potential.tolist()
+    before, version = state_of(attempt.snapshot), attempt.snapshot.columns.changes.version
+    remembering = DryRuns()
+    together = [told(outcome) for outcome in remembering.run(attempt, rows, limits)]
+    again = [told(outcome) for outcome in remembering.run(attempt, rows, limits)]
+    alone = [told(outcome) for row in rows for outcome in DryRuns().run(attempt, [row], limits)]
+    assert together == again == alone
+    assert state_of(attempt.snapshot) == before
+    assert attempt.snapshot.columns.changes.version == version
+    for row, outcome in zip(rows, together, strict=True):
+        name = attempt.snapshot.columns.names[row]
+        expected = slowly(preemptor, objects, name)
+        if isinstance(outcome, Status):
+            # If the pod fits without anybody going, as where only a supposed removal made it fit, it is an error.
+            assert expected is None or not expected[0]
+            lower = any(i.priority < 10 for i in infos(attempt.snapshot)[name].values())
+            assert (outcome == NO_VICTIMS) == (not lower)
+        else:
+            assert expected is not None
+            assert outcome == (name, *expected)
+
+
+# ------------------------------------------------------------------------------------------------ suppositions
+
+
+def infos(seen: Snapshot) -> dict[str, dict[str, PodInfo]]:
+    return {info.name: info.pods for info in seen.columns.infos if info is not None}
+
+
+def state_of(seen: Snapshot) -> object:
+    """Everything that rules see of the rows."""
+    columns = seen.columns
+    columns.counts.validate()
+    assert not columns.counts.missed
+    order = columns.order
+    resources = [columns.requested(name) for name in ("cpu", "memory", "ephemeral-storage", "pods")]
+    for info in columns.infos:
+        if info is not None:
+            info.validate()
+            assert not info.freed_ports
+    return (
+        [(name, list(pods)) for name, pods in infos(seen).items()],
+        [None if amounts is None else amounts[order].tolist() for amounts in resources],
+        columns.pods[order].tolist(),
+        columns.nonzero[:, order].tolist(),
+        {claim: dict(rows) for claim, rows in columns.ports.items() if rows},
+    )
+
+
+class _Stop(Exception):  # noqa: N818 - it is no error
+    pass
+
+
+@settings(max_examples=150, deadline=None)
+@given(objects=clusters(), data=st.data())
+def test_a_supposition_leaves_no_trace(objects: list[Document], data: st.DataObject) -> None:
+    """Whatever is added, removed, settled and nested in it, and wherever it is broken off."""
+    seen = snapshot(objects)
+    before, version = state_of(seen), seen.columns.changes.version
+    rows = st.sampled_from(seen.columns.order.tolist())
+    strangers = [read(pod(f"s{i}", 0, 3, app="web", kind="far from web", port=True)) for i in range(3)]
+
+    def suppose(depth: int) -> None:
+        with supposing(seen) as supposition:
+            for _ in range(data.draw(st.integers(0, 6))):
+                match data.draw(st.sampled_from(["add", "remove", "settle", "nest", "stop"])):
+                    case "add":
+                        _add(supposition, data.draw(rows))
+                    case "remove":
+                        row = data.draw(rows)
+                        there = list(_on(row).values())
+                        if there:
+                            supposition.remove(row, data.draw(st.sampled_from(there)))
+                    case "settle":
+                        supposition.settle()
+                    case "nest" if depth < 2:
+                        supposition.settle()
+                        ports = [info.freed_ports.copy() for info in seen.columns.infos if info is not None]
+                        inside = [list(pods) for pods in infos(seen).values()]
+                        with pytest.raises(_Stop):
+                            suppose(depth + 1)
+                        assert [list(pods) for pods in infos(seen).values()] == inside
+                        assert [info.freed_ports for info in seen.columns.infos if info is not None] == ports
+                    case _:
+                        raise _Stop
+        raise _Stop
+
+    def _on(row: int) -> dict[str, PodInfo]:
+        info = seen.columns.infos[row]
+        assert info is not None
+        return info.pods
+
+    def _add(supposition: Supposition, row: int) -> None:
+        """A stranger, or somebody who was removed; never one who is on the row."""
+        for info in strangers:
+            if info.key not in _on(row):
+                supposition.add(row, info)
+                return
+
+    with pytest.raises(_Stop):
+        suppose(0)
+    assert state_of(seen) == before
+    assert seen.columns.changes.version == version
+    assert np.array_equal(seen.columns.order, snapshot(objects).columns.order)
+
+
+# ------------------------------------------------------------------------------------------------ ranking
+
+VICTIMS = st.lists(
+    st.builds(
+        pod,
+        st.uuids().map(str),
+        st.sampled_from([-(1 << 31), -1, 0, 7, 1_000_000_000]),
+        st.just(1),
+        started=st.none() | st.integers(0, 3),
+    ),
+    min_size=1,
+    max_size=4,
+)
+NOW = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
+
+
+@given(st.lists(st.tuples(VICTIMS, st.integers(0, 2)), min_size=1, max_size=6))
+def test_the_cheapest_is_who_is_left_by_one_criterion_after_the_other(made: list[tuple[list[Document], int]]) -> None:
+    """Victims in any order: extenders need not keep it."""
+    candidates = [
+        Candidate(f"n{i}", Victims(tuple(map(read, victims)), broken)) for i, (victims, broken) in enumerate(made)
+    ]
+
+    def highest(victims: tuple[PodInfo, ...]) -> int:
+        return max(victim.priority for victim in victims)
+
+    def latest(victims: tuple[PodInfo, ...]) -> float:
+        important = [victim for victim in victims if victim.priority == highest(victims)]
+        times = [victim.pod.status.start_time for victim in important]
+        return min(NOW if time is None else datetime.fromisoformat(time).timestamp() for time in times)
+
+    left = candidates
+    for criterion in (
+        lambda victims: victims.pdb_violations,
+        lambda victims: highest(victims.pods),
+        lambda victims: sum(victim.priority + 2**31 for victim in victims.pods),
+        lambda victims: len(victims.pods),
+        lambda victims: -latest(victims.pods),
+    ):
+        least = min(criterion(candidate.victims) for candidate in left)
+        left = [candidate for candidate in left if criterion(candidate.victims) == least]
+    assert cheapest(candidates) == left

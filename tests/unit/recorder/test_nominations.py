@@ -1,0 +1,96 @@
+"""What the recorder's outbox makes of nominations: the latest word on one is never lost, whatever else is told."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import pairwise, product
+
+import msgspec
+import pytest
+
+from actors.kube.core import Pod
+from actors.messages import SetUnschedulable
+from actors.recorder.state import RecorderState, condition_patch
+
+WALL = datetime(2026, 1, 1, tzinfo=UTC)
+WORDS = (None, "", "n1", "n2")
+
+
+def order(word: str | None, message: str = "no room", uid: str = "u") -> SetUnschedulable:
+    metadata = {"namespace": "ns", "name": "p", "uid": uid}
+    return SetUnschedulable(msgspec.convert({"metadata": metadata}, Pod), "Unschedulable", message, word)
+
+
+def take(state: RecorderState) -> SetUnschedulable:
+    work = state.take()
+    assert isinstance(work, SetUnschedulable)
+    return work
+
+
+def latest(*words: str | None) -> str | None:
+    return next((word for word in reversed(words) if word is not None), None)
+
+
+@pytest.mark.parametrize("words", list(product(WORDS, repeat=3)))
+def test_while_they_wait(words: tuple[str | None, ...]) -> None:
+    state = RecorderState()
+    for i, word in enumerate(words):
+        state.handle(order(word, f"message {i}"), 0.0, WALL)
+    assert take(state) == order(latest(*words), "message 2")
+    assert len(state) == 0
+
+
+@pytest.mark.parametrize(("first", "second"), list(pairwise((*WORDS, *reversed(WORDS), "", None))))
+def test_while_one_is_written(first: str | None, second: str | None) -> None:
+    """Back because the API server was away, it gives way to the newer one, but for what only it says."""
+    state = RecorderState()
+    state.handle(order(first, "earlier"), 0.0, WALL)
+    writing = take(state)
+    state.handle(order(second, "later"), 0.0, WALL)
+    assert state.take() is None, "of a pod one write at a time"
+    state.put_back(writing)
+    assert take(state) == order(latest(first, second), "later")
+
+
+def test_what_is_written_is_not_told_again() -> None:
+    state = RecorderState()
+    state.handle(order("n1"), 0.0, WALL)
+    state.done(take(state))
+    state.handle(order(None), 0.0, WALL)
+    assert take(state) == order(None)
+
+
+def test_another_pod_of_the_name_inherits_nothing() -> None:
+    state = RecorderState()
+    state.handle(order("n1", uid="old"), 0.0, WALL)
+    state.handle(order(None, uid="new"), 0.0, WALL)
+    assert [take(state).nominated_node, take(state).nominated_node] == ["n1", None]
+
+
+@pytest.mark.parametrize(
+    ("known", "word", "written"),
+    [
+        ("", None, None),
+        ("n1", None, None),
+        ("", "", None),
+        ("n1", "n1", None),
+        ("", "n1", {"nominatedNodeName": "n1"}),
+        ("n1", "n2", {"nominatedNodeName": "n2"}),
+        ("n1", "", {"nominatedNodeName": None}),
+    ],
+)
+def test_what_is_patched_where_the_condition_stands_already(
+    known: str, word: str | None, written: dict[str, str | None] | None
+) -> None:
+    wanted = order(word)
+    first = condition_patch(wanted, wanted.pod, WALL)
+    assert first is not None
+    status = {"conditions": first["status"]["conditions"], "nominatedNodeName": known}
+    metadata = {"namespace": "ns", "name": "p", "uid": "u"}
+    pod = msgspec.convert({"metadata": metadata, "status": status}, Pod)
+    patch = condition_patch(wanted, pod, WALL)
+    if written is None:
+        assert patch is None
+    else:
+        assert patch is not None
+        assert {name: value for name, value in patch["status"].items() if name != "conditions"} == written

@@ -1,0 +1,79 @@
+"""How a node was chosen for preemption: every candidate there was, and by what each lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from actors.framework.extender import PreemptVictims, Steps, Victims
+from actors.framework.post_filter import FailedAttempt, Nomination
+from actors.framework.preemption import Budget, Candidate, budgets, cheapest, importance, violating
+from actors.kube.policy import PodDisruptionBudget
+from actors.plugins.default_preemption import DefaultPreemption
+
+
+class Contest(msgspec.Struct, frozen=True):
+    """The nodes where preemption would help, the cheapest first; the first `ties` of them cost the same.
+
+    `budgets` are by node the names of those that would be broken; `left_out` are candidates that an extender took away.
+    `chosen_by` is the plugin whose nomination it is; only DefaultPreemption's are a choice that can be retraced.
+    """
+
+    chosen_by: str
+    candidates: tuple[Candidate, ...]
+    ties: int = 1
+    budgets: dict[str, list[str]] = {}
+    left_out: tuple[Candidate, ...] = ()
+
+    def why_not(self, candidate: Candidate) -> str:
+        """The first criterion by which a candidate loses to the cheapest; "" if there is none."""
+        mine, best = candidate.victims, self.candidates[0].victims
+        pairs = enumerate(zip(candidate.cost, self.candidates[0].cost, strict=True))
+        match next((i for i, (cost, least) in pairs if cost != least), None):
+            case None:
+                return ""
+            case 0:
+                return f"{mine.pdb_violations} victims against a budget, not {best.pdb_violations}"
+            case 1:
+                highest = [max(victim.priority for victim in victims.pods) for victims in (mine, best)]
+                return f"a victim of priority {highest[0]}, not {highest[1]} at most"
+            case 4:
+                return "its most important victim has run for longer"
+            case _ if len(mine.pods) > len(best.pods):
+                return f"{len(mine.pods)} victims, not {len(best.pods)}"
+            case _:
+                sums = [sum(victim.priority for victim in victims.pods) for victims in (mine, best)]
+                return f"priorities that add up to {sums[0]}, not {sums[1]}"
+
+
+def contest_of(attempt: FailedAttempt, plugin: DefaultPreemption, nomination: Nomination) -> Steps[Contest]:
+    """Everything that might have been nominated instead. Extenders are asked once more, about all of it."""
+    rows, snapshot = attempt.potential.tolist(), attempt.snapshot
+    considered = {candidate.node: candidate for candidate in plugin.consider(attempt, rows, len(rows)).candidates}
+    answer = yield PreemptVictims(snapshot, {node: candidate.victims for node, candidate in considered.items()})
+    if isinstance(answer, dict) and answer:
+        left = [Candidate(node, victims) for node, victims in answer.items()]
+    else:  # An extender is of another mind by now.
+        left = [considered.get(nomination.node) or Candidate(nomination.node, Victims(nomination.victims))]
+    left.sort(key=lambda candidate: (candidate.cost, candidate.node))
+    nodes = {candidate.node for candidate in left}
+    limits = budgets(snapshot.objects.every(PodDisruptionBudget))
+    every = [*left, *(considered[node] for node in sorted(considered.keys() - nodes))]
+    return Contest(
+        plugin.name,
+        tuple(left),
+        len(cheapest(left)),
+        {candidate.node: _broken(attempt, candidate, limits) for candidate in every},
+        tuple(every[len(left) :]),
+    )
+
+
+def _broken(attempt: FailedAttempt, candidate: Candidate, limits: Sequence[Budget]) -> list[str]:
+    """The names of the budgets that would be broken."""
+    columns = attempt.snapshot.columns
+    info = columns.infos[columns.row_of[candidate.node]]
+    assert info is not None, candidate.node
+    lower = [pod for pod in info.pods.values() if pod.priority < attempt.info.priority]
+    found = violating(sorted(lower, key=importance), limits)
+    return sorted({name for victim in candidate.victims.pods for name in found.get(victim.key, ())})
