@@ -365,7 +365,9 @@ class TakeSnapshot(Order[Snapshot], frozen=True):
 
 
 class ReturnSnapshot(msgspec.Struct, frozen=True):
-    """The decision is made; the snapshot is not looked at any more."""
+    """The decision is made; the snapshot is not looked at any more. `placed` is the order that follows from it."""
+
+    placed: Assume | None = None
 
 
 CacheMessage = (

@@ -44,6 +44,7 @@ from actors.messages import (
 from actors.model.pod_info import PodInfo
 from actors.runtime.actor import Actor
 from actors.runtime.ask import ask
+from actors.runtime.bell import Bell
 from actors.runtime.clock import Clock
 from actors.runtime.logs import Result, log_attempt
 from actors.runtime.mailbox import Mailbox
@@ -79,10 +80,11 @@ class BindingActor(Actor[BindingMessage]):
         self._pods = pods
         self._api = api
         self._observer = observer
+        self._log = log.bind()
         self._nominated: set[str] = set()  # uids of pods whose nomination was written for this binding
         self._group: TaskGroup | None = None
         self._placed: deque[Placement] = deque()
-        self._idle: list[anyio.Event] = []  # of the tasks that wait for a placement
+        self._idle: list[Bell] = []  # of the tasks that wait for a placement
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async with anyio.create_task_group() as group:
@@ -111,7 +113,7 @@ class BindingActor(Actor[BindingMessage]):
     def _wake(self, group: TaskGroup) -> None:
         """Have a task take the first placement; it sees to it that the next one is taken too."""
         if self._idle:
-            self._idle.pop().set()
+            self._idle.pop().ring()
         else:
             group.start_soon(self._bind_all, group)
 
@@ -119,6 +121,7 @@ class BindingActor(Actor[BindingMessage]):
         """One placement after the other. A task is kept for the next placement, because it costs more than a wake-up;
         however long a placement takes, the next has another task.
         """
+        bell = Bell()
         while True:
             while self._placed:
                 placement = self._placed.popleft()
@@ -127,9 +130,8 @@ class BindingActor(Actor[BindingMessage]):
                 await self._bind(placement)
             if len(self._idle) >= MOST_IDLE:
                 return
-            news = anyio.Event()
-            self._idle.append(news)
-            await news.wait()
+            self._idle.append(bell)
+            await bell.wait()
 
     async def _bind(self, placement: Placement) -> None:
         """One binding cycle."""
@@ -163,9 +165,10 @@ class BindingActor(Actor[BindingMessage]):
             if not status.ok:
                 return status.on_chosen_node() if status.rejected else status
         await self._queue.tell(Done(info.uid))
-        status = await self._prepared(profile, placement)
-        if not status.ok:
-            return status
+        if flight.ok:
+            status = await self._prepared(profile, placement)
+            if not status.ok:
+                return status
         by_extender = await self._extenders.bind(info.pod, node)
         return await profile.bind(placement.cycle, info, node) if by_extender is None else by_extender
 
@@ -240,7 +243,7 @@ class BindingActor(Actor[BindingMessage]):
     async def _tell_scheduled(self, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
         seconds = self._clock.now() - placement.started
-        log_attempt(info.key, Result.SCHEDULED, placement.pod.attempts, seconds, node=node)
+        log_attempt(self._log, info.key, Result.SCHEDULED, placement.pod.attempts, seconds, node=node)
         note = f"Successfully assigned {info.key} to {node}"
         await self._recorder.tell(_event(placement, EventType.NORMAL, "Scheduled", "Binding", note))
 
@@ -261,7 +264,7 @@ class BindingActor(Actor[BindingMessage]):
             return
         result = Result.UNSCHEDULABLE if status.rejected else Result.ERROR
         seconds = self._clock.now() - placement.started
-        log_attempt(info.key, result, placement.pod.attempts, seconds, node=node, reason=status.message)
+        log_attempt(self._log, info.key, result, placement.pod.attempts, seconds, node=node, reason=status.message)
         await self._requeue(placement, status)
         if where:
             return  # Bound by somebody else, to another node.
@@ -295,6 +298,6 @@ class BindingActor(Actor[BindingMessage]):
 
 
 def _event(placement: Placement, kind: EventType, reason: str, action: str, note: str) -> RecordEvent:
-    metadata, sender = placement.pod.info.pod.metadata, placement.scheduler_name
-    subject = (metadata.namespace, metadata.name, metadata.uid)
-    return RecordEvent("v1", "Pod", *subject, kind, reason, action, note, sender)
+    metadata = placement.pod.info.pod.metadata
+    namespace, name, uid = metadata.namespace, metadata.name, metadata.uid
+    return RecordEvent("v1", "Pod", namespace, name, uid, kind, reason, action, note, placement.scheduler_name)

@@ -83,9 +83,12 @@ class CacheActor(Actor[CacheMessage]):
     def handle(self, message: CacheMessage) -> None:
         if isinstance(message, ReturnSnapshot):
             self._lent = False
-            held_back, self._held_back = self._held_back, []
-            for earlier in held_back:
-                self.handle(earlier)  # Held back once more, behind a TakeSnapshot among them.
+            if self._held_back:
+                held_back, self._held_back = self._held_back, []
+                for earlier in held_back:
+                    self.handle(earlier)  # Held back once more, behind a TakeSnapshot among them.
+            if message.placed is not None:
+                self.handle(message.placed)
         elif self._lent:
             self._held_back.append(message)
         else:

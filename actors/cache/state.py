@@ -245,8 +245,8 @@ class CacheState:
     def _put(self, pod: Pod) -> tuple[Effect, ...]:
         """Count a pod as the API server tells it, wherever it was counted before."""
         name, node = key(pod), pod.spec.node_name
-        info = PodInfo(pod)
-        known = self._node_of.get(name) == node and self._is_counted(name, info.uid)
+        known = self._node_of.get(name) == node and self._is_counted(name, pod.metadata.uid)
+        info = PodInfo(pod, self._infos[node].pods[name] if known else None)
         if known and self._infos[node].replace_pod(info):
             self._pods[name] = pod
             self._assumed.discard(name)

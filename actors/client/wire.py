@@ -8,6 +8,7 @@ connection; one that failed in any way is closed, and no request is sent twice.
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import Mapping
 from typing import cast
@@ -19,6 +20,7 @@ MOST_CONNECTIONS = 100
 IDLE_SECONDS = 15.0  # servers close what is idle for longer, and a request must not meet that
 CLOSE_SECONDS = 1.0
 _IN_PATH = "/?&=%:,;@!$'()*+-._~"
+_PLAIN_TARGET = re.compile(f"[A-Za-z0-9{re.escape(_IN_PATH)}]*")  # nothing in it to be quoted
 
 
 class _Wire(asyncio.Protocol):
@@ -97,7 +99,9 @@ class Wires:
         self, method: str, path: str, data: bytes, headers: Mapping[str, str], tls: ssl.SSLContext | None
     ) -> Reply:
         """The answer, whatever it is; to be waited for only so long. Raises OSError."""
-        target = quote(self._prefix + path, safe=_IN_PATH)
+        target = self._prefix + path
+        if _PLAIN_TARGET.fullmatch(target) is None:
+            target = quote(target, safe=_IN_PATH)
         head = f"{method} {target} HTTP/1.1\r\n{self._head}{_lines(headers)}Content-Length: {len(data)}\r\n\r\n"
         async with self._room:
             wire = self._unused(tls) or await self._connected(tls)

@@ -7,10 +7,10 @@ any of theirs, each within its time-out.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 import anyio
-import anyio.lowlevel
 import structlog
 from anyio.abc import TaskStatus
 
@@ -78,13 +78,14 @@ class CycleActor:
         self._preemption = preemption
         self._recorder = recorder
         self._observer = observer
+        self._log = log.bind()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Schedule pods until cancelled."""
         task_status.started()
         while True:
             await self._attempt(await ask(self._queue, NextPod))
-            await anyio.lowlevel.checkpoint()  # Watches and bindings have their turn between two pods.
+            await asyncio.sleep(0)  # Watches and bindings have their turn between two pods.
 
     async def _attempt(self, queued: QueuedPod) -> None:
         info = queued.info
@@ -97,8 +98,9 @@ class CycleActor:
         snapshot = await ask(self._cache, TakeSnapshot)
         asked = self._clock.now()
         outcome = await self._decide(profile, info, snapshot)
-        await self._cache.tell(ReturnSnapshot())
         self._observer.decided(self._clock.now() - asked)
+        placed = Assume(info, outcome.node) if isinstance(outcome, Chosen) else None
+        await self._cache.tell(ReturnSnapshot(placed))
         match outcome:
             case Chosen(node, state):
                 await self._place(profile, queued, node, state, started)
@@ -128,9 +130,8 @@ class CycleActor:
         return await self._extenders.drive(info.pod, self._scheduler.steps(profile, info, snapshot, extended=True))
 
     async def _place(self, profile: Profile, queued: QueuedPod, node: str, state: CycleState, started: float) -> None:
-        """Assume, Reserve, Permit; then the binding actor takes over."""
+        """Reserve and Permit for an assumed pod; then the binding actor takes over."""
         info = queued.info
-        await self._cache.tell(Assume(info, node))
         status = profile.reserve(state, info, node)
         waits: dict[str, float] = {}
         if status.ok:
@@ -166,7 +167,8 @@ class CycleActor:
         """Back to the queue, and tell the user why; `nominated` as in SetUnschedulable."""
         queued, pod = failure.pod, failure.pod.info.pod
         result = Result.ERROR if failure.error else Result.UNSCHEDULABLE
-        log_attempt(queued.info.key, result, queued.attempts, self._clock.now() - started, reason=status.message)
+        seconds = self._clock.now() - started
+        log_attempt(self._log, queued.info.key, result, queued.attempts, seconds, reason=status.message)
         await self._queue.tell(failure)
         reason = "SchedulerError" if failure.error else "Unschedulable"
         await self._recorder.tell(SetUnschedulable(pod, reason, status.message, nominated))

@@ -36,6 +36,8 @@ Told = tuple[list[CacheMessage], list[QueueMessage]]
 # The kinds that plugins may wait for, by the name of their type, which is the kind's own.
 _WAITED_FOR = {resource.value: resource for resource in Resource}
 
+_ASSIGNED_POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
+
 
 def route_pod(change: Change[Pod], schedulers: Set[str]) -> Told:
     """`schedulers` are the names that we answer to. A pod that is over is gone to the scheduler."""
@@ -62,7 +64,7 @@ def route_pod(change: Change[Pod], schedulers: Set[str]) -> Told:
         queue.append(ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, pod_changes(old, new)), old, new))
     elif new is not None and new_node:
         cache.append(AssignedPodAdded(new))
-        queue.append(ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.ADD), None, new))
+        queue.append(ClusterChanged(_ASSIGNED_POD_ADD, None, new))
     elif old is not None and old_node:
         cache.append(AssignedPodDeleted(old))
         queue.append(ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), old, None))

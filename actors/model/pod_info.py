@@ -6,7 +6,6 @@ Mirrors the framework's PodInfo. Immutable; made when a pod enters the queue or 
 from __future__ import annotations
 
 from datetime import datetime
-from functools import cached_property
 from math import inf
 
 import msgspec
@@ -14,7 +13,7 @@ import msgspec
 from actors.kube.core import Pod
 from actors.kube.meta import key
 from actors.model.affinity_terms import AffinityTerms
-from actors.model.pod_template import HostPort, PodTemplate, template_of
+from actors.model.pod_template import HostPort, PodTemplate, same_template, template_of
 
 
 class GroupKey(msgspec.Struct, frozen=True):
@@ -28,23 +27,29 @@ class GroupKey(msgspec.Struct, frozen=True):
 class PodInfo:
     """A pod, its key (namespace/name), and what it asks for, which it shares with the other pods of its template."""
 
-    __slots__ = ("__dict__", "key", "pod", "priority", "uid")
+    __slots__ = ("_group", "_started", "key", "pod", "priority", "template", "uid")
 
-    def __init__(self, pod: Pod) -> None:
-        self.pod = pod
+    def __init__(self, pod: Pod, before: PodInfo | None = None) -> None:
+        """`before` is the same pod as it was: what has not changed need not be worked out again."""
+        self.pod: Pod = pod
+        if before is not None and same_template(before.pod, pod):
+            self.template: PodTemplate = before.template
+        else:
+            self.template = template_of(pod)
+        self._group: GroupKey | None = None
+        self._started: float | None = None
         self.key = key(pod)
         self.uid = pod.metadata.uid
         self.priority = pod.spec.priority or 0
 
-    @cached_property
-    def template(self) -> PodTemplate:
-        return template_of(self.pod)
-
-    @cached_property
+    @property
     def group(self) -> GroupKey:
         """What selectors look at."""
-        metadata = self.pod.metadata
-        return GroupKey(metadata.namespace, self.template.sorted_labels, metadata.deletion_timestamp is not None)
+        group = self._group
+        if group is None:
+            namespace = self.pod.metadata.namespace
+            group = self._group = GroupKey(namespace, self.template.sorted_labels, self._terminates())
+        return group
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -75,16 +80,22 @@ class PodInfo:
     def host_ports(self) -> tuple[HostPort, ...]:
         return self.template.host_ports
 
-    @cached_property
+    @property
     def started(self) -> float:
         """When the kubelet took the pod, in seconds since 1970; infinity if it has not, which is later than any."""
-        text = self.pod.status.start_time
-        return inf if text is None else datetime.fromisoformat(text).timestamp()
+        started = self._started
+        if started is None:
+            text = self.pod.status.start_time
+            started = self._started = inf if text is None else datetime.fromisoformat(text).timestamp()
+        return started
 
     def counts_like(self, other: PodInfo) -> bool:
         """True if no sum over pods, no count of them and no comparison of victims can tell the two apart."""
-        alike = self.template is other.template and self.group.terminating == other.group.terminating
+        alike = self.template is other.template and self._terminates() == other._terminates()
         return alike and self.started == other.started
+
+    def _terminates(self) -> bool:
+        return self.pod.metadata.deletion_timestamp is not None
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"

@@ -223,7 +223,7 @@ class QueueState:
         if entry is None or entry.info.uid != uid:
             self._add(new, POD_UPDATED, now, effects)
             return
-        entry.info = PodInfo(new)
+        entry.info = PodInfo(new, entry.info)
         match entry.place:
             case "active":
                 self._active.put(entry.key, self._sort_slot(entry), entry)
@@ -262,7 +262,7 @@ class QueueState:
             return  # Deleted, or bound by somebody else, meanwhile.
         entry, latest, missed = landed
         if latest is not None:
-            entry.info = PodInfo(latest)
+            entry.info = PodInfo(latest, entry.info)
         if entry.key in self._entries:
             return  # Another pod of this name is in the queue already.
         rejected_by = (NOBODY, NOBODY) if failure.error else (failure.unschedulable, failure.pending)

@@ -20,6 +20,7 @@ from actors.recorder.correlator import EventWrite
 from actors.recorder.state import RecorderState, Work, condition_patch
 from actors.runtime.actor import Actor
 from actors.runtime.backoff import Backoff, Rng
+from actors.runtime.bell import Bell
 from actors.runtime.clock import Clock
 from actors.runtime.mailbox import Mailbox
 
@@ -42,7 +43,7 @@ class RecorderActor(Actor[RecorderMessage]):
         self._client = client
         self._clock = clock
         self._rng = rng
-        self._idle: list[anyio.Event] = []  # of the writers that wait for something to write
+        self._idle: list[Bell] = []  # of the writers that wait for something to write
         self._woken = False  # one of them is on its way
         self._stopping = False
         self._failures = 0
@@ -62,7 +63,7 @@ class RecorderActor(Actor[RecorderMessage]):
     async def on_stop(self) -> None:
         self._stopping = True
         while self._idle:
-            self._idle.pop().set()
+            self._idle.pop().ring()
         if not self._failures:
             with anyio.move_on_after(FLUSH_SECONDS):
                 await self._written.wait()
@@ -72,7 +73,7 @@ class RecorderActor(Actor[RecorderMessage]):
         """One for whatever came: it wakes the next one if there is more than it takes."""
         if self._idle and not self._woken:
             self._woken = True
-            self._idle.pop().set()
+            self._idle.pop().ring()
 
     async def _write_all(self) -> None:
         """Its own scope: a stop lets the writers finish."""
@@ -84,14 +85,14 @@ class RecorderActor(Actor[RecorderMessage]):
 
     async def _write_on(self) -> None:
         """Write what comes; after a stop, until there is nothing left or nobody to write it to."""
+        bell = Bell()
         while True:
             work = self._state.take()
             if work is None:
                 if self._stopping:
                     return
-                news = anyio.Event()
-                self._idle.append(news)
-                await news.wait()
+                self._idle.append(bell)
+                await bell.wait()
                 self._woken = False
                 continue
             if len(self._state):

@@ -40,6 +40,10 @@ class EventWrite(msgspec.Struct, frozen=True):
     document: dict[str, Any]
 
     @property
+    def place(self) -> str:
+        return f"Event {self.namespace}/{self.name}"
+
+    @property
     def count(self) -> int:
         count: int = self.document["count"]
         return count
@@ -51,15 +55,11 @@ class EventWrite(msgspec.Struct, frozen=True):
 
 
 class _Similar(msgspec.Struct):
-    """The messages of similar events, oldest first, and when the latest came."""
+    """The messages of similar events, oldest first, and when the latest came; how many writes they had left then."""
 
     messages: dict[str, None]
     at: float
-
-
-class _Allowance(msgspec.Struct):
-    tokens: float
-    at: float
+    allowed: float
 
 
 class Latest(Generic[V]):
@@ -76,10 +76,11 @@ class Latest(Generic[V]):
         return value
 
     def put(self, key: Hashable, value: V) -> None:
-        self._values[key] = value
-        self._values.move_to_end(key)
-        if len(self._values) > self._most:
-            self._values.popitem(last=False)
+        """Of a key that was looked for just now: so it is the latest already, or new."""
+        values = self._values
+        values[key] = value
+        if len(values) > self._most:
+            values.popitem(last=False)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -93,46 +94,37 @@ class Correlator:
         self._most = most
         self._similar: Latest[_Similar] = Latest(most)
         self._written: Latest[EventWrite] = Latest(most)
-        self._allowances: Latest[_Allowance] = Latest(most)
+        self._second: tuple[datetime | None, str] = (None, "")
         self._serial = 0
 
     def observe(self, event: RecordEvent, now: float, wall: datetime) -> EventWrite | None:
         """What to write about an event that has happened; None if it is held back."""
         about = _about(event)
-        note, key = cut(event.note), (*about, event.note)
-        if self._combined(about, event.note, now):
+        similar = self._similar.get(about)
+        if similar is None:
+            similar = _Similar({}, now, ALLOWED_AT_ONCE)
+            self._similar.put(about, similar)
+        allowed = _allowed(similar, now)
+        note = cut(event.note)
+        key: Hashable = (about, event.note)
+        if _combined(similar, event.note, now):
             note, key = cut(COMBINED + event.note), about
         seen = self._written.get(key)
-        stamp = f"{wall.isoformat(timespec='seconds')[:19]}Z"
+        stamp = self._stamp(wall)
         if seen is None:
             write = self._first(event, note, wall, stamp)
         else:
             now_so = {**seen.document, "count": seen.count + 1, "lastTimestamp": stamp, "message": note}
             write = msgspec.structs.replace(seen, document=now_so)
         self._written.put(key, write)
-        return write if self._allowed(about, now) else None
+        return write if allowed else None
 
-    def _combined(self, about: Key, note: str, now: float) -> bool:
-        """Whether so many different messages have come about this that they become one event."""
-        similar = self._similar.get(about)
-        if similar is None or now - similar.at > SIMILAR_SECONDS:
-            similar = _Similar({}, now)
-        similar.messages[note] = None
-        similar.at = now
-        self._similar.put(about, similar)
-        if len(similar.messages) < SIMILAR_MOST:
-            return False
-        similar.messages.pop(next(iter(similar.messages)))
-        return True
-
-    def _allowed(self, about: Key, now: float) -> bool:
-        allowance = self._allowances.get(about) or _Allowance(ALLOWED_AT_ONCE, now)
-        gained = (now - allowance.at) / SECONDS_PER_ALLOWED
-        allowance = _Allowance(min(allowance.tokens + gained, ALLOWED_AT_ONCE), now)
-        allowed = allowance.tokens >= 1
-        allowance.tokens -= allowed
-        self._allowances.put(about, allowance)
-        return allowed
+    def _stamp(self, wall: datetime) -> str:
+        """The time as the API has it; its text is made once a second."""
+        second = wall.replace(microsecond=0)
+        if self._second[0] != second:
+            self._second = (second, f"{second.isoformat()[:19]}Z")
+        return self._second[1]
 
     def _first(self, event: RecordEvent, note: str, wall: datetime, stamp: str) -> EventWrite:
         namespace = event.namespace or "default"
@@ -163,13 +155,35 @@ class Correlator:
 
     def validate(self) -> None:
         """Memory is bounded."""
-        for held in (self._similar, self._written, self._allowances):
-            assert len(held) <= self._most
+        assert max(len(self._similar), len(self._written)) <= self._most
         assert all(len(similar.messages) < SIMILAR_MOST for similar in self._similar.values())
+
+
+def _combined(similar: _Similar, note: str, now: float) -> bool:
+    """Whether so many different messages have come about this that they become one event."""
+    if now - similar.at > SIMILAR_SECONDS:
+        similar.messages.clear()
+    similar.messages[note] = None
+    similar.at = now
+    if len(similar.messages) < SIMILAR_MOST:
+        return False
+    similar.messages.pop(next(iter(similar.messages)))
+    return True
+
+
+def _allowed(similar: _Similar, now: float) -> bool:
+    """Before `_combined`, which notes the time."""
+    similar.allowed = min(similar.allowed + (now - similar.at) / SECONDS_PER_ALLOWED, ALLOWED_AT_ONCE)
+    if similar.allowed < 1:
+        return False
+    similar.allowed -= 1
+    return True
 
 
 def cut(note: str, most: int = NOTE_BYTES) -> str:
     """The note in at most this many bytes of UTF-8, without half a character at the end."""
+    if 4 * len(note) <= most:
+        return note
     encoded = note.encode()
     return note if len(encoded) <= most else encoded[:most].decode(errors="ignore")
 
@@ -177,4 +191,4 @@ def cut(note: str, most: int = NOTE_BYTES) -> str:
 def _about(event: RecordEvent) -> Key:
     """Who says it about what, and why: all of an event but its message."""
     what = (event.api_version, event.kind, event.namespace, event.name, event.uid)
-    return (event.reporting_controller, *what, event.type.value, event.reason)
+    return (event.reporting_controller, *what, event.type, event.reason)

@@ -47,12 +47,11 @@ class RecorderState:
         return self._first(self._conditions) or self._first(self._events)
 
     def _first(self, waiting: dict[str, W]) -> W | None:
-        # What is under way is a handful, so the first few entries decide.
-        place = next((place for place in waiting if place not in self._under_way), None)
-        if place is None:
-            return None
-        self._under_way.add(place)
-        return waiting.pop(place)
+        for place in waiting:  # What is under way is a handful, so the first few entries decide.
+            if place not in self._under_way:
+                self._under_way.add(place)
+                return waiting.pop(place)
+        return None
 
     def done(self, work: Work) -> None:
         """Written, or refused for good."""
@@ -83,7 +82,7 @@ class RecorderState:
         self._conditions[place] = order
 
     def _put_event(self, write: EventWrite) -> None:
-        self._events[_place(write)] = write
+        self._events[write.place] = write
         if len(self._events) > self._most_events:
             self._events.pop(next(iter(self._events)))
             self.dropped += 1
@@ -100,13 +99,7 @@ class RecorderState:
 
 def _place(work: Work) -> str:
     """The object that is written."""
-    match work:
-        case EventWrite(namespace, name):
-            return f"Event {namespace}/{name}"
-        case SetUnschedulable(pod):
-            return f"Pod {pod.metadata.uid}"
-        case _:
-            assert_never(work)
+    return work.place if isinstance(work, EventWrite) else f"Pod {work.pod.metadata.uid}"
 
 
 def condition_patch(order: SetUnschedulable, pod: Pod, wall: datetime) -> dict[str, Any] | None:

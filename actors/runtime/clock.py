@@ -24,8 +24,7 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own clock."""
 
-    def now(self) -> float:
-        return time.monotonic()
+    now = staticmethod(time.monotonic)  # read a dozen times a pod: no frame of its own
 
     def wall(self) -> datetime:
         return datetime.now(UTC)

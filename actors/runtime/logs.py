@@ -22,15 +22,17 @@ import enum
 import logging
 import re
 import sys
+import time
+from datetime import UTC, datetime
 from typing import Literal
 
 import structlog
-
-log = structlog.get_logger(__name__)
+from structlog.typing import FilteringBoundLogger
 
 LogFormat = Literal["text", "json"]
 DEBUG_VERBOSITY = 4
 PAD_EVENT_TO = 18
+_LEVELS = {"warn": "warning", "exception": "error"}  # of the methods that are not named after theirs
 _QUOTED = re.compile("[ \\t=\\r\\n\"']")
 
 
@@ -42,39 +44,67 @@ class Result(enum.StrEnum):
     ERROR = "error"
 
 
-def log_attempt(pod: str, result: Result, attempt: int, seconds: float, *, node: str = "", reason: str = "") -> None:
-    """The line that ends an attempt; see above."""
-    place = {"node": node} if node else {}
-    why = {"reason": reason} if reason else {}
-    say = log.warning if result is Result.ERROR else log.info
-    say("attempted", pod=pod, result=result.value, **place, attempt=attempt, seconds=round(seconds, 6), **why)
+def log_attempt(
+    log: FilteringBoundLogger,
+    pod: str,
+    result: Result,
+    attempt: int,
+    seconds: float,
+    *,
+    node: str = "",
+    reason: str = "",
+) -> None:
+    """The line that ends an attempt; see above. `log` is bound once by who logs, because each pod has such a line."""
+    fields: dict[str, str | int | float] = {"pod": pod, "result": str(result)}
+    if node:
+        fields["node"] = node
+    fields["attempt"] = attempt
+    fields["seconds"] = round(seconds, 6)
+    if reason:
+        fields["reason"] = reason
+    if result is Result.ERROR:
+        log.warning("attempted", **fields)
+    else:
+        log.info("attempted", **fields)
 
 
-def _plain(_logger: object, _method: str, fields: structlog.types.EventDict) -> str:
-    """What ConsoleRenderer shows without colours, at a tenth of its cost: each pod that is placed has a line."""
-    head = f"{fields.pop('timestamp')} [{fields.pop('level'):<9}] {fields.pop('event'):<{PAD_EVENT_TO}}"
-    return " ".join((head, *(f"{name}={_shown(value)}" for name, value in fields.items())))
+class _Plain:
+    """What ConsoleRenderer shows without colours, at a tenth of its cost: each pod that is placed has a line.
 
+    It stands for all processors. The time is in UTC, and its text down to the second is made once a second.
+    """
 
-def _shown(value: object) -> str:
-    """As it is if it is one word, else quoted."""
-    text = value if isinstance(value, str) else repr(value)
-    return repr(text) if text is value and _QUOTED.search(text) else text
+    def __init__(self) -> None:
+        self._second, self._text = -1, ""
+
+    def __call__(self, _logger: object, method: str, fields: structlog.types.EventDict) -> str:
+        second, nanoseconds = divmod(time.time_ns(), 10**9)
+        if second != self._second:
+            self._second, self._text = second, f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}"
+        level = _LEVELS.get(method, method)
+        line = f"{self._text}.{nanoseconds // 1000:06}Z [{level:<9}] {fields.pop('event'):<{PAD_EVENT_TO}}"
+        for name, value in fields.items():
+            one_word = isinstance(value, str) and _QUOTED.search(value) is None
+            line += f" {name}={value}" if one_word else f" {name}={value!r}"
+        return line
 
 
 def configure_logs(verbosity: int, form: LogFormat, *, quiet: bool = False) -> None:
     """`verbosity` is kube-scheduler's -v: from 4 on, debug lines are shown. `quiet` shows warnings and worse only."""
     level = logging.WARNING if quiet else logging.DEBUG if verbosity >= DEBUG_VERBOSITY else logging.INFO
-    stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
-    renderer: structlog.types.Processor
+    processors: list[structlog.types.Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
     if form == "json":
-        renderer = structlog.processors.JSONRenderer()
+        processors.append(structlog.processors.JSONRenderer())
     elif sys.stderr.isatty():
-        renderer = structlog.dev.ConsoleRenderer(colors=True, pad_event_to=PAD_EVENT_TO, sort_keys=False)
+        console = structlog.dev.ConsoleRenderer(colors=True, pad_event_to=PAD_EVENT_TO, sort_keys=False)
+        processors.append(console)
     else:
-        renderer = _plain
+        processors = [_Plain()]
     structlog.configure(
-        processors=[structlog.processors.add_log_level, stamp, renderer],
+        processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
     )

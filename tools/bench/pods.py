@@ -97,7 +97,9 @@ class PodTracker:
         return bool(pod.spec.scheduling_gates)
 
     def _count(self, namespace: str, seen: _Seen, by: int) -> None:
-        tally = self._tallies.setdefault((namespace, seen.labels), Tally())
+        tally = self._tallies.get((namespace, seen.labels))
+        if tally is None:
+            tally = self._tallies[namespace, seen.labels] = Tally()
         setattr(tally, seen.state, getattr(tally, seen.state) + by)
         if not (tally.bound or tally.attempted or tally.untried):
             del self._tallies[namespace, seen.labels]
