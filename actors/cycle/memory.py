@@ -9,12 +9,15 @@ constraints exist; here those rules are simply not part of what is kept.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 import numpy as np
 
+from actors.cycle.promised import Promised
 from actors.cycle.rejections import Rejections
 from actors.framework.cycle_state import CycleState
-from actors.framework.feasibility import Evaluation
+from actors.framework.feasibility import Evaluation, reject_for_nominated
 from actors.framework.interface import Reads
 from actors.framework.rules import RawScores, Rules, normalized
 from actors.framework.runner import Profile
@@ -23,14 +26,17 @@ from actors.model.pod_template import PodTemplate
 from actors.model.snapshot import NodeView, Snapshot
 from actors.model.vectors import Bools, Ints, Rows
 
+T = TypeVar("T")
 MOST_MEMORIES = 64
+MOST_MET = 1024
 KEPT = (Reads.NODE, Reads.ROW, Reads.NODES)
 
 
 class Answers:
     """What one part of the rules says of every node, by position in the order.
 
-    `sums` add up the weighted scores that need no normalisation, `raws` are those that do.
+    `sums` add up the weighted scores that need no normalisation, `raws` are those that do. Of a single node nobody asks
+    for scores.
     """
 
     def __init__(self, rules: Rules, state: CycleState, info: PodInfo, nodes: NodeView) -> None:
@@ -38,7 +44,9 @@ class Answers:
         self._state = state
         self.fits: Bools = np.ones(nodes.size, dtype=np.bool_)
         self.sums: Ints = np.zeros(nodes.size, dtype=np.int64)
-        rules.pre_score(state, info, nodes)
+        self._scored = nodes.size > 1
+        if self._scored:
+            rules.pre_score(state, info, nodes)
         self.raws: list[RawScores] = []
         self.renew(info, nodes, slice(0, nodes.size))
 
@@ -46,6 +54,8 @@ class Answers:
         """Ask again about some nodes, which stand at these positions."""
         passing = self._rules.passing(self._state, info, nodes)
         self.fits[at] = True if passing is None else passing
+        if not self._scored:
+            return
         fresh = self._rules.raw_scores(self._state, info, nodes)
         final = [raw for raw in fresh if raw.final]
         if final:
@@ -60,26 +70,39 @@ class Answers:
 class Memory:
     """The answers for pods of one template. `state` is what the plugins keep from one extension point to the next.
 
-    `fits` and `scores` hold for the positions that were settled last.
+    `fits` and `scores` hold for the positions that were settled last, positions in `order`: the node tree's, or, if
+    PreFilter has `restricted` the pods to some nodes, those of it.
     """
 
     def __init__(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> None:
         self._profile = profile
         self._rejections: Rejections | None = None
+        self._promised: Promised | None = None
+        self._names: frozenset[str] | None = None
         self.state = CycleState()
         for reads in KEPT:
             prefiltered = profile.parts[reads].pre_filter(self.state, info, snapshot)
-            if not prefiltered.status.ok or prefiltered.node_names is not None:
+            if not prefiltered.status.ok:
                 raise NotReusableError
+            if prefiltered.node_names is not None:
+                names = prefiltered.node_names
+                self._names = names if self._names is None else self._names & names
         self._compute(info, snapshot)
+
+    @property
+    def restricted(self) -> bool:
+        return self._names is not None
 
     def _compute(self, info: PodInfo, snapshot: Snapshot) -> None:
         columns = snapshot.columns
-        self._order = columns.order
+        self._tree = columns.order
+        self.order = columns.order if self._names is None else columns.rows_of(self._names)
+        if not len(self.order):
+            raise NotReusableError
         self._version, self._node_version = columns.changes.version, columns.node_changes.version
         self._changed: set[int] = set()
         self._retold: set[int] = set()
-        every = snapshot.rows(columns.order)
+        every = snapshot.rows(self.order)
         self._answers = {reads: Answers(self._profile.parts[reads], self.state, info, every) for reads in KEPT}
         self._raws = [raw for answers in self._answers.values() for raw in answers.raws]
         self.fits: Bools = np.ones(every.size, dtype=np.bool_)
@@ -94,17 +117,20 @@ class Memory:
     def refresh(self, info: PodInfo, snapshot: Snapshot) -> None:
         """Learn what changed. Raises PluginError."""
         columns = snapshot.columns
-        if self._order is not columns.order:
+        if self._tree is not columns.order:
             self._compute(info, snapshot)
             return
         if self._version == columns.changes.version:
             return
         changed = columns.changes.since(self._version)
         retold = columns.node_changes.since(self._node_version)
-        if changed is None or retold is None:
+        if changed is None or retold is None or (retold and self.restricted):
             self._compute(info, snapshot)
             return
         self._version, self._node_version = columns.changes.version, columns.node_changes.version
+        if self.restricted:
+            self._changed.update(place for place, row in enumerate(self.order.tolist()) if row in changed)
+            return
         self._changed.update(int(columns.position[row]) for row in changed)
         self._retold.update(int(columns.position[row]) for row in retold)
 
@@ -116,14 +142,14 @@ class Memory:
         self._renew(Reads.ROW, info, snapshot, at)
         if self._retold:
             self._renew(Reads.NODE, info, snapshot, np.array([*self._retold], dtype=np.int64))
-            at = np.arange(len(self._order))
+            at = np.arange(len(self.order))
             self._renew(Reads.NODES, info, snapshot, at)
         self._put_together(at)
         self._changed.clear()
         self._retold.clear()
 
     def _renew(self, reads: Reads, info: PodInfo, snapshot: Snapshot, at: Ints) -> None:
-        self._answers[reads].renew(info, snapshot.rows(self._order[at]), at)
+        self._answers[reads].renew(info, snapshot.rows(self.order[at]), at)
 
     def scores(self, info: PodInfo, at: Rows) -> Ints:
         """What the rules that it holds come to, for the nodes at these positions, up to a constant."""
@@ -134,10 +160,25 @@ class Memory:
                 total = total + normalized(raw, self.state, info, scores)
         return total
 
+    def besides_nominated(
+        self, state: CycleState, info: PodInfo, snapshot: Snapshot, start: int, fitting: Bools
+    ) -> Bools:
+        """Of the positions from `start` on that fit, those that still do if the pods nominated there ran there."""
+        rules = self._profile
+        if self.restricted or not rules.filters_row_by_row(state):
+            found = np.flatnonzero(fitting)
+            left = fitting.copy()
+            nodes = snapshot.rows(self.order[start + found])
+            left[found[[*reject_for_nominated(rules, state, info, nodes)]]] = False
+            return left
+        if self._promised is None or not self._promised.refresh(snapshot):
+            self._promised = Promised(snapshot)
+        return self._promised.leaves(rules, state, info, snapshot, start, fitting)
+
     def evaluation(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Evaluation | None:
         """What the filters say of every node, or None if it takes more than single rows to tell."""
         rules = self._profile
-        if not rules.filters_row_by_row(state):
+        if self.restricted or not rules.filters_row_by_row(state):
             return None
         if self._rejections is None or not self._rejections.refresh(rules, state, info, snapshot):
             self._rejections = Rejections(rules, state, info, snapshot)
@@ -145,30 +186,44 @@ class Memory:
 
 
 class NotReusableError(Exception):
-    """The rules restrict or reject the pod before any node is looked at, so that there is nothing to keep."""
+    """The rules reject the pod, or leave it no node, before any node is looked at, so that there is nothing to keep."""
 
 
 class Memories:
-    """The memories of the templates met last. A template gets one when it is met again, not before."""
+    """The memories of the templates met last.
+
+    A template gets one when it is met again, not before: what never recurs, as the pods of a DaemonSet of which each
+    names its own node, takes no memory's place.
+    """
 
     def __init__(self) -> None:
-        self._by_template: dict[PodTemplate, Memory | None] = {}
+        self._by_template: dict[PodTemplate, Memory] = {}
+        self._met: dict[PodTemplate, None] = {}
 
     def recall(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Memory | None:
         """An up-to-date memory for the pod, or None if it has to be decided without. Raises PluginError."""
         if info.pod.spec.node_name:
             return None  # what the template leaves out
         template = info.template
-        met = template in self._by_template
         memory = self._by_template.pop(template, None)
         try:
             if memory is not None:
                 memory.refresh(info, snapshot)
-            elif met:
+            elif template in self._met:
                 memory = Memory(profile, info, snapshot)
         except NotReusableError:
             memory = None
-        self._by_template[template] = memory
-        if len(self._by_template) > MOST_MEMORIES:
-            del self._by_template[next(iter(self._by_template))]
+        if memory is None:
+            _remember(self._met, template, None, MOST_MET)
+        else:
+            self._met.pop(template, None)
+            _remember(self._by_template, template, memory, MOST_MEMORIES)
         return memory
+
+
+def _remember(kept: dict[PodTemplate, T], template: PodTemplate, what: T, most: int) -> None:
+    """Keep it as the last of at most so many."""
+    kept.pop(template, None)
+    kept[template] = what
+    if len(kept) > most:
+        del kept[next(iter(kept))]

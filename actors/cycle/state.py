@@ -16,7 +16,7 @@ import numpy as np
 from actors.cycle.memory import Memories, Memory
 from actors.framework.cycle_state import CycleState
 from actors.framework.extender import Filtered, FilterNodes, PrioritizeNodes, Steps, unasked
-from actors.framework.feasibility import Evaluation, evaluate, filter_nodes, reject_for_nominated
+from actors.framework.feasibility import Evaluation, evaluate, filter_nodes
 from actors.framework.post_filter import FailedAttempt, Nomination, Rng
 from actors.framework.rules import NODE_SET_REASON, PluginError, PluginScores, Rules
 from actors.framework.runner import Profile
@@ -139,7 +139,7 @@ class Scheduler:
         if not len(snapshot):
             return Unfit(NO_NODES, frozenset())
         try:
-            search = self._remembered(profile, info, snapshot)
+            search = self._remembered(profile, info, snapshot, extended)
             if search is None:
                 state = CycleState()
                 evaluation = evaluate(profile, state, info, snapshot)
@@ -169,16 +169,16 @@ class Scheduler:
             return Failed(failure.status)
         return Chosen(snapshot.columns.names[chosen], search.state, evaluated, len(rows))
 
-    def _remembered(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Search | None:
+    def _remembered(self, profile: Profile, info: PodInfo, snapshot: Snapshot, extended: bool) -> Search | None:
         """Where the pod fits, by what is remembered of pods like it and by the rules that are never remembered."""
         memory = self._memories.recall(profile, info, snapshot)
-        if memory is None:
+        if memory is None or (extended and memory.restricted):
             return None
         state, rules = memory.state.copy(), profile.of_cluster
         prefiltered = rules.pre_filter(state, info, snapshot)
         if not prefiltered.status.ok or prefiltered.node_names is not None:
             return None
-        order = snapshot.columns.order
+        order = memory.order
 
         def fits(start: int, stop: int) -> Bools | None:
             memory.settle(info, snapshot, start, stop)
@@ -187,10 +187,7 @@ class Scheduler:
             if passing is not None:
                 fitting = fitting & passing
             if snapshot.nominations:
-                found = np.flatnonzero(fitting)
-                rejected = [*reject_for_nominated(profile, state, info, snapshot.rows(order[start + found]))]
-                fitting = fitting.copy()
-                fitting[found[rejected]] = False
+                fitting = memory.besides_nominated(state, info, snapshot, start, fitting)
             return None if fitting.all() else fitting
 
         return Search(state, order, fits, memory=memory)

@@ -37,8 +37,7 @@ def evaluate(rules: Rules, state: CycleState, info: PodInfo, snapshot: Snapshot)
         live = np.zeros(view.size, dtype=np.bool_)
         live[columns.order] = True
     else:
-        known = np.array([columns.row_of[n] for n in prefilter.node_names if n in columns.row_of], dtype=np.int64)
-        view = snapshot.rows(known[np.argsort(columns.position[known])])
+        view = snapshot.rows(columns.rows_of(prefilter.node_names))
         live = np.ones(view.size, dtype=np.bool_)
     return Evaluation(prefilter, filter_nodes(rules, state, info, view), live)
 

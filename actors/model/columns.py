@@ -95,6 +95,11 @@ class NodeColumns:
                     column.set(row, node.metadata.labels.get(key))
         return column
 
+    def rows_of(self, names: Iterable[str]) -> Ints:
+        """The rows of these nodes, where they have one, as they come in `order`."""
+        known = np.array([self.row_of[name] for name in names if name in self.row_of], dtype=np.int64)
+        return known[np.argsort(self.position[known])] if len(known) > 1 else known
+
     # ------------------------------------------------------------------------------------------- writing
 
     def refresh(self, info: NodeInfo) -> None:

@@ -33,7 +33,7 @@ from actors.kube.labels import SelectorError
 from actors.model.affinity_terms import NO_LABELS, AffinityTerm, AffinityTerms, terms_of
 from actors.model.cluster_objects import ClusterObjects
 from actors.model.columns import NodeColumns
-from actors.model.pod_counts import Column, Counted
+from actors.model.pod_counts import MOST_COLUMNS, Column, Counted
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
 from actors.model.vectors import Bools, Ints
@@ -65,6 +65,28 @@ _WANTED: StateKey[Wanted] = StateKey("InterPodAffinity.wanted")
 _SCORES: StateKey[Tables] = StateKey("InterPodAffinity.scores")
 
 
+class InScope:
+    """What terms count, the namespaces that their selectors select added by name; kept until a namespace changes."""
+
+    def __init__(self) -> None:
+        self._objects: ClusterObjects | None = None
+        self._version = -1
+        self._counted: dict[tuple[AffinityTerm, ...], Counted] = {}
+
+    def of(self, terms: tuple[AffinityTerm, ...], objects: ClusterObjects) -> Counted:
+        version = objects.version(Namespace)
+        if version != self._version or objects is not self._objects or len(self._counted) >= MOST_COLUMNS:
+            self._objects, self._version = objects, version
+            self._counted.clear()
+        counted = self._counted.get(terms)
+        if counted is None:
+            by_selector = any(not term.namespace_selector.nothing for term in terms)
+            found = objects.within(Namespace) if by_selector else {}
+            labels = {name: namespace.metadata.labels for name, namespace in found.items()}
+            counted = self._counted[terms] = Counted(tuple(term.with_namespaces(labels) for term in terms))
+        return counted
+
+
 class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "InterPodAffinity"
 
@@ -76,6 +98,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if not 0 <= self._hard_weight <= MAX_HARD_WEIGHT:
             raise ArgsError(f"hardPodAffinityWeight: expected 0 to {MAX_HARD_WEIGHT}, got {self._hard_weight}")
         self._ignore_existing = read.ignore_preferred_terms_of_existing_pods
+        self._in_scope = InScope()
 
     # ------------------------------------------------------------------------------------------- filtering
 
@@ -88,19 +111,20 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         existing = _matching_tables(columns, info, objects)
         if not existing and not own.required and not own.required_anti:
             return SKIP
-        namespaces = _namespaces(objects, (*own.required, *own.required_anti))
         affinity: tuple[tuple[str, Ints], ...] = ()
         first = True
         if own.required:
-            required = tuple(term.with_namespaces(namespaces) for term in own.required)
-            counted = columns.counts.column(Counted(required))
-            affinity = tuple((t.topology_key, counted.by_domain(columns.label(t.topology_key))) for t in required)
+            counted = columns.counts.column(self._in_scope.of(own.required, objects))
+            affinity = tuple((t.topology_key, counted.by_domain(columns.label(t.topology_key))) for t in own.required)
             pod = info.pod.metadata
             first = not any(table.any() for _, table in affinity)
-            first = first and all(term.matches(pod.namespace, pod.labels, NO_LABELS) for term in required)
+            first = first and all(
+                term.matches(pod.namespace, pod.labels, NO_LABELS)
+                for term in self._in_scope.of(own.required, objects).terms
+            )
         anti: Tables = {}
         for term in own.required_anti:
-            _add(anti, columns, term, columns.counts.column(Counted((term.with_namespaces(namespaces),))), 1)
+            _add(anti, columns, term, columns.counts.column(self._in_scope.of((term,), objects)), 1)
         state.write(_WANTED, Wanted(affinity, first, anti, existing))
         return SUCCESS
 
@@ -130,9 +154,8 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         columns, objects = nodes.columns, nodes.snapshot.objects
         counts = columns.counts
         scores: Tables = {}
-        namespaces = _namespaces(objects, [weighted.term for weighted in own])
         for weighted in own:
-            counted = counts.column(Counted((weighted.term.with_namespaces(namespaces),)))
+            counted = counts.column(self._in_scope.of((weighted.term,), objects))
             _add(scores, columns, weighted.term, counted, weighted.weight)
         around = _namespace_labels(objects, info.pod.metadata.namespace)
         if self._hard_weight:
@@ -186,13 +209,6 @@ _REASONS = ("", REASON_AFFINITY, REASON_ANTI_AFFINITY, REASON_EXISTING)
 def _namespace_labels(objects: ClusterObjects, name: str) -> Mapping[str, str]:
     namespace = objects.get(Namespace, name)
     return NO_LABELS if namespace is None else namespace.metadata.labels
-
-
-def _namespaces(objects: ClusterObjects, terms: Sequence[AffinityTerm]) -> Mapping[str, Mapping[str, str]]:
-    """The labels of every namespace, if some term asks for them."""
-    if all(term.namespace_selector.nothing for term in terms):
-        return {}
-    return {name: namespace.metadata.labels for name, namespace in objects.within(Namespace).items()}
 
 
 def _add(tables: Tables, columns: NodeColumns, term: AffinityTerm, counted: Column, weight: int) -> None:

@@ -52,6 +52,11 @@ def _near(key: str) -> dict[str, Any]:
     return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "web"}}}
 
 
+def _named(*nodes: str) -> dict[str, Any]:
+    fields = [{"key": "metadata.name", "operator": "In", "values": nodes}]
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": fields}]}}}}
+
+
 def _requests(cpu: int) -> dict[str, Any]:
     return {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": f"{cpu}m"}}}]}
 
@@ -86,6 +91,8 @@ SPECS: list[dict[str, Any]] = [
             }
         },
     },
+    {**_requests(100), **_named("n1")},
+    {**_requests(150), **_named("n5", "n2", "n0", "gone"), "priority": 15},
 ]
 CHANGES = ["confirmed", "started", "terminating", "relabelled", "deleted", "forgotten"]
 NODES = [f"n{i}" for i in range(8)]
@@ -264,7 +271,7 @@ class ReuseHistory(RuleBasedStateMachine):
 class PreemptionHistory(ReuseHistory):
     """Few nodes, all full, and pods that may or may not preempt what is there."""
 
-    KINDS = (0, 1, 4, 9, 11, 12)
+    KINDS = (0, 1, 4, 9, 11, 12, 14)
 
     @initialize(seed=st.integers(0, 3), crowd=st.just(0))
     def begin(self, seed: int, crowd: int) -> None:

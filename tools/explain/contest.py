@@ -34,7 +34,7 @@ class Contest(msgspec.Struct, frozen=True):
             case None:
                 return ""
             case 0:
-                return f"{mine.pdb_violations} victims against a budget, not {best.pdb_violations}"
+                return f"victims against their budget: {mine.pdb_violations}, not {best.pdb_violations}"
             case 1:
                 highest = [max(victim.priority for victim in victims.pods) for victims in (mine, best)]
                 return f"a victim of priority {highest[0]}, not {highest[1]} at most"

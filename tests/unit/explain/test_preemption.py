@@ -103,7 +103,7 @@ def test_who_goes_from_where_and_what_tells_against_the_others(tmp_path: Path) -
         "early": ["default/old (0, 2026-01-01T01:00:00Z)", "", "its most important victim has run for longer"],
         "crowded": ["default/one (0, 2026-01-01T09:00:00Z)", "", "2 victims, not 1"],
         "dear": ["default/valued (7, 2026-01-01T09:00:00Z)", "", "a victim of priority 7, not 0 at most"],
-        "bound": ["default/kept (0, 2026-01-01T09:00:00Z)", "shop", "1 victims against a budget, not 0"],
+        "bound": ["default/kept (0, 2026-01-01T09:00:00Z)", "shop", "victims against their budget: 1, not 0"],
     }
     last = "default/urgent is promised best by DefaultPreemption: 1 pod has to go first"
     assert f"{last} (or on another of best, equal, which cost the same, by chance)" in report
