@@ -68,10 +68,13 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         required = added.required_during_scheduling_ignored_during_execution
         self.added_required = required.node_selector_terms if required is not None else None
         self.added_preferred = added.preferred_during_scheduling_ignored_during_execution
-        for term in (*(self.added_required or ()), *(p.preference for p in self.added_preferred)):
+        hard, soft = (f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("required", "preferred"))
+        terms = {f"{hard}.nodeSelectorTerms[{i}]": term for i, term in enumerate(self.added_required or ())}
+        terms |= {f"{soft}[{i}].preference": weighed.preference for i, weighed in enumerate(self.added_preferred)}
+        for path, term in terms.items():
             problem = validate_node_selector_term(term)
             if problem:
-                raise ArgsError(f"addedAffinity: {problem}")
+                raise ArgsError(f"addedAffinity.{path}.{problem}")
 
     def pre_filter(
         self,

@@ -98,7 +98,7 @@ ARGS = [
     ("InterPodAffinity", "{hardPodAffinityWeight: -1}", "args.hardPodAffinityWeight: expected 0 to 100, got -1"),
     ("NodeAffinity",
      f"{{addedAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: {TERMS}}}}}}}",
-     "args.addedAffinity"),
+     "args.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0]"),
     ("NodeName", "{a: 1}", "args.a: unknown field, NodeName takes no arguments"),
 ]  # fmt: skip
 
