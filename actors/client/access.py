@@ -13,7 +13,7 @@ from actors.runtime.backoff import Rng
 from actors.runtime.clock import Clock
 
 T = TypeVar("T")
-O = TypeVar("O", bound=HasMetadata)  # noqa: E741 - an object
+Kept = TypeVar("Kept", bound=HasMetadata)
 
 
 class Calls(Protocol):
@@ -28,10 +28,10 @@ class Calls(Protocol):
     async def patch(self, path: str, body: object, answer: type[T], kind: str = ...) -> T: ...
 
 
-class Source(Protocol[O]):
+class Source(Protocol[Kept]):
     """One kind: Listed first, then changes, without end."""
 
-    def changes(self) -> AsyncIterator[Listed[O] | Changed[O] | Deleted[O]]: ...
+    def changes(self) -> AsyncIterator[Listed[Kept] | Changed[Kept] | Deleted[Kept]]: ...
 
 
 class Access(Protocol):
@@ -48,7 +48,7 @@ class Access(Protocol):
     @property
     def leases(self) -> Calls: ...
 
-    def follow(self, path: str, kind: type[O]) -> Source[O]:
+    def follow(self, path: str, kind: type[Kept]) -> Source[Kept]:
         """The objects under a path, such as `/api/v1/pods`."""
         ...
 
@@ -64,7 +64,7 @@ class Remote:
         self._clock = clock
         self._rng = rng
 
-    def follow(self, path: str, kind: type[O]) -> Source[O]:
+    def follow(self, path: str, kind: type[Kept]) -> Source[Kept]:
         return Reflector(self._client, path, kind, self._clock, self._rng)
 
 

@@ -75,7 +75,7 @@ class _Versioned(msgspec.Struct, frozen=True):
     metadata: ObjectMeta
 
 
-class _Interrupted(Exception):  # noqa: N818 - it is no error to the reader
+class _InterruptedError(Exception):
     def __init__(self, how: Ended, why: str, retry_after: float | None = None) -> None:
         super().__init__(why)
         self.how = how
@@ -109,12 +109,12 @@ class Reflector(Generic[T]):
                     async for change in watch:
                         yield change
                 step = self._state.ended(Ended.QUIETLY, self._clock.now())
-            except _Interrupted as interruption:
+            except _InterruptedError as interruption:
                 step = self._after(interruption)
             relist = step.relist
             await self._clock.sleep(step.delay)
 
-    def _after(self, interruption: _Interrupted) -> Next:
+    def _after(self, interruption: _InterruptedError) -> Next:
         step = self._state.ended(interruption.how, self._clock.now(), interruption.retry_after)
         # One line an outage for each kind, however often it is tried.
         level = logging.DEBUG if self._interrupted else logging.WARNING
@@ -180,13 +180,13 @@ class Reflector(Generic[T]):
                         if change is not None:
                             yield change
         except (aiohttp.ClientError, TimeoutError, OSError, ConnectionFailedError) as failure:
-            raise _Interrupted(Ended.BUSY, in_words(failure)) from None
+            raise _InterruptedError(Ended.BUSY, in_words(failure)) from None
         if not told and self._clock.now() - opened < SHORT_SECONDS:
             # A server or proxy that cannot watch would otherwise be asked without a pause.
-            raise _Interrupted(Ended.BUSY, "the watch was closed at once")
+            raise _InterruptedError(Ended.BUSY, "the watch was closed at once")
 
     def _change(self, line: bytes) -> Changed[T] | Deleted[T] | None:
-        """A line of the watch; None for a bookmark and for an object that cannot be read. Raises _Interrupted."""
+        """A line of the watch; None for a bookmark and for an object that cannot be read. Raises _InterruptedError."""
         try:
             event = self._event.decode(line)
         except UNREADABLE:
@@ -210,12 +210,12 @@ class Reflector(Generic[T]):
             event = msgspec.json.decode(line, type=_Envelope)
             if event.type == "ERROR":
                 status = msgspec.json.decode(event.object, type=ApiStatus)
-                raise _Interrupted(Ended.GONE if status.code == 410 else Ended.REFUSED, status.message)
+                raise _InterruptedError(Ended.GONE if status.code == 410 else Ended.REFUSED, status.message)
             version = msgspec.json.decode(event.object, type=_Versioned).metadata.resource_version
         except UNREADABLE as problem:
-            raise _Interrupted(Ended.REFUSED, f"expected a watch event, got {line[:80]!r}: {problem}") from None
+            raise _InterruptedError(Ended.REFUSED, f"expected a watch event, got {line[:80]!r}: {problem}") from None
         if not version or event.type not in {"BOOKMARK", "ADDED", "MODIFIED", "DELETED"}:
-            raise _Interrupted(Ended.REFUSED, f"expected a watch event, got {line[:80]!r}")
+            raise _InterruptedError(Ended.REFUSED, f"expected a watch event, got {line[:80]!r}")
         self._state.resource_version = version
         if event.type != "BOOKMARK":
             self._decoded(event.object)  # which says what is wrong with it
@@ -237,10 +237,10 @@ def _version(item: object) -> str:
     return metadata.resource_version
 
 
-def _interruption(failure: ApiError | ConnectionFailedError) -> _Interrupted:
+def _interruption(failure: ApiError | ConnectionFailedError) -> _InterruptedError:
     if isinstance(failure, ConnectionFailedError):
-        return _Interrupted(Ended.BUSY, str(failure))
+        return _InterruptedError(Ended.BUSY, str(failure))
     if failure.code == 410:
-        return _Interrupted(Ended.GONE, str(failure))
+        return _InterruptedError(Ended.GONE, str(failure))
     busy = failure.code == 429 or failure.code >= 500
-    return _Interrupted(Ended.BUSY if busy else Ended.REFUSED, str(failure), failure.retry_after)
+    return _InterruptedError(Ended.BUSY if busy else Ended.REFUSED, str(failure), failure.retry_after)

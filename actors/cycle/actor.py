@@ -7,7 +7,6 @@ any of theirs, each within its time-out.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
 import anyio
@@ -85,7 +84,7 @@ class CycleActor:
         task_status.started()
         while True:
             await self._attempt(await ask(self._queue, NextPod))
-            await asyncio.sleep(0)  # Watches and bindings have their turn between two pods.
+            await anyio.lowlevel.checkpoint()  # Watches and bindings have their turn between two pods.
 
     async def _attempt(self, queued: QueuedPod) -> None:
         info = queued.info

@@ -24,13 +24,35 @@ CPU, MEMORY, EPHEMERAL_STORAGE = "cpu", "memory", "ephemeral-storage"
 PODS = "pods"
 
 
-class ImageColumn:
-    """Where one image is present, and how large it is by the last node that told (bytes)."""
+class PresenceColumn:
+    """Where something is present; `nodes` is on how many rows."""
 
     def __init__(self, rows: int) -> None:
         self.present: Bools = np.zeros(rows, dtype=np.bool_)
-        self.size_bytes = 0
         self.nodes = 0
+
+    def put(self, row: int) -> None:
+        """Does nothing if it is there already."""
+        if not self.present[row]:
+            self.present[row] = True
+            self.nodes += 1
+
+    def take_out(self, row: int) -> None:
+        """Does nothing if it is not there."""
+        if self.present[row]:
+            self.present[row] = False
+            self.nodes -= 1
+
+    def grow(self, rows: int) -> None:
+        self.present = grown(self.present, rows)
+
+
+class ImageColumn(PresenceColumn):
+    """Where one image is present, and how large it is by the last node that told (bytes)."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(rows)
+        self.size_bytes = 0
 
 
 class NodeColumns:
@@ -61,14 +83,15 @@ class NodeColumns:
         self.feature_classes: list[frozenset[str]] = [frozenset()]
         self.labels: dict[str, LabelColumn] = {}
         self.images: dict[str, ImageColumn] = {}
-        self.ports: dict[tuple[str, int], dict[int, frozenset[str]]] = {}
+        # (protocol, port) -> ip -> where it is taken
+        self.ports: dict[tuple[str, int], dict[str, PresenceColumn]] = {}
         self.counts = PodCounts(rows)
         self._feature_code: dict[frozenset[str], int] = {frozenset(): 0}
         self._taint_code: dict[Sequence[Taint], int] = {(): 0}
         self._resources: dict[str, int] = {}
         self._allocatable: Ints = np.zeros((4, rows), dtype=np.int64)
         self._requested: Ints = np.zeros((4, rows), dtype=np.int64)
-        self._ports_of: dict[int, frozenset[tuple[str, int]]] = {}
+        self._ports_of: dict[int, tuple[tuple[tuple[str, int], str], ...]] = {}
         self._free: list[int] = []
         for name in (CPU, MEMORY, EPHEMERAL_STORAGE, PODS):
             self._resources[name] = len(self._resources)
@@ -188,7 +211,10 @@ class NodeColumns:
         for label in self.labels.values():
             label.grow(rows)
         for image in self.images.values():
-            image.present = grown(image.present, rows)
+            image.grow(rows)
+        for by_ip in self.ports.values():
+            for port in by_ip.values():
+                port.grow(rows)
 
     def _write_resources(self, matrix: Ints, row: int, amounts: Mapping[str, int]) -> None:
         known = self._resources
@@ -238,30 +264,32 @@ class NodeColumns:
                 column = self.images.get(name)
                 if column is None:
                     column = self.images[name] = ImageColumn(len(self.pods))
-                if not column.present[row]:
-                    column.present[row] = True
-                    column.nodes += 1
+                column.put(row)
                 column.size_bytes = image.size_bytes
 
     def _forget_images(self, row: int, node: Node) -> None:
         for image in node.status.images:
             for name in image.names:
                 column = self.images.get(name)
-                if column is None or not column.present[row]:
+                if column is None:
                     continue
-                column.present[row] = False
-                column.nodes -= 1
+                column.take_out(row)
                 if not column.nodes:
                     del self.images[name]
 
     def _write_ports(self, row: int, info: NodeInfo) -> None:
-        for claim in self._ports_of.pop(row, frozenset()):
-            rows = self.ports[claim]
-            del rows[row]
-            if not rows:
-                del self.ports[claim]
-        taken = info.ports_in_use()
-        for claim, ips in taken.items():
-            self.ports.setdefault(claim, {})[row] = ips
+        for claim, ip in self._ports_of.pop(row, ()):
+            by_ip = self.ports[claim]
+            by_ip[ip].take_out(row)
+            if not by_ip[ip].nodes:
+                del by_ip[ip]
+                if not by_ip:
+                    del self.ports[claim]
+        taken = tuple((claim, ip) for claim, ips in info.ports_in_use().items() for ip in ips)
+        for claim, ip in taken:
+            by_ip = self.ports.setdefault(claim, {})
+            if ip not in by_ip:
+                by_ip[ip] = PresenceColumn(len(self.pods))
+            by_ip[ip].put(row)
         if taken:
-            self._ports_of[row] = frozenset(taken)
+            self._ports_of[row] = taken

@@ -134,13 +134,13 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         return SUCCESS if info.host_ports else SKIP
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
-        taken = np.zeros(nodes.columns.size, dtype=np.bool_)
+        taken = np.zeros(nodes.size, dtype=np.bool_)
         for wanted in info.host_ports:
-            holders = nodes.columns.ports.get((wanted.protocol, wanted.port), {})
-            # Only the nodes where this very port is in use, which are few.
-            taken[[row for row, ips in holders.items() if _clash(wanted, ips)]] = True
+            for ip, holders in nodes.columns.ports.get((wanted.protocol, wanted.port), {}).items():
+                if _clash(wanted, frozenset((ip,))):
+                    taken |= holders.present[nodes.rows]
         return Verdicts.rejecting(
-            taken[nodes.rows],
+            taken,
             Code.UNSCHEDULABLE,
             "node(s) didn't have free ports for the requested pod ports",
         )

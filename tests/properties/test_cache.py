@@ -353,7 +353,7 @@ class CacheHistory(RuleBasedStateMachine):
             assert columns.pods[row] == len(pods)
             assert columns.nonzero[:, row].tolist() == [sum(info.nonzero[i] for info in infos) for i in (0, 1)]
             assert columns.taint_classes[columns.taints[row]] == node.spec.taints
-            held = {port for (_, port), rows in columns.ports.items() if row in rows}
+            held = {port for (_, port), ips in columns.ports.items() if any(ip.present[row] for ip in ips.values())}
             assert held == {port.host_port for pod in pods for port in pod.spec.containers[0].ports}
             zone = columns.label("topology.kubernetes.io/zone")
             said = zone.values[zone.codes[row]] if zone.codes[row] >= 0 else None

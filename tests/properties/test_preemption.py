@@ -256,7 +256,11 @@ def state_of(seen: Snapshot) -> object:
         [None if amounts is None else amounts[order].tolist() for amounts in resources],
         columns.pods[order].tolist(),
         columns.nonzero[:, order].tolist(),
-        {claim: dict(rows) for claim, rows in columns.ports.items() if rows},
+        {
+            (*claim, ip): np.flatnonzero(held.present).tolist()
+            for claim, by_ip in columns.ports.items()
+            for ip, held in by_ip.items()
+        },
     )
 
 

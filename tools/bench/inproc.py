@@ -35,7 +35,7 @@ from tools.bench.pods import PodTracker
 from tools.bench.templates import Document
 
 T = TypeVar("T")
-O = TypeVar("O", bound=HasMetadata)  # noqa: E741 - an object
+Kept = TypeVar("Kept", bound=HasMetadata)
 Key = tuple[str, str]
 Event = Changed[Any] | Deleted[Any]
 MOST_PROTOTYPES = 64  # templates without actions; the documents of the others come only once
@@ -43,7 +43,7 @@ PODS, EVENTS = BY_KIND["v1", "Pod"], BY_KIND["v1", "Event"]
 EVENTS_END = f"/{EVENTS.plural}"
 
 
-class _Subscription(Generic[O]):
+class _Subscription(Generic[Kept]):
     """One follower of a kind; it reads at its own pace."""
 
     def __init__(self, shelf: dict[Key, Any], followers: list[_Subscription[Any]]) -> None:
@@ -56,7 +56,7 @@ class _Subscription(Generic[O]):
         self._pending.append(event)
         self._news.ring()
 
-    async def changes(self) -> AsyncGenerator[Listed[O] | Changed[O] | Deleted[O]]:
+    async def changes(self) -> AsyncGenerator[Listed[Kept] | Changed[Kept] | Deleted[Kept]]:
         self._followers.append(self)
         try:
             yield Listed(tuple(self._shelf.values()))
@@ -85,7 +85,7 @@ class InProcess:
         self.events: Calls = self
         self.leases: Calls = self
 
-    def follow(self, path: str, kind: type[O]) -> Source[O]:
+    def follow(self, path: str, kind: type[Kept]) -> Source[Kept]:
         shelf = self._shelves.setdefault(path, {})
         return _Subscription(shelf, self._followers.setdefault(path, []))
 
