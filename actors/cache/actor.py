@@ -97,9 +97,9 @@ class CacheActor(Actor[CacheMessage]):
 
     def _follow(self, effect: Effect) -> None:
         match effect:
-            case Lend(order, snapshot):
+            case Lend():
                 self._lent = True
-                order.reply.set(snapshot)
+                effect.order.reply.set(effect.snapshot)
             case Located(order, node):
                 order.reply.set(node)
             case Dumped(order, nodes):

@@ -155,52 +155,66 @@ class CacheState:
         O(1), but for TakeSnapshot, which costs what changed since the last one, and what
         compares, lists and dumps.
         """
-        match message:
-            case TakeSnapshot() | WhereBound() | ListCached() | Compare() | TakeDump():
-                return self._answer(message)
-            case Assume() | FinishBinding() | Forget() | ExpireAssumed():
+        match message:  # The frequent ones first.
+            case TakeSnapshot():
+                return (*self._take_snapshot(), Lend(message, self._snapshot))
+            case Assume():
+                return self._assume(message.info, message.node)
+            case AssignedPodAdded():
+                return self._put(message.pod)
+            case FinishBinding() | Forget() | ExpireAssumed():
                 return self._obey(message, now)
             case ReturnSnapshot():
                 pass  # Who may change the snapshot when is the actor's business.
-            case AssignedPodAdded(pod) | AssignedPodUpdated(_, pod):
-                return self._put(pod)
+            case AssignedPodUpdated():
+                return self._put(message.new)
             case AssignedPodDeleted(pod):
                 if self._is_counted(key(pod), pod.metadata.uid):
                     self._drop(key(pod))
             case AssumedPodDeleted(pod):
                 if key(pod) in self._assumed and self._is_counted(key(pod), pod.metadata.uid):
                     return self._drop(key(pod))
-            case NodeAdded(node) | NodeUpdated(_, node):
-                self._put_node(node)
-            case NodeDeleted(node):
-                self._drop_node(node)
-            case Nominate() | Unnominate():
-                self._nominate(message)
-            case ObjectPut(item):
-                self._objects.put(item)
-            case ObjectRemoved(item):
-                self._objects.remove(item)
+            case (
+                NodeAdded() | NodeUpdated() | NodeDeleted() | Nominate() | Unnominate() | ObjectPut() | ObjectRemoved()
+            ):
+                self._note(message)
+            case WhereBound() | ListCached() | Compare() | TakeDump():
+                return self._answer(message)
             case _:
                 assert_never(message)
         return ()
 
-    def _obey(self, order: Assume | FinishBinding | Forget | ExpireAssumed, now: float) -> tuple[Effect, ...]:
+    def _obey(self, order: FinishBinding | Forget | ExpireAssumed, now: float) -> tuple[Effect, ...]:
         match order:
-            case Assume(info, node):
-                return self._assume(info, node)
-            case Forget(info, node):
-                return self._forget(info, node)
             case FinishBinding(name, uid):
                 if self._ttl and name in self._assumed and self._is_counted(name, uid):
                     self._overdue_at[name] = now + self._ttl
+                return ()
+            case Forget(info, node):
+                return self._forget(info, node)
             case ExpireAssumed():
                 return self._expire(now)
-        return ()
 
-    def _answer(self, order: TakeSnapshot | WhereBound | ListCached | Compare | TakeDump) -> tuple[Effect, ...]:
+    def _note(
+        self, message: NodeAdded | NodeUpdated | NodeDeleted | Nominate | Unnominate | ObjectPut | ObjectRemoved
+    ) -> None:
+        match message:
+            case NodeAdded(node) | NodeUpdated(_, node):
+                self._put_node(node)
+            case NodeDeleted(node):
+                self._drop_node(node)
+            case Nominate(info, name):
+                if not self._is_counted(info.key, info.uid):  # Else it counts on its node already.
+                    self._nominations.put(info, name)
+            case Unnominate(pod, uid):
+                self._nominations.drop(pod, uid)
+            case ObjectPut(item):
+                self._objects.put(item)
+            case ObjectRemoved(item):
+                self._objects.remove(item)
+
+    def _answer(self, order: WhereBound | ListCached | Compare | TakeDump) -> tuple[Effect, ...]:
         match order:
-            case TakeSnapshot():
-                return (*self._take_snapshot(), Lend(order, self._snapshot))
             case WhereBound(_, name, uid):
                 bound = name not in self._assumed and self._is_counted(name, uid)
                 return (Located(order, self._node_of[name] if bound else ""),)
@@ -210,14 +224,6 @@ class CacheState:
                 return self._compare(order)
             case TakeDump(_, names):
                 return (Dumped(order, tuple(self._dump(self._infos[name]) for name in names if name in self._infos)),)
-
-    def _nominate(self, order: Nominate | Unnominate) -> None:
-        match order:
-            case Nominate(info, node):
-                if not self._is_counted(info.key, info.uid):  # Else it counts on its node already.
-                    self._nominations.put(info, node)
-            case Unnominate(name, uid):
-                self._nominations.drop(name, uid)
 
     # ------------------------------------------------------------------------------------------- pods
 
@@ -245,9 +251,12 @@ class CacheState:
     def _put(self, pod: Pod) -> tuple[Effect, ...]:
         """Count a pod as the API server tells it, wherever it was counted before."""
         name, node = key(pod), pod.spec.node_name
-        known = self._node_of.get(name) == node and self._is_counted(name, pod.metadata.uid)
-        info = PodInfo(pod, self._infos[node].pods[name] if known else None)
-        if known and self._infos[node].replace_pod(info):
+        here = self._infos.get(node)
+        before = None if here is None else here.pods.get(name)
+        if before is not None and before.uid != pod.metadata.uid:
+            before = None
+        info = PodInfo(pod, before)
+        if here is not None and before is not None and here.replace_pod(info):
             self._pods[name] = pod
             self._assumed.discard(name)
             self._overdue_at.pop(name, None)
@@ -255,7 +264,7 @@ class CacheState:
         effects = self._drop(name)
         self._count(info, node)
         self._nominations.drop(name, info.uid)
-        return () if known else effects
+        return effects if before is None else ()
 
     def _drop(self, name: str) -> tuple[Effect, ...]:
         """Stop counting a pod; says so if it was assumed."""

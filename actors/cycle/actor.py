@@ -7,6 +7,7 @@ any of theirs, each within its time-out.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 import anyio
@@ -84,13 +85,13 @@ class CycleActor:
         task_status.started()
         while True:
             await self._attempt(await ask(self._queue, NextPod))
-            await anyio.lowlevel.checkpoint()  # Watches and bindings have their turn between two pods.
+            await asyncio.sleep(0)  # Watches and bindings have their turn between two pods.
 
     async def _attempt(self, queued: QueuedPod) -> None:
         info = queued.info
         if info.pod.metadata.deletion_timestamp is not None:
-            await self._queue.tell(Done(info.uid))
-            await self._recorder.tell(failed_scheduling(queued, f"skip schedule deleting pod: {info.key}"))
+            self._queue.tell_nowait(Done(info.uid))
+            self._recorder.tell_nowait(failed_scheduling(queued, f"skip schedule deleting pod: {info.key}"))
             return
         started = self._clock.now()
         profile = self._profiles[info.pod.spec.scheduler_name]
@@ -99,28 +100,28 @@ class CycleActor:
         outcome = await self._decide(profile, info, snapshot)
         self._observer.decided(self._clock.now() - asked)
         placed = Assume(info, outcome.node) if isinstance(outcome, Chosen) else None
-        await self._cache.tell(ReturnSnapshot(placed))
+        self._cache.tell_nowait(ReturnSnapshot(placed))
         match outcome:
-            case Chosen(node, state):
-                await self._place(profile, queued, node, state, started)
+            case Chosen():
+                await self._place(profile, queued, outcome.node, outcome.state, started)
             case Unfit():
-                await self._park(queued, outcome, started)
-            case Failed(status):
-                await self._reject(AttemptFailed(queued, error=True), status, started)
+                self._park(queued, outcome, started)
+            case Failed():
+                self._reject(AttemptFailed(queued, error=True), outcome.status, started)
 
-    async def _park(self, queued: QueuedPod, unfit: Unfit, started: float) -> None:
+    def _park(self, queued: QueuedPod, unfit: Unfit, started: float) -> None:
         """Back to the queue; where preemption helps, promise the pod its node and have room made there."""
         info, nomination = queued.info, unfit.nomination
         nominated = "" if unfit.denominate else None
         if nomination is not None:
             nominated = nomination.node
-            await self._cache.tell(Nominate(info, nominated))
+            self._cache.tell_nowait(Nominate(info, nominated))
         elif unfit.denominate:
-            await self._cache.tell(Unnominate(info.key))
+            self._cache.tell_nowait(Unnominate(info.key))
         failure = AttemptFailed(queued, unfit.rejected_by - unfit.pending, unfit.pending, held=nomination is not None)
-        await self._reject(failure, Status(Code.UNSCHEDULABLE, (unfit.message,)), started, nominated)
+        self._reject(failure, Status(Code.UNSCHEDULABLE, (unfit.message,)), started, nominated)
         if nomination is not None:
-            await self._preemption.tell(Preempt(info, nomination.node, nomination.victims, nomination.displaced))
+            self._preemption.tell_nowait(Preempt(info, nomination.node, nomination.victims, nomination.displaced))
 
     async def _decide(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:
         """Let the scheduler decide, and ask the extenders for it where they have a say."""
@@ -139,17 +140,17 @@ class CycleActor:
             placement = Placement(queued, node, profile.scheduler_name, state, waits, started)
             if waits:  # The next pod's Permit must find this one among those that wait.
                 taken: Reply[None] = Reply()
-                await self._binding.tell(BindPlaced(placement, taken))
+                self._binding.tell_nowait(BindPlaced(placement, taken))
                 await taken.wait()
             else:
-                await self._binding.tell(BindPlaced(placement))
+                self._binding.tell_nowait(BindPlaced(placement))
             activated = state.take_pods_to_activate()
             if activated:
-                await self._queue.tell(Activate(activated))
+                self._queue.tell_nowait(Activate(activated))
             return
         for crash in profile.unreserve(state, info, node):
             log.error("unreserve failed", pod=info.key, node=node, error=crash.message)
-        await self._cache.tell(Forget(info, node))
+        self._cache.tell_nowait(Forget(info, node))
         nobody, plugins = frozenset[str](), frozenset((status.plugin,))
         match status.code:
             case Code.PENDING:
@@ -158,20 +159,18 @@ class CycleActor:
                 failure = AttemptFailed(queued, plugins)
             case _:
                 failure = AttemptFailed(queued, error=True)
-        await self._reject(failure, status.on_chosen_node() if status.rejected else status, started)
+        self._reject(failure, status.on_chosen_node() if status.rejected else status, started)
 
-    async def _reject(
-        self, failure: AttemptFailed, status: Status, started: float, nominated: str | None = None
-    ) -> None:
+    def _reject(self, failure: AttemptFailed, status: Status, started: float, nominated: str | None = None) -> None:
         """Back to the queue, and tell the user why; `nominated` as in SetUnschedulable."""
         queued, pod = failure.pod, failure.pod.info.pod
         result = Result.ERROR if failure.error else Result.UNSCHEDULABLE
         seconds = self._clock.now() - started
         log_attempt(self._log, queued.info.key, result, queued.attempts, seconds, reason=status.message)
-        await self._queue.tell(failure)
+        self._queue.tell_nowait(failure)
         reason = "SchedulerError" if failure.error else "Unschedulable"
-        await self._recorder.tell(SetUnschedulable(pod, reason, status.message, nominated))
-        await self._recorder.tell(failed_scheduling(queued, status.message))
+        self._recorder.tell_nowait(SetUnschedulable(pod, reason, status.message, nominated))
+        self._recorder.tell_nowait(failed_scheduling(queued, status.message))
 
 
 def failed_scheduling(queued: QueuedPod, message: str) -> RecordEvent:

@@ -42,18 +42,19 @@ class InformerActor(Generic[T]):
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async for told in self._source.changes():
             match told:
-                case Listed(items):
-                    await self._deliver(self._state.listed(items))
+                case Changed():
+                    self._deliver(self._state.changed(told.object))
+                case Deleted():
+                    self._deliver(self._state.deleted(told.object))
+                case Listed():
+                    self._deliver(self._state.listed(told.items))
                     task_status.started()
-                case Changed(item):
-                    await self._deliver(self._state.changed(item))
-                case Deleted(item):
-                    await self._deliver(self._state.deleted(item))
 
-    async def _deliver(self, changes: list[Change[T]]) -> None:
+    def _deliver(self, changes: list[Change[T]]) -> None:
+        """Without waiting, so that `objects` never runs ahead of what was delivered: these mailboxes have no bound."""
         for change in changes:
             to_cache, to_queue = self._route(change)
             for fact in to_cache:
-                await self._cache.tell(fact)
+                self._cache.tell_nowait(fact)
             for message in to_queue:
-                await self._queue.tell(message)
+                self._queue.tell_nowait(message)

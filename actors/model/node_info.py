@@ -106,20 +106,20 @@ class NodeInfo:
             self.changes.append((info, sign))
             if len(self.changes) > MOST_CHANGES + 2 * len(self.pods):
                 self.changes = None  # Nobody asks (a ghost, or no lease): a recount is cheaper, and memory is bounded.
-        requested = self.requested
-        for name, amount in info.requests.items():
+        template, requested = info.template, self.requested
+        for name, amount in template.requests.items():
             requested[name] += sign * amount
-        cpu, memory = info.nonzero
+        cpu, memory = template.nonzero
         self.nonzero_cpu += sign * cpu
         self.nonzero_memory += sign * memory
-        for claim in info.host_ports:
+        for claim in template.host_ports:
             by_ip = self.ports.setdefault((claim.protocol, claim.port), Counter())
             by_ip[claim.ip] += sign
             if not by_ip[claim.ip]:
                 del by_ip[claim.ip]
             if not by_ip:
                 del self.ports[claim.protocol, claim.port]
-        for name in info.claims:
+        for name in template.claims:
             self.claims[name] += sign
             if not self.claims[name]:
                 del self.claims[name]

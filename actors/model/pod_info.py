@@ -91,8 +91,9 @@ class PodInfo:
 
     def counts_like(self, other: PodInfo) -> bool:
         """True if no sum over pods, no count of them and no comparison of victims can tell the two apart."""
+        mine, its = self.pod, other.pod
         alike = self.template is other.template and self._terminates() == other._terminates()
-        return alike and self.started == other.started
+        return alike and (mine.status.start_time == its.status.start_time or self.started == other.started)
 
     def _terminates(self) -> bool:
         return self.pod.metadata.deletion_timestamp is not None

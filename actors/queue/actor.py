@@ -43,10 +43,11 @@ class QueueActor(Actor[QueueMessage]):
     def handle(self, message: QueueMessage) -> None:
         for effect in self._state.handle(message, self._clock.now()):
             match effect:
-                case HandOut(order, pod):
-                    order.reply.set(pod)
-                case Moved(name, queue, event, plugin):
-                    self._log.debug("queued", pod=name, queue=queue, because=event, plugin=plugin)
+                case HandOut():
+                    effect.order.reply.set(effect.pod)
+                case Moved():
+                    step = effect.step
+                    self._log.debug("queued", pod=effect.key, queue=step.queue, because=step.event, plugin=step.plugin)
                 case Told(order, story):
                     order.reply.set(story)
                 case Held(order, held):

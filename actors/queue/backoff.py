@@ -42,7 +42,7 @@ class Backoff:
 
     def holds(self, entry: Entry, now: float) -> bool:
         """True while the pod must wait: until the window in which its backoff ends is over."""
-        return self.until(entry) >= window(now)
+        return bool(entry.errors or entry.rejections) and self.until(entry) >= window(now)
 
     def left(self, entry: Entry, now: float) -> float:
         """How many seconds the pod must wait, or would have to if it were woken now."""

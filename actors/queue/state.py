@@ -60,6 +60,7 @@ BACKOFF_COMPLETE = "BackoffComplete"
 POP_FROM_BACKOFF = "PopFromBackoffQ"
 PREEMPTION_ENDED = "PreemptionEnded"
 PREEMPTION = "DefaultPreemption"  # who gates a pod while room is being made for it
+WORTH_OF = {event: Worth(event) for event in (POD_ADDED, POD_UPDATED)}
 
 
 class QueueRules(msgspec.Struct, frozen=True):
@@ -85,15 +86,10 @@ class HandOut(msgspec.Struct, frozen=True):
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """A pod has come to a queue (active, backoff, unschedulable, gated) because of an event; for logs and metrics.
-
-    `plugin` is whose hint said so, or who gated the pod.
-    """
+    """The pod of this key has come to a queue; for logs."""
 
     key: str
-    queue: str
-    event: str
-    plugin: str = ""
+    step: StoryStep
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -163,21 +159,21 @@ class QueueState:
     def handle(self, message: QueueMessage, now: float) -> tuple[Effect, ...]:
         """Take one message at a time in monotonic seconds; returns what follows from it, in order."""
         effects: list[Effect] = []
-        match message:
-            case PendingPodAdded(pod):
-                self._add(pod, POD_ADDED, now, effects)
-            case PendingPodUpdated(old, new):
-                self._update(old, new, now, effects)
-            case PendingPodDeleted(pod):
-                self._delete(pod)
+        match message:  # The frequent ones first.
             case ClusterChanged():
                 self._changed(message, now, effects)
             case NextPod():
                 self._waiting.append(message)
+            case PendingPodAdded():
+                self._add(message.pod, POD_ADDED, now, effects)
+            case Done():
+                self._in_flight.done(message.uid)
+            case PendingPodDeleted():
+                self._delete(message.pod)
+            case PendingPodUpdated(old, new):
+                self._update(old, new, now, effects)
             case AttemptFailed():
                 self._failed(message, now, effects)
-            case Done(uid):
-                self._in_flight.done(uid)
             case PreemptionEnded():
                 self._release(message, now, effects)
             case IsHeld() | TellStory() | ListQueued() | DumpQueued() | ComparePending():
@@ -191,7 +187,8 @@ class QueueState:
                 self._flush_unschedulable(now, effects)
             case _:
                 assert_never(message)
-        self._hand_out(now, effects)
+        if self._waiting:
+            self._hand_out(now, effects)
         return tuple(effects)
 
     # ------------------------------------------------------------------------------------------- what pods do
@@ -200,14 +197,14 @@ class QueueState:
         if pod.metadata.uid in self._in_flight:
             self._in_flight.updated(pod)
             return
-        known = self._entries.get(key(pod))
-        if known is not None and known.info.uid == pod.metadata.uid:
+        info = PodInfo(pod)
+        known = self._entries.get(info.key)
+        if known is not None and known.info.uid == info.uid:
             self._update(known.info.pod, pod, now, effects)
             return
         if known is not None:
             self._take_out(known)
-        entry = Entry(PodInfo(pod), now, next(self._arrival))
-        self._requeue(entry, Worth(event), now, effects)
+        self._requeue(Entry(info, now, next(self._arrival)), WORTH_OF[event], now, effects)
 
     def _update(self, old: Pod, new: Pod, now: float, effects: list[Effect]) -> None:
         uid = new.metadata.uid
@@ -386,7 +383,8 @@ class QueueState:
             self._moved(entry, Worth(event, plugin), now, effects)
 
     def _place(self, entry: Entry, place: str) -> None:
-        self._take_out(entry)
+        if entry.place:
+            self._take_out(entry)
         self._entries[entry.key] = entry
         entry.place = place
 
@@ -407,9 +405,10 @@ class QueueState:
         del self._entries[entry.key]
 
     def _moved(self, entry: Entry, worth: Worth, now: float, effects: list[Effect], event: str = "") -> None:
-        cause = worth.event if event else ""
-        self._stories.add(entry.key, StoryStep(now, entry.place, event or worth.event, worth.plugin, cause))
-        effects.append(Moved(entry.key, entry.place, event or worth.event, worth.plugin))
+        name, cause = (event, worth.event) if event else (worth.event, "")
+        step = StoryStep(now, entry.place, name, worth.plugin, cause)
+        self._stories.add(entry.key, step)
+        effects.append(Moved(entry.key, step))
 
     def _sort_slot(self, entry: Entry) -> Slot:
         """QueueSort's order; ties in the order of arrival."""

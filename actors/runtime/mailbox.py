@@ -63,7 +63,6 @@ class Mailbox(Generic[M]):
     """One actor's mailbox. `capacity` is a number of messages, None for no bound."""
 
     __slots__ = (
-        "_at_once",
         "_blocked",
         "_capacity",
         "_closed",
@@ -73,6 +72,7 @@ class Mailbox(Generic[M]):
         "_messages",
         "_reader",
         "_received",
+        "_taker",
         "name",
         "overflow",
     )
@@ -86,7 +86,7 @@ class Mailbox(Generic[M]):
         self._messages: deque[M] = deque()
         self._blocked: deque[_Blocked[M]] = deque()
         self._reader: anyio.Event | None = None  # set to wake the reader, if it waits
-        self._at_once: Callable[[M], None] | None = None
+        self._taker: Callable[[M], None] | None = None  # what takes a message at once while the reader waits
         self._failure: Exception | None = None
         self._closed = False
         self._received = 0
@@ -95,12 +95,7 @@ class Mailbox(Generic[M]):
 
     async def tell(self, message: M) -> None:
         """Put a message in, waiting for room if the mailbox blocks. Raises MailboxFullError, MailboxClosedError."""
-        if self._closed:
-            raise MailboxClosedError(self.name)
-        if len(self._messages) < self._capacity:
-            self._put(message)
-            return
-        if self.overflow is not Overflow.BLOCK:
+        if len(self._messages) < self._capacity or self.overflow is not Overflow.BLOCK or self._closed:
             self.tell_nowait(message)
             return
         blocked = _Blocked(message)
@@ -115,15 +110,22 @@ class Mailbox(Generic[M]):
 
     def tell_nowait(self, message: M) -> None:
         """Put a message in without waiting. Raises MailboxFullError (unless it drops), MailboxClosedError."""
-        if self._closed:
-            raise MailboxClosedError(self.name)
-        messages = self._messages
-        if len(messages) >= self._capacity:
-            if self.overflow is not Overflow.DROP_OLDEST:
-                raise MailboxFullError(self.name)
-            messages.popleft()
-            self._dropped += 1
-        self._put(message)
+        take = self._taker
+        if take is None:
+            self._put(message)
+            return
+        self._received += 1
+        self._taker = None  # What is sent while it takes this one comes after it, and wakes the reader.
+        try:
+            take(message)
+        except Exception as failure:  # The reader's own, and not for the sender to see.
+            self._failure = failure
+            self._wake()
+        else:
+            if self._messages or self._closed:
+                self._wake()
+            else:
+                self._taker = take
 
     async def drain(self, most: int = 256, at_once: Callable[[M], None] | None = None) -> list[M]:
         """Wait for a message; take it and those that are there already, `most` at a time. Raises MailboxClosedError.
@@ -135,12 +137,11 @@ class Mailbox(Generic[M]):
         while not self._messages:
             if self._closed:
                 raise MailboxClosedError(self.name)
-            reader, self._at_once = anyio.Event(), at_once
-            self._reader = reader
+            self._reader, self._taker = anyio.Event(), at_once
             try:
-                await reader.wait()
+                await self._reader.wait()
             finally:
-                self._reader = None
+                self._reader = self._taker = None
             if self._failure is not None:
                 failure, self._failure = self._failure, None
                 raise failure
@@ -163,25 +164,26 @@ class Mailbox(Generic[M]):
             blocked.closed = True
             blocked.let_in.set()
         self._blocked.clear()
-        if self._reader is not None:
-            self._reader.set()
+        self._taker = None
+        self._wake()
 
     def _put(self, message: M) -> None:
+        if self._closed:
+            raise MailboxClosedError(self.name)
+        messages = self._messages
+        if len(messages) >= self._capacity:
+            if self.overflow is not Overflow.DROP_OLDEST:
+                raise MailboxFullError(self.name)
+            messages.popleft()
+            self._dropped += 1
         self._received += 1
-        reader, self._reader = self._reader, None
-        if reader is not None and self._at_once is not None:
-            try:
-                self._at_once(message)
-            except Exception as failure:  # The reader's own, and not for the sender to see.
-                self._failure = failure
-            if self._failure is None and not self._messages:
-                self._reader = reader
-                return
-        else:
-            self._messages.append(message)
-            self._highest = max(self._highest, len(self._messages))
-        if reader is not None:
-            reader.set()
+        messages.append(message)
+        self._highest = max(self._highest, len(messages))
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._reader is not None:
+            self._reader.set()
 
     def statistics(self) -> MailboxStatistics:
         return MailboxStatistics(self._received, self._dropped, len(self._messages), self._highest)

@@ -120,7 +120,7 @@ class QueueHistory(RuleBasedStateMachine):
             assert queued.info.pod is row.pod, "another pod, or one as it was before its update"
             assert (queued.attempts, queued.enqueued_at) == (row.attempts, row.timestamp)
             self.flying[row.uid] = queued
-        moves = [(e.key.removeprefix("ns/"), e.queue) for e in effects if isinstance(e, Moved)]
+        moves = [(e.key.removeprefix("ns/"), e.step.queue) for e in effects if isinstance(e, Moved)]
         assert Counter(moves) == Counter(self.model.happened)
         self.model.handed_out.clear()
         self.model.happened.clear()

@@ -156,7 +156,7 @@ def test_only_the_events_that_a_rejecting_plugin_registered_for_wake_a_pod(queue
     queue.park("d", "Unknown")
     queue.now = 20
     woken = [effect for effect in queue.send(POD_GONE) if isinstance(effect, Moved)]
-    assert [(m.key, m.queue, m.event, m.plugin) for m in woken] == [
+    assert [(m.key, m.step.queue, m.step.event, m.step.plugin) for m in woken] == [
         ("ns/d", "active", "AssignedPodDelete", "Unknown"),
         ("ns/b", "active", "AssignedPodDelete", "Pods"),
     ]
