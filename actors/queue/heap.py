@@ -57,6 +57,14 @@ class KeyedHeap(Generic[V]):
             heapq.heappop(self._heap)
         return None
 
+    def pop(self) -> V | None:
+        """Take the value of the least slot out."""
+        top = self.peek()
+        if top is None:
+            return None
+        del self._live[heapq.heappop(self._heap)[2]]
+        return top[1]
+
     def remove(self, key: str) -> V | None:
         """Take a value out, wherever it is."""
         live = self._live.pop(key, None)

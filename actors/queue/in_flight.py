@@ -36,8 +36,9 @@ class InFlight:
 
     def take_off(self, entry: Entry) -> None:
         """The pod is handed out: events count for it from now on."""
-        self._entries[entry.info.uid] = entry
-        self._since[entry.info.uid] = self._dropped + len(self._events)
+        uid = entry.info.uid
+        self._entries[uid] = entry
+        self._since[uid] = self._dropped + len(self._events)
 
     def remember(self, change: ClusterChanged) -> None:
         """Keep an event for the pods that are in flight, if there are any."""
@@ -67,8 +68,10 @@ class InFlight:
         if entry is None:
             return None
         since = self._since.get(uid)
-        missed = None if since is None else self._events[since - self._dropped :]
-        self.done(uid)
+        missed = None
+        if since is not None:
+            missed = self._events[since - self._dropped :]
+            self.done(uid)
         return entry, self._latest.pop(uid, None), missed
 
     def events(self) -> Mapping[str, int]:

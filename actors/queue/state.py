@@ -156,7 +156,7 @@ class QueueState:
         self._stories = Stories()
         self._healed = 0
 
-    def handle(self, message: QueueMessage, now: float) -> tuple[Effect, ...]:
+    def handle(self, message: QueueMessage, now: float) -> Sequence[Effect]:
         """Take one message at a time in monotonic seconds; returns what follows from it, in order."""
         effects: list[Effect] = []
         match message:  # The frequent ones first.
@@ -189,7 +189,7 @@ class QueueState:
                 assert_never(message)
         if self._waiting:
             self._hand_out(now, effects)
-        return tuple(effects)
+        return effects
 
     # ------------------------------------------------------------------------------------------- what pods do
 
@@ -240,13 +240,15 @@ class QueueState:
 
     def _hand_out(self, now: float, effects: list[Effect]) -> None:
         while self._waiting:
-            top = self._active.peek()
-            entry = self._backoff.first() if top is None else top[1]
+            entry = self._active.pop()
             if entry is None:
-                return
-            if top is None:
+                entry = self._backoff.first()
+                if entry is None:
+                    return
                 self._stories.add(entry.key, StoryStep(now, "active", POP_FROM_BACKOFF))
-            self._take_out(entry)
+                self._backoff.remove(entry)
+            del self._entries[entry.key]
+            entry.place = ""
             entry.attempts += 1
             entry.unschedulable = entry.pending = NOBODY
             self._in_flight.take_off(entry)

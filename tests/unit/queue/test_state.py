@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
@@ -59,7 +61,7 @@ class Harness:
     def gate(self, pod: Pod) -> Status:
         return unresolvable("shut").by("Door") if self.shut else SUCCESS
 
-    def send(self, message: QueueMessage) -> tuple[Effect, ...]:
+    def send(self, message: QueueMessage) -> Sequence[Effect]:
         effects = self.state.handle(message, self.now)
         self.state.validate()
         return effects
@@ -72,7 +74,7 @@ class Harness:
         effects = self.send(NextPod(Nowhere()))
         return next(effect.pod for effect in effects if isinstance(effect, HandOut))
 
-    def fail(self, queued: QueuedPod, *plugins: str, pending: str = "", error: bool = False) -> tuple[Effect, ...]:
+    def fail(self, queued: QueuedPod, *plugins: str, pending: str = "", error: bool = False) -> Sequence[Effect]:
         return self.send(AttemptFailed(queued, frozenset(plugins), frozenset([pending] if pending else []), error))
 
     def park(self, name: str, *plugins: str, priority: int = 0) -> None:
@@ -369,6 +371,7 @@ def test_the_heap_does_not_grow_with_what_was_moved_or_removed() -> None:
     assert heap.peek() == ((-999.0,), "v")
     assert len(heap) == 1
     assert len(heap._heap) < 200
+    assert (heap.pop(), heap.pop(), len(heap)) == ("v", None, 0)
 
 
 def test_pods_without_plugins_that_rejected_them_are_tried_again(queue: Harness) -> None:
