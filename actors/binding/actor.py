@@ -52,7 +52,6 @@ from actors.runtime.observer import NOBODY, Observer
 
 log = structlog.get_logger(__name__)
 
-CLEAN_UP_SECONDS = 5.0
 MOST_IDLE = 64
 
 
@@ -142,10 +141,9 @@ class BindingActor(Actor[BindingMessage]):
         finally:
             self._pods.forget(placement.pod.info.uid)
             if status is None:  # Cancelled: the process stops, and whoever leads next sees the pod pending.
-                with anyio.move_on_after(CLEAN_UP_SECONDS, shield=True):
-                    await self._give_back(profile, placement)
+                self._give_back(profile, placement)
         if status.ok:
-            await self._finish(profile, placement)
+            self._finish(profile, placement)
         else:
             await self._undo(profile, placement, status)
         self._nominated.discard(placement.pod.info.uid)
@@ -164,7 +162,7 @@ class BindingActor(Actor[BindingMessage]):
             status = await self._permitted(info.uid)
             if not status.ok:
                 return status.on_chosen_node() if status.rejected else status
-        await self._queue.tell(Done(info.uid))
+        self._queue.tell_nowait(Done(info.uid))
         if flight.ok:
             status = await self._prepared(profile, placement)
             if not status.ok:
@@ -229,54 +227,54 @@ class BindingActor(Actor[BindingMessage]):
             return stopped
         return statuses[0] if statuses else SUCCESS
 
-    async def _finish(self, profile: Profile, placement: Placement) -> None:
+    def _finish(self, profile: Profile, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
         self._observer.scheduled(self._clock.now() - placement.started)
-        await self._cache.tell(FinishBinding(info.key, info.uid))
+        self._cache.tell_nowait(FinishBinding(info.key, info.uid))
         for failure in profile.post_bind(placement.cycle, info, node):
             log.error("post-bind failed", pod=info.key, node=node, error=failure.message)
         activated = placement.cycle.take_pods_to_activate()
         if activated:
-            await self._queue.tell(Activate(activated))
-        await self._tell_scheduled(placement)
+            self._queue.tell_nowait(Activate(activated))
+        self._tell_scheduled(placement)
 
-    async def _tell_scheduled(self, placement: Placement) -> None:
+    def _tell_scheduled(self, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
         seconds = self._clock.now() - placement.started
         log_attempt(self._log, info.key, Result.SCHEDULED, placement.pod.attempts, seconds, node=node)
         note = f"Successfully assigned {info.key} to {node}"
-        await self._recorder.tell(_event(placement, EventType.NORMAL, "Scheduled", "Binding", note))
+        self._recorder.tell_nowait(_event(placement, EventType.NORMAL, "Scheduled", "Binding", note))
 
-    async def _give_back(self, profile: Profile, placement: Placement) -> None:
+    def _give_back(self, profile: Profile, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
         for failure in profile.unreserve(placement.cycle, info, node):
             log.error("unreserve failed", pod=info.key, node=node, error=failure.message)
-        await self._cache.tell(Forget(info, node))
+        self._cache.tell_nowait(Forget(info, node))
 
     async def _undo(self, profile: Profile, placement: Placement, status: Status) -> None:
         """Give back what the pod held, and try it again, unless the API server says that it is bound."""
         info, node = placement.pod.info, placement.node
-        await self._give_back(profile, placement)
+        self._give_back(profile, placement)
         where: str = await ask(self._cache, lambda reply: WhereBound(reply, info.key, info.uid))
         if where == node:
             # Written after all: the answer was lost, and the watch was quicker than the time-out.
-            await self._tell_scheduled(placement)
+            self._tell_scheduled(placement)
             return
         result = Result.UNSCHEDULABLE if status.rejected else Result.ERROR
         seconds = self._clock.now() - placement.started
         log_attempt(self._log, info.key, result, placement.pod.attempts, seconds, node=node, reason=status.message)
-        await self._requeue(placement, status)
+        self._requeue(placement, status)
         if where:
             return  # Bound by somebody else, to another node.
         if info.uid in self._nominated:
             await self._write_nomination(info, "")
         reason = "Unschedulable" if status.rejected else "SchedulerError"
-        await self._recorder.tell(SetUnschedulable(info.pod, reason, status.message))
-        await self._recorder.tell(
+        self._recorder.tell_nowait(SetUnschedulable(info.pod, reason, status.message))
+        self._recorder.tell_nowait(
             _event(placement, EventType.WARNING, "FailedScheduling", "Scheduling", status.message)
         )
 
-    async def _requeue(self, placement: Placement, status: Status) -> None:
+    def _requeue(self, placement: Placement, status: Status) -> None:
         """Back to the queue, and wake those that the freed room may help.
 
         A rejected pod is parked first, and is not to be woken by the room that it left itself.
@@ -285,16 +283,16 @@ class BindingActor(Actor[BindingMessage]):
         spec = msgspec.structs.replace(info.pod.spec, node_name=placement.node)
         freed = ClusterChanged(ASSIGNED_POD_DELETE, msgspec.structs.replace(info.pod, spec=spec), None)
         if not status.rejected:
-            await self._queue.tell(freed)
-            await self._queue.tell(AttemptFailed(placement.pod, error=True))
+            self._queue.tell_nowait(freed)
+            self._queue.tell_nowait(AttemptFailed(placement.pod, error=True))
             return
         plugins = frozenset((status.plugin,)) - {""}
         pending = status.code is Code.PENDING
         nobody = frozenset[str]()
-        await self._queue.tell(
+        self._queue.tell_nowait(
             AttemptFailed(placement.pod, nobody if pending else plugins, plugins if pending else nobody)
         )
-        await self._queue.tell(freed)
+        self._queue.tell_nowait(freed)
 
 
 def _event(placement: Placement, kind: EventType, reason: str, action: str, note: str) -> RecordEvent:

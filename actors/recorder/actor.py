@@ -6,8 +6,6 @@ delivered waits there for the API server; what the API server refuses is logged 
 
 from __future__ import annotations
 
-from typing import assert_never
-
 import anyio
 import structlog
 from anyio.abc import TaskStatus
@@ -16,8 +14,8 @@ from actors.client.access import Calls
 from actors.client.rest import ApiError, ConnectionFailedError
 from actors.kube.core import Pod
 from actors.messages import RecorderMessage, SetUnschedulable
-from actors.recorder.correlator import EventWrite
-from actors.recorder.state import RecorderState, Work, condition_patch
+from actors.recorder.event import Event
+from actors.recorder.state import RecorderState, condition_patch
 from actors.runtime.actor import Actor
 from actors.runtime.backoff import Backoff, Rng
 from actors.runtime.bell import Bell
@@ -98,7 +96,7 @@ class RecorderActor(Actor[RecorderMessage]):
             if len(self._state):
                 self._wake_writer()
             try:
-                await self._write(work)
+                await (self._write_event(work) if isinstance(work, Event) else self._write_condition(work))
             except ConnectionFailedError as failure:
                 self._state.put_back(work)
                 if self._stopping:
@@ -120,28 +118,19 @@ class RecorderActor(Actor[RecorderMessage]):
                 log.warning("events wait for the API server", error=str(failure), waiting=len(self._state))
         return self._silent_until - now
 
-    async def _write(self, work: Work) -> None:
-        match work:
-            case EventWrite():
-                await self._write_event(work)
-            case SetUnschedulable():
-                await self._write_condition(work)
-            case _:
-                assert_never(work)
-
-    async def _write_event(self, work: EventWrite) -> None:
+    async def _write_event(self, event: Event) -> None:
         """Count on the event that is there; create it if it is not, or no longer: events expire."""
-        path = f"/api/v1/namespaces/{work.namespace}/events"
-        if work.count > 1:
+        path = f"/api/v1/namespaces/{event.metadata.namespace}/events"
+        if event.count > 1:
             try:
-                await self._client.patch(f"{path}/{work.name}", work.update, dict)
+                await self._client.patch(f"{path}/{event.metadata.name}", event.update, dict)
             except ApiError as refused:
                 if refused.code != 404:
                     raise
             else:
                 return
         try:
-            await self._client.call("POST", path, dict, work.document)
+            await self._client.call("POST", path, object, event)
         except ApiError as refused:
             if refused.reason != "AlreadyExists":  # the answer to the first POST was lost
                 raise

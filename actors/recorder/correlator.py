@@ -12,13 +12,14 @@ refused for long would never be told that it is scheduled.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, ValuesView
+from collections.abc import Hashable, Iterator, ValuesView
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
-from actors.messages import RecordEvent
+from actors.messages import EventType, RecordEvent
+from actors.recorder.event import Event, EventMetadata, EventSource, ObjectReference
 
 NOTE_BYTES = 1024
 MOST_REMEMBERED = 4096
@@ -28,54 +29,37 @@ ALLOWED_AT_ONCE = 25
 SECONDS_PER_ALLOWED = 300.0
 COMBINED = "(combined from similar events): "
 
+K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
-Key = tuple[str, ...]
+About = tuple[str, str, str, str, str, str, bool, str]
+_NORMAL = EventType.NORMAL  # looking a member up in its class is slow, and so is its hash
 
 
-class EventWrite(msgspec.Struct, frozen=True):
-    """An Event as it shall be on the server; with a count above 1 it may be there already."""
+class _Similar(msgspec.Struct, eq=False):
+    """The messages of similar events, oldest first, and when the latest came; how many writes they had left then.
 
-    namespace: str
-    name: str
-    document: dict[str, Any]
-
-    @property
-    def place(self) -> str:
-        return f"Event {self.namespace}/{self.name}"
-
-    @property
-    def count(self) -> int:
-        count: int = self.document["count"]
-        return count
-
-    @property
-    def update(self) -> dict[str, Any]:
-        """The patch for an Event that is there."""
-        return {field: self.document[field] for field in ("count", "lastTimestamp", "message")}
-
-
-class _Similar(msgspec.Struct):
-    """The messages of similar events, oldest first, and when the latest came; how many writes they had left then."""
+    It is a key itself: its events are remembered under it and their message.
+    """
 
     messages: dict[str, None]
     at: float
     allowed: float
 
 
-class Latest(Generic[V]):
+class Latest(Generic[K, V]):
     """A mapping that forgets what has not been used for longest."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._values: OrderedDict[Hashable, V] = OrderedDict()
+        self._values: OrderedDict[K, V] = OrderedDict()
 
-    def get(self, key: Hashable) -> V | None:
+    def get(self, key: K) -> V | None:
         value = self._values.get(key)
         if value is not None:
             self._values.move_to_end(key)
         return value
 
-    def put(self, key: Hashable, value: V) -> None:
+    def put(self, key: K, value: V) -> None:
         """Of a key that was looked for just now: so it is the latest already, or new."""
         values = self._values
         values[key] = value
@@ -85,77 +69,76 @@ class Latest(Generic[V]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._values)
+
     def values(self) -> ValuesView[V]:
         return self._values.values()
 
 
 class Correlator:
+    """Invariant: what is remembered of an event is under a _Similar that is remembered too: both are used at once."""
+
     def __init__(self, most: int = MOST_REMEMBERED) -> None:
         self._most = most
-        self._similar: Latest[_Similar] = Latest(most)
-        self._written: Latest[EventWrite] = Latest(most)
-        self._second: tuple[datetime | None, str] = (None, "")
+        self._similar: Latest[About, _Similar] = Latest(most)
+        self._written: Latest[tuple[_Similar, str | None], Event] = Latest(most)
+        self._second, self._stamp, self._micros = -1, "", ""
         self._serial = 0
 
-    def observe(self, event: RecordEvent, now: float, wall: datetime) -> EventWrite | None:
+    def observe(self, event: RecordEvent, now: float, wall: datetime) -> Event | None:
         """What to write about an event that has happened; None if it is held back."""
-        about = _about(event)
+        about, said = _about(event), event.note
+        note = cut(said)
+        key: str | None = said
         similar = self._similar.get(about)
         if similar is None:
-            similar = _Similar({}, now, ALLOWED_AT_ONCE)
+            similar = _Similar({said: None}, now, ALLOWED_AT_ONCE - 1)
             self._similar.put(about, similar)
-        allowed = _allowed(similar, now)
-        note = cut(event.note)
-        key: Hashable = (about, event.note)
-        if _combined(similar, event.note, now):
-            note, key = cut(COMBINED + event.note), about
-        seen = self._written.get(key)
-        stamp = self._stamp(wall)
-        if seen is None:
-            write = self._first(event, note, wall, stamp)
+            allowed, seen = True, None
         else:
-            now_so = {**seen.document, "count": seen.count + 1, "lastTimestamp": stamp, "message": note}
-            write = msgspec.structs.replace(seen, document=now_so)
-        self._written.put(key, write)
+            allowed = _allowed(similar, now)
+            if _combined(similar, said, now):
+                note, key = cut(COMBINED + said), None
+            seen = self._written.get((similar, key))
+        self._look_at(wall)
+        if seen is None:
+            write = self._first(event, note)
+        else:
+            write = msgspec.structs.replace(seen, count=seen.count + 1, last_timestamp=self._stamp, message=note)
+        self._written.put((similar, key), write)
         return write if allowed else None
 
-    def _stamp(self, wall: datetime) -> str:
-        """The time as the API has it; its text is made once a second."""
-        second = wall.replace(microsecond=0)
-        if self._second[0] != second:
-            self._second = (second, f"{second.isoformat()[:19]}Z")
-        return self._second[1]
+    def _look_at(self, wall: datetime) -> None:
+        """Note the time as the API has it, and the microseconds that make names unlike those of other recorders; once
+        a second, because it is slow.
+        """
+        time = wall.timestamp()
+        if int(time) != self._second:
+            self._second = int(time)
+            self._stamp, self._micros = f"{wall:%Y-%m-%dT%H:%M:%SZ}", f"{int(time * 1e6):x}"
 
-    def _first(self, event: RecordEvent, note: str, wall: datetime, stamp: str) -> EventWrite:
-        namespace = event.namespace or "default"
-        name = f"{event.name}.{int(wall.timestamp() * 1e6):x}{self._serial:x}"
+    def _first(self, event: RecordEvent, note: str) -> Event:
+        sender, name, stamp = event.reporting_controller, event.name, self._stamp
         self._serial += 1
-        document = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": name, "namespace": namespace},
-            "involvedObject": {
-                "apiVersion": event.api_version,
-                "kind": event.kind,
-                "namespace": event.namespace,
-                "name": event.name,
-                "uid": event.uid,
-            },
-            "type": event.type.value,
-            "reason": event.reason,
-            "action": event.action,
-            "message": note,
-            "source": {"component": event.reporting_controller},
-            "reportingComponent": event.reporting_controller,
-            "firstTimestamp": stamp,
-            "lastTimestamp": stamp,
-            "count": 1,
-        }
-        return EventWrite(namespace, name, document)
+        return Event(
+            EventMetadata(f"{name}.{self._micros}{self._serial:x}", event.namespace or "default"),
+            ObjectReference(event.api_version, event.kind, event.namespace, name, event.uid),
+            event.type,
+            event.reason,
+            event.action,
+            note,
+            EventSource(sender),
+            sender,
+            stamp,
+            stamp,
+        )
 
     def validate(self) -> None:
         """Memory is bounded."""
         assert max(len(self._similar), len(self._written)) <= self._most
+        alive = set(self._similar.values())
+        assert all(similar in alive for similar, _ in self._written)
         assert all(len(similar.messages) < SIMILAR_MOST for similar in self._similar.values())
 
 
@@ -173,11 +156,9 @@ def _combined(similar: _Similar, note: str, now: float) -> bool:
 
 def _allowed(similar: _Similar, now: float) -> bool:
     """Before `_combined`, which notes the time."""
-    similar.allowed = min(similar.allowed + (now - similar.at) / SECONDS_PER_ALLOWED, ALLOWED_AT_ONCE)
-    if similar.allowed < 1:
-        return False
-    similar.allowed -= 1
-    return True
+    allowed = min(similar.allowed + (now - similar.at) / SECONDS_PER_ALLOWED, ALLOWED_AT_ONCE)
+    similar.allowed = allowed - 1 if allowed >= 1 else allowed
+    return allowed >= 1
 
 
 def cut(note: str, most: int = NOTE_BYTES) -> str:
@@ -188,7 +169,15 @@ def cut(note: str, most: int = NOTE_BYTES) -> str:
     return note if len(encoded) <= most else encoded[:most].decode(errors="ignore")
 
 
-def _about(event: RecordEvent) -> Key:
+def _about(event: RecordEvent) -> About:
     """Who says it about what, and why: all of an event but its message."""
-    what = (event.api_version, event.kind, event.namespace, event.name, event.uid)
-    return (event.reporting_controller, *what, event.type, event.reason)
+    return (
+        event.uid,
+        event.name,
+        event.namespace,
+        event.kind,
+        event.api_version,
+        event.reporting_controller,
+        event.type is _NORMAL,
+        event.reason,
+    )

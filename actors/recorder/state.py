@@ -8,17 +8,17 @@ never a condition. Conditions go first.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, TypeVar, assert_never
+from typing import Any, assert_never
 
 import msgspec
 
 from actors.kube.core import Pod
 from actors.messages import RecorderMessage, RecordEvent, SetUnschedulable
-from actors.recorder.correlator import Correlator, EventWrite
+from actors.recorder.correlator import Correlator
+from actors.recorder.event import Event
 
 MOST_EVENTS = 10_000
-Work = EventWrite | SetUnschedulable
-W = TypeVar("W", EventWrite, SetUnschedulable)
+Work = Event | SetUnschedulable
 
 
 class RecorderState:
@@ -26,7 +26,7 @@ class RecorderState:
         self._most_events = most_events
         self._correlator = Correlator() if correlator is None else correlator
         self._conditions: dict[str, SetUnschedulable] = {}
-        self._events: dict[str, EventWrite] = {}
+        self._events: dict[str, Event] = {}
         self._under_way: set[str] = set()
         self.dropped = 0
 
@@ -44,13 +44,12 @@ class RecorderState:
 
     def take(self) -> Work | None:
         """The next to write, if there is one; it is under way until `done`."""
-        return self._first(self._conditions) or self._first(self._events)
-
-    def _first(self, waiting: dict[str, W]) -> W | None:
-        for place in waiting:  # What is under way is a handful, so the first few entries decide.
-            if place not in self._under_way:
-                self._under_way.add(place)
-                return waiting.pop(place)
+        waiting: dict[str, SetUnschedulable] | dict[str, Event]
+        for waiting in (self._conditions, self._events):
+            for place in waiting:  # What is under way is a handful, so the first few entries decide.
+                if place not in self._under_way:
+                    self._under_way.add(place)
+                    return waiting.pop(place)
         return None
 
     def done(self, work: Work) -> None:
@@ -67,7 +66,7 @@ class RecorderState:
                 self._put_condition(work)
                 if newer is not None:
                     self._put_condition(newer)
-            case EventWrite():
+            case Event():
                 if place not in self._events:
                     self._put_event(work)
             case _:
@@ -81,8 +80,8 @@ class RecorderState:
             order = msgspec.structs.replace(order, nominated_node=earlier.nominated_node)
         self._conditions[place] = order
 
-    def _put_event(self, write: EventWrite) -> None:
-        self._events[write.place] = write
+    def _put_event(self, write: Event) -> None:
+        self._events[write.metadata.name] = write
         if len(self._events) > self._most_events:
             self._events.pop(next(iter(self._events)))
             self.dropped += 1
@@ -98,8 +97,8 @@ class RecorderState:
 
 
 def _place(work: Work) -> str:
-    """The object that is written."""
-    return work.place if isinstance(work, EventWrite) else f"Pod {work.pod.metadata.uid}"
+    """The object that is written: an event's own name is like no other, and no name has a blank."""
+    return work.metadata.name if isinstance(work, Event) else f"Pod {work.pod.metadata.uid}"
 
 
 def condition_patch(order: SetUnschedulable, pod: Pod, wall: datetime) -> dict[str, Any] | None:

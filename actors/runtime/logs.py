@@ -44,6 +44,9 @@ class Result(enum.StrEnum):
     ERROR = "error"
 
 
+_ERROR = Result.ERROR  # looking a member up in its class is slow
+
+
 def log_attempt(
     log: FilteringBoundLogger,
     pod: str,
@@ -54,18 +57,28 @@ def log_attempt(
     node: str = "",
     reason: str = "",
 ) -> None:
-    """The line that ends an attempt; see above. `log` is bound once by who logs, because each pod has such a line."""
-    fields: dict[str, str | int | float] = {"pod": pod, "result": str(result)}
-    if node:
-        fields["node"] = node
-    fields["attempt"] = attempt
-    fields["seconds"] = round(seconds, 6)
-    if reason:
-        fields["reason"] = reason
-    if result is Result.ERROR:
-        log.warning("attempted", **fields)
-    else:
-        log.info("attempted", **fields)
+    """The line that ends an attempt; see above. `log` is bound once by who logs, because each pod has such a line.
+
+    Plain text is made of it here, without the dictionary of fields that the other formats are given.
+    """
+    seconds = round(seconds * 1e6) / 1e6
+    method, level = ("warning", logging.WARNING) if result is _ERROR else ("info", logging.INFO)
+    if isinstance(log, _PlainLogger) and log.is_plain():
+        if log.is_enabled_for(level):  # pod and node are names: nothing in them is to be quoted
+            at = f" node={node}" if node else ""
+            why = f" reason={_word(reason)}" if reason else ""
+            fields = f" pod={pod} result={result!s}{at} attempt={attempt} seconds={seconds}{why}"
+            log.write(_PLAIN.head(method, "attempted") + fields)
+        return
+    known: dict[str, str | int | float] = {
+        "pod": pod,
+        "result": str(result),
+        "node": node,
+        "attempt": attempt,
+        "seconds": seconds,
+        "reason": reason,
+    }
+    getattr(log, method)("attempted", **{name: value for name, value in known.items() if value != ""})
 
 
 class _Plain:
@@ -75,18 +88,43 @@ class _Plain:
     """
 
     def __init__(self) -> None:
-        self._second, self._text = -1, ""
+        self._second, self._text = "", ""
+        self._names: dict[tuple[str, str], str] = {}  # padded, by method and event: an event's text is never made up
 
     def __call__(self, _logger: object, method: str, fields: structlog.types.EventDict) -> str:
-        second, nanoseconds = divmod(time.time_ns(), 10**9)
-        if second != self._second:
-            self._second, self._text = second, f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}"
-        level = _LEVELS.get(method, method)
-        line = f"{self._text}.{nanoseconds // 1000:06}Z [{level:<9}] {fields.pop('event'):<{PAD_EVENT_TO}}"
+        line = self.head(method, fields.pop("event"))
         for name, value in fields.items():
-            one_word = isinstance(value, str) and _QUOTED.search(value) is None
-            line += f" {name}={value}" if one_word else f" {name}={value!r}"
+            line += f" {name}={_word(value)}"
         return line
+
+    def head(self, method: str, event: str) -> str:
+        """The time, the level, and what has happened."""
+        seconds, _, micros = f"{time.time():.6f}".partition(".")
+        if seconds != self._second:
+            self._second, self._text = seconds, f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%dT%H:%M:%S}"
+        names = self._names.get((method, event))
+        if names is None:
+            names = f"[{_LEVELS.get(method, method):<9}] {event:<{PAD_EVENT_TO}}"
+            self._names[method, event] = names
+        return f"{self._text}.{micros}Z {names}"
+
+
+_PLAIN = _Plain()
+
+
+def _word(value: object) -> str:
+    return value if isinstance(value, str) and _QUOTED.search(value) is None else repr(value)
+
+
+class _PlainLogger(structlog.BoundLoggerBase):
+    """What a structlog logger that shows plain text can do besides: take a line that is made already."""
+
+    def is_plain(self) -> bool:
+        """False where tests have put something else in the place of _PLAIN, to capture what is logged."""
+        return next(iter(self._processors), None) is _PLAIN
+
+    def write(self, line: str) -> None:
+        self._logger.msg(line)
 
 
 def configure_logs(verbosity: int, form: LogFormat, *, quiet: bool = False) -> None:
@@ -96,15 +134,17 @@ def configure_logs(verbosity: int, form: LogFormat, *, quiet: bool = False) -> N
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    logger: type[structlog.typing.BindableLogger] = structlog.make_filtering_bound_logger(level)
     if form == "json":
         processors.append(structlog.processors.JSONRenderer())
     elif sys.stderr.isatty():
         console = structlog.dev.ConsoleRenderer(colors=True, pad_event_to=PAD_EVENT_TO, sort_keys=False)
         processors.append(console)
     else:
-        processors = [_Plain()]
+        processors = [_PLAIN]
+        logger = type("PlainLogger", (_PlainLogger, logger), {})
     structlog.configure(
         processors=processors,
-        wrapper_class=structlog.make_filtering_bound_logger(level),
+        wrapper_class=logger,
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
     )

@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from actors.kube.core import Pod
 from actors.kube.meta import ObjectMeta
 from actors.messages import EventType, RecordEvent, SetUnschedulable
-from actors.recorder.correlator import COMBINED, Correlator, EventWrite, cut
+from actors.recorder.correlator import COMBINED, Correlator, cut
+from actors.recorder.event import Event
 from actors.recorder.state import RecorderState, Work, condition_patch
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -42,7 +43,7 @@ class Recording(RuleBasedStateMachine):
         self.under_way: list[Work] = []
         self.ordered: dict[str, str] = {}
         self.written: dict[str, str] = {}
-        self.served: dict[str, EventWrite] = {}
+        self.served: dict[str, Event] = {}
 
     def wall(self) -> datetime:
         return START + timedelta(seconds=self.now)
@@ -73,10 +74,10 @@ class Recording(RuleBasedStateMachine):
             return
         self.state.done(work)
         match work:
-            case EventWrite():
-                before = self.served.get(work.name)
+            case Event():
+                before = self.served.get(work.metadata.name)
                 assert before is None or before.count < work.count, "an event's count goes back"
-                self.served[work.name] = work
+                self.served[work.metadata.name] = work
             case SetUnschedulable(of, _, message):
                 self.written[of.metadata.name] = message
 
@@ -88,7 +89,7 @@ class Recording(RuleBasedStateMachine):
     def each_object_is_written_once_at_a_time(self) -> None:
         self.state.validate()
         places = Counter(
-            work.name if isinstance(work, EventWrite) else work.pod.metadata.uid for work in self.under_way
+            work.metadata.name if isinstance(work, Event) else work.pod.metadata.uid for work in self.under_way
         )
         assert max(places.values(), default=0) <= 1
 
@@ -108,10 +109,10 @@ def test_equal_events_are_one_that_counts() -> None:
     correlator = Correlator()
     writes = [correlator.observe(failed("a"), 10.0 * i, START + timedelta(seconds=10 * i)) for i in range(3)]
     sent = [write for write in writes if write is not None]
-    assert len({write.name for write in sent}) == 1
+    assert len({write.metadata.name for write in sent}) == 1
     assert [write.count for write in sent] == [1, 2, 3]
     assert sent[2].update == {"count": 3, "lastTimestamp": "2026-01-01T00:00:20Z", "message": "no room"}
-    assert sent[2].document["firstTimestamp"] == "2026-01-01T00:00:00Z"
+    assert sent[2].first_timestamp == "2026-01-01T00:00:00Z"
 
 
 @pytest.mark.parametrize("same", [True, False])
@@ -124,8 +125,8 @@ def test_a_flood_about_one_pod_is_cut_and_counted(same: bool) -> None:
     ]
     sent = [write for write in writes if write is not None]
     assert len(sent) == 25 + 3600 // 300 - 1
-    assert len({write.name for write in sent}) == (1 if same else 10)
-    assert sent[-1].document["message"].startswith(COMBINED) is not same
+    assert len({write.metadata.name for write in sent}) == (1 if same else 10)
+    assert sent[-1].message.startswith(COMBINED) is not same
     assert sent[-1].count > 3000
     assert correlator.observe(failed("b"), 3600.0, START) is not None
     correlator.validate()
@@ -133,7 +134,9 @@ def test_a_flood_about_one_pod_is_cut_and_counted(same: bool) -> None:
 
 def test_memory_is_bounded() -> None:
     correlator = Correlator(most=10)
-    names = {write.name for i in range(1000) if (write := correlator.observe(failed(f"p{i}"), i, START)) is not None}
+    names = {
+        write.metadata.name for i in range(1000) if (write := correlator.observe(failed(f"p{i}"), i, START)) is not None
+    }
     assert len(names) == 1000
     correlator.validate()
 
@@ -145,7 +148,7 @@ def test_a_full_outbox_drops_the_oldest_events_and_no_condition() -> None:
         state.handle(SetUnschedulable(pod(name), "Unschedulable", "no room"), 0.0, START)
     taken = [state.take() for _ in range(7)]
     assert [work.pod.metadata.name for work in taken if isinstance(work, SetUnschedulable)] == list("abcd")
-    assert [work.document["involvedObject"]["name"] for work in taken if isinstance(work, EventWrite)] == list("cd")
+    assert [work.involved_object.name for work in taken if isinstance(work, Event)] == list("cd")
     assert (taken[-1], state.dropped) == (None, 2)
 
 

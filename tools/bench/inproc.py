@@ -37,35 +37,45 @@ from tools.bench.templates import Document
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata)
 Key = tuple[str, str]
-Event = Changed[Any] | Deleted[Any]
 MOST_PROTOTYPES = 64  # templates without actions; the documents of the others come only once
 PODS, EVENTS = BY_KIND["v1", "Pod"], BY_KIND["v1", "Event"]
 EVENTS_END = f"/{EVENTS.plural}"
 
 
+class _Shelf(Generic[Kept]):
+    """The objects of one kind, and who follows them."""
+
+    def __init__(self) -> None:
+        self.items: dict[Key, Kept] = {}
+        self.followers: list[_Subscription[Kept]] = []
+
+    def tell(self, event: Changed[Kept] | Deleted[Kept]) -> None:
+        for follower in self.followers:
+            follower.tell(event)
+
+
 class _Subscription(Generic[Kept]):
     """One follower of a kind; it reads at its own pace."""
 
-    def __init__(self, shelf: dict[Key, Any], followers: list[_Subscription[Any]]) -> None:
+    def __init__(self, shelf: _Shelf[Kept]) -> None:
         self._shelf = shelf
-        self._followers = followers
-        self._pending: deque[Event] = deque()
+        self._pending: deque[Changed[Kept] | Deleted[Kept]] = deque()
         self._news = Bell()
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: Changed[Kept] | Deleted[Kept]) -> None:
         self._pending.append(event)
         self._news.ring()
 
     async def changes(self) -> AsyncGenerator[Listed[Kept] | Changed[Kept] | Deleted[Kept]]:
-        self._followers.append(self)
+        self._shelf.followers.append(self)
         try:
-            yield Listed(tuple(self._shelf.values()))
+            yield Listed(tuple(self._shelf.items.values()))
             while True:
                 while self._pending:
                     yield self._pending.popleft()
                 await self._news.wait()
         finally:
-            self._followers.remove(self)
+            self._shelf.followers.remove(self)
 
 
 class InProcess:
@@ -75,19 +85,18 @@ class InProcess:
 
     def __init__(self, pods: PodTracker) -> None:
         self._tracker = pods
-        self._shelves: dict[str, dict[Key, Any]] = {kind.path: {} for kind in FOLLOWED.values()}
-        self._followers: dict[str, list[_Subscription[Any]]] = {path: [] for path in self._shelves}
+        self._shelves: dict[str, _Shelf[Any]] = {kind.path: _Shelf() for kind in FOLLOWED.values()}
+        self._pods: _Shelf[Pod] = self._shelves[PODS.path()]
         self._prototypes: dict[int, tuple[Document, Any]] = {}
         self._rest = Api(Store())
         self._version = 0
-        self._second = (0, "")
+        self._second, self._time, self._scheduled = 0, "", PodCondition()
         self.calls: Calls = self
         self.events: Calls = self
         self.leases: Calls = self
 
     def follow(self, path: str, kind: type[Kept]) -> Source[Kept]:
-        shelf = self._shelves.setdefault(path, {})
-        return _Subscription(shelf, self._followers.setdefault(path, []))
+        return _Subscription(self._shelves.setdefault(path, _Shelf()))
 
     # ------------------------------------------------------------------------------------------ as Cluster
 
@@ -96,7 +105,7 @@ class InProcess:
         if shelf is None:
             self._create_elsewhere(kind, namespace, name, document)
             return
-        if (namespace, name) in shelf:
+        if (namespace, name) in shelf.items:
             raise ExistsError(f'{kind.resource} "{name}" already exists')
         self._version += 1
         prototype = self._prototype(kind, document)
@@ -116,7 +125,7 @@ class InProcess:
             owner_references=given.owner_references,
             finalizers=given.finalizers,
         )
-        self._put(kind, msgspec.structs.replace(prototype, metadata=metadata))
+        self._put(shelf, msgspec.structs.replace(prototype, metadata=metadata))
 
     async def update(
         self, kind: Kind, namespace: str, name: str, document: Document, subresources: Sequence[str]
@@ -143,13 +152,13 @@ class InProcess:
                 self._rest.delete(kind, namespace, name, DeleteOptions(grace))
             except Refused:
                 return
-        elif (namespace, name) in shelf:
+        elif (namespace, name) in shelf.items:
             self._delete(kind, namespace, name, grace)
 
     # -------------------------------------------------------------------------------------------- as Calls
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        pod: Pod = self._found(PODS, namespace, name)
+        pod = self._pods.items.get((namespace, name)) or self._found(PODS, namespace, name)
         problem = ""
         if uid != pod.metadata.uid:
             problem = f"the UID in the precondition ({uid}) does not match the UID in record ({pod.metadata.uid})"
@@ -161,13 +170,16 @@ class InProcess:
             problem = f"pod {name} has non-empty .spec.schedulingGates"
         if problem:
             raise ApiError(409, "Conflict", problem)
-        others = [condition for condition in pod.status.conditions if condition.type != "PodScheduled"]
-        scheduled = PodCondition(type="PodScheduled", status="True", last_transition_time=self._now())
-        status = msgspec.structs.replace(pod.status, conditions=(*others, scheduled), nominated_node_name="")
-        spec = msgspec.structs.replace(pod.spec, node_name=node)
+        self._now()
+        conditions: tuple[PodCondition, ...] = (self._scheduled,)
+        if pod.status.conditions:
+            others = (condition for condition in pod.status.conditions if condition.type != "PodScheduled")
+            conditions = (*others, self._scheduled)
+        status = msgspec.structs.replace(pod.status, conditions=conditions, nominated_node_name="")
         self._version += 1
         metadata = msgspec.structs.replace(pod.metadata, resource_version=str(self._version))
-        self._put(PODS, msgspec.structs.replace(pod, metadata=metadata, spec=spec, status=status))
+        spec = msgspec.structs.replace(pod.spec, node_name=node)
+        self._put(self._pods, msgspec.structs.replace(pod, metadata=metadata, spec=spec, status=status))
 
     async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
         return await self.call("PATCH", path, answer, body, CONTENT_TYPES[kind])
@@ -199,8 +211,8 @@ class InProcess:
             case "GET" if name:
                 return self._found(kind, namespace, name)
             case "GET":
-                shelf = self._shelves[kind.path()]
-                return {"items": [item for (where, _), item in shelf.items() if namespace in ("", where)]}
+                items = self._shelves[kind.path()].items
+                return {"items": [item for (where, _), item in items.items() if namespace in ("", where)]}
             case "DELETE":
                 options = msgspec.convert(body or {}, DeleteOptions)
                 return self._delete(kind, namespace, name, options.grace_period_seconds)
@@ -220,7 +232,7 @@ class InProcess:
     # ----------------------------------------------------------------------------------------- the objects
 
     def _found(self, kind: Kind, namespace: str, name: str) -> Any:
-        found = self._shelves[kind.path()].get((namespace, name))
+        found = self._shelves[kind.path()].items.get((namespace, name))
         if found is None:
             raise ApiError(404, "NotFound", f'{kind.resource} "{name}" not found')
         return found
@@ -252,22 +264,22 @@ class InProcess:
             raise error(str(refused)) from None
 
     def _now(self) -> str:
-        """The time as objects carry it, written once a second."""
+        """The time as objects carry it, written once a second; `_scheduled` is of the same."""
         second = int(time.time())
-        if self._second[0] != second:
-            self._second = (second, now())
-        return self._second[1]
+        if self._second != second:
+            self._second, self._time = second, now()
+            self._scheduled = PodCondition(type="PodScheduled", status="True", last_transition_time=self._time)
+        return self._time
 
     def _write(self, kind: Kind, item: Any) -> Any:
         self._version += 1
         metadata = msgspec.structs.replace(item.metadata, resource_version=str(self._version))
-        return self._put(kind, msgspec.structs.replace(item, metadata=metadata))
+        return self._put(self._shelves[kind.path()], msgspec.structs.replace(item, metadata=metadata))
 
-    def _put(self, kind: Kind, item: Any) -> Any:
-        path = kind.path()
-        self._shelves[path][item.metadata.namespace, item.metadata.name] = item
-        for follower in self._followers[path]:
-            follower.tell(Changed(item))
+    def _put(self, shelf: _Shelf[Any], item: Any) -> Any:
+        metadata = item.metadata
+        shelf.items[metadata.namespace, metadata.name] = item
+        shelf.tell(Changed(item))
         if isinstance(item, Pod):
             self._tracker.changed(item)
         return item
@@ -285,13 +297,12 @@ class InProcess:
                 item.metadata, deletion_timestamp=self._now(), deletion_grace_period_seconds=seconds
             )
             return self._write(kind, msgspec.structs.replace(item, metadata=doomed))
-        path = kind.path()
-        del self._shelves[path][namespace, name]
+        shelf = self._shelves[kind.path()]
+        del shelf.items[namespace, name]
         self._version += 1
         metadata = msgspec.structs.replace(item.metadata, resource_version=str(self._version))
         gone = msgspec.structs.replace(item, metadata=metadata)
-        for follower in self._followers[path]:
-            follower.tell(Deleted(gone))
+        shelf.tell(Deleted(gone))
         if isinstance(gone, Pod):
             self._tracker.deleted(gone)
         return gone

@@ -21,10 +21,17 @@ class Tally(msgspec.Struct):
     attempted: int = 0
     untried: int = 0
 
+    def add(self, state: str, by: int) -> None:
+        setattr(self, state, getattr(self, state) + by)
+
 
 class _Seen(msgspec.Struct):
+    """A pod as it was last seen; `given` are its labels as they came, `labels` in order."""
+
+    given: Mapping[str, str]
     labels: Labels
     state: str
+    tally: Tally
 
 
 class PodTracker:
@@ -44,16 +51,20 @@ class PodTracker:
     def changed(self, pod: Pod) -> None:
         metadata = pod.metadata
         name = (metadata.namespace, metadata.name)
-        labels = tuple(sorted(metadata.labels.items())) if metadata.labels else ()
         state = "bound" if pod.spec.node_name else "attempted" if self._is_attempted(name, pod) else "untried"
         seen = self._pods.get(name)
-        if seen is not None:
-            if seen.state == state and seen.labels == labels:
+        before = "" if seen is None else seen.state
+        if seen is not None and seen.given == metadata.labels:
+            if before == state:
                 return
-            self._count(name[0], seen, -1)
-        now = self._pods[name] = _Seen(labels, state)
-        self._count(name[0], now, 1)
-        if state == "bound" and (seen is None or seen.state != "bound"):
+            seen.tally.add(before, -1)
+            seen.tally.add(state, 1)
+            seen.state = state
+        else:
+            if seen is not None:
+                self._uncount(name[0], seen)
+            self._pods[name] = self._counted(name[0], metadata.labels, state)
+        if state == "bound" and before != "bound":
             self.ever_bound[name[0]] += 1
             self._messages.pop(name, None)
             for tell in self.on_bound:
@@ -64,7 +75,7 @@ class PodTracker:
         seen = self._pods.pop(name, None)
         self._messages.pop(name, None)
         if seen is not None:
-            self._count(name[0], seen, -1)
+            self._uncount(name[0], seen)
 
     def tally(self, namespace: str, selector: Mapping[str, str]) -> Tally:
         total = Tally()
@@ -96,11 +107,17 @@ class PodTracker:
                 return True
         return bool(pod.spec.scheduling_gates)
 
-    def _count(self, namespace: str, seen: _Seen, by: int) -> None:
-        tally = self._tallies.get((namespace, seen.labels))
+    def _counted(self, namespace: str, given: Mapping[str, str], state: str) -> _Seen:
+        labels = tuple(sorted(given.items())) if given else ()
+        tally = self._tallies.get((namespace, labels))
         if tally is None:
-            tally = self._tallies[namespace, seen.labels] = Tally()
-        setattr(tally, seen.state, getattr(tally, seen.state) + by)
+            tally = self._tallies[namespace, labels] = Tally()
+        tally.add(state, 1)
+        return _Seen(given, labels, state, tally)
+
+    def _uncount(self, namespace: str, seen: _Seen) -> None:
+        tally = seen.tally
+        tally.add(seen.state, -1)
         if not (tally.bound or tally.attempted or tally.untried):
             del self._tallies[namespace, seen.labels]
 
