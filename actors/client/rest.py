@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import ssl
-from collections.abc import Mapping
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import TypeVar
 
 import aiohttp
@@ -15,7 +13,7 @@ import msgspec
 from actors.client.credentials import ANONYMOUS, Credentials, KubeconfigError, Proof
 from actors.client.rate_limit import RateLimit
 from actors.client.reply import Reply
-from actors.client.wire import Wires
+from actors.client.wire import Headers, Wires
 from actors.kube.meta import Status as ApiStatus
 from actors.runtime.clock import Clock, SystemClock
 
@@ -24,7 +22,7 @@ T = TypeVar("T")
 _ENCODER = msgspec.json.Encoder()
 _STATUS = msgspec.json.Decoder(ApiStatus)
 SYSTEM_CLOCK = SystemClock()
-NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+NO_HEADERS: Headers = ()
 # What decoding raises: msgspec's own errors, text that is no UTF-8, and nesting without end.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 MOST_RETRIES = 10
@@ -61,6 +59,10 @@ class Connection(msgspec.Struct, frozen=True):
     proxy: str | None = None
 
 
+class Accepted(msgspec.Struct, frozen=True):
+    """An answer of which nothing is read but that it is there."""
+
+
 class Client:
     """An async context manager; paths begin with `/`, bodies are structs or mappings, answers typed by a struct.
 
@@ -76,6 +78,7 @@ class Client:
         burst: int = 100,
     ) -> None:
         self._connection = connection
+        self._seconds = timeout_seconds
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         self._clock = clock
         self._limit = RateLimit(qps, burst, clock)
@@ -86,11 +89,11 @@ class Client:
     async def __aenter__(self) -> Client:
         """Raises KubeconfigError if there are no credentials to be had: better now than with the first request."""
         await self._connection.credentials.proof()
-        headers = {"User-Agent": "berth", "Accept": "application/json"}
+        headers = (("User-Agent", "berth"), ("Accept", "application/json"))
         connector = aiohttp.TCPConnector(limit=100)
         self._session = aiohttp.ClientSession(connector=connector, headers=headers, timeout=self._timeout)
         if self._connection.proxy is None:
-            self._wires = Wires(self._connection.server, self._connection.server_name, headers)
+            self._wires = Wires(self._connection.server, self._connection.server_name, headers, self._seconds)
         return self
 
     async def __aexit__(
@@ -106,7 +109,7 @@ class Client:
         method: str,
         path: str,
         data: bytes | None = None,
-        headers: Mapping[str, str] = NO_HEADERS,
+        headers: Headers = NO_HEADERS,
         timeout: aiohttp.ClientTimeout | None = None,
     ) -> aiohttp.ClientResponse:
         """One request, whatever the answer; the caller reads and closes it. A 401 is asked again with new credentials.
@@ -132,14 +135,14 @@ class Client:
         method: str,
         path: str,
         data: bytes | None,
-        headers: Mapping[str, str],
+        headers: Headers,
         timeout: aiohttp.ClientTimeout,
         proof: Proof,
     ) -> aiohttp.ClientResponse:
         assert self._session is not None, "the client is used outside its context"
         connection = self._connection
         if proof.authorization:
-            headers = {**headers, "Authorization": proof.authorization}
+            headers = (*headers, ("Authorization", proof.authorization))
         return await self._session.request(
             method,
             connection.server.rstrip("/") + path,
@@ -164,7 +167,7 @@ class Client:
         Raises ApiError if the server refuses, ConnectionFailedError if it cannot be reached or answers nonsense.
         """
         data = None if body is None else _ENCODER.encode(body)
-        headers = NO_HEADERS if body is None else {"Content-Type": content_type}
+        headers = NO_HEADERS if body is None else (("Content-Type", content_type),)
         put_off = severed = 0
         while True:
             try:
@@ -184,7 +187,7 @@ class Client:
             put_off += 1
             await self._clock.sleep(wait)
 
-    async def _reply(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> Reply:
+    async def _reply(self, method: str, path: str, data: bytes | None, headers: Headers) -> Reply:
         """What is read may be long, and takes the session; writes are short and many. Raises as `open` does."""
         if method == "GET" or self._wires is None:
             async with await self.open(method, path, data, headers) as response:
@@ -192,21 +195,20 @@ class Client:
         await self._limit.wait_turn()
         credentials = self._connection.credentials
         try:
-            async with asyncio.timeout(self._timeout.total):
-                proof = await credentials.proof()
-                reply = await self._written(self._wires, method, path, data, headers, proof)
-                another = await credentials.renewed(proof) if reply.status == 401 else None
-                if another is not None:
-                    reply = await self._written(self._wires, method, path, data, headers, another)
+            proof = await credentials.proof()
+            reply = await self._written(self._wires, method, path, data, headers, proof)
+            another = await credentials.renewed(proof) if reply.status == 401 else None
+            if another is not None:
+                reply = await self._written(self._wires, method, path, data, headers, another)
         except KubeconfigError as problem:
             raise ConnectionFailedError(str(problem)) from None
         return reply
 
     async def _written(
-        self, wires: Wires, method: str, path: str, data: bytes | None, headers: Mapping[str, str], proof: Proof
+        self, wires: Wires, method: str, path: str, data: bytes | None, headers: Headers, proof: Proof
     ) -> Reply:
         if proof.authorization:
-            headers = {**headers, "Authorization": proof.authorization}
+            headers = (*headers, ("Authorization", proof.authorization))
         return await wires.request(method, path, data or b"", headers, proof.tls or self._connection.tls)
 
     def _read(self, path: str, raw: bytes, answer: type[T]) -> T:
@@ -234,7 +236,7 @@ class Client:
             "metadata": {"namespace": namespace, "name": name, "uid": uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        await self.call("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding", ApiStatus, body)
+        await self.call("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding", Accepted, body)
 
     async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
         """Patch an object or its status; `kind` is strategic or merge."""

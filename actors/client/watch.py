@@ -106,8 +106,11 @@ class Reflector(Generic[T]):
                 if relist:
                     yield await self._list()
                 async with aclosing(self._watch()) as watch:
-                    async for change in watch:
-                        yield change
+                    async for lines in watch:
+                        for line in lines:
+                            change = self._change(line)
+                            if change is not None:
+                                yield change
                 step = self._state.ended(Ended.QUIETLY, self._clock.now())
             except _InterruptedError as interruption:
                 step = self._after(interruption)
@@ -159,7 +162,8 @@ class Reflector(Generic[T]):
         except (ApiError, ConnectionFailedError) as failure:
             pages.append(failure)
 
-    async def _watch(self) -> AsyncGenerator[Changed[T] | Deleted[T]]:
+    async def _watch(self) -> AsyncGenerator[list[bytes]]:
+        """The lines of one watch, as many at a time as came."""
         seconds = int(300 * (1 + self._rng.random()))
         query = f"watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}{self._query}"
         path = f"{self._path}?{query}&resourceVersion={self._state.resource_version}"
@@ -174,11 +178,9 @@ class Reflector(Generic[T]):
                 pending = b""
                 async for chunk in response.content.iter_any():
                     *lines, pending = (pending + chunk).split(b"\n")
-                    for line in lines:
+                    if lines:
                         told = True
-                        change = self._change(line) if line else None
-                        if change is not None:
-                            yield change
+                        yield lines
         except (aiohttp.ClientError, TimeoutError, OSError, ConnectionFailedError) as failure:
             raise _InterruptedError(Ended.BUSY, in_words(failure)) from None
         if not told and self._clock.now() - opened < SHORT_SECONDS:
@@ -186,7 +188,9 @@ class Reflector(Generic[T]):
             raise _InterruptedError(Ended.BUSY, "the watch was closed at once")
 
     def _change(self, line: bytes) -> Changed[T] | Deleted[T] | None:
-        """A line of the watch; None for a bookmark and for an object that cannot be read. Raises _InterruptedError."""
+        """None for a bookmark, an object that cannot be read and an empty line. Raises _InterruptedError."""
+        if not line:
+            return None
         try:
             event = self._event.decode(line)
         except UNREADABLE:

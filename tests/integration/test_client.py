@@ -21,6 +21,7 @@ from actors.client.credentials import KubeconfigError
 from actors.client.kubeconfig import load
 from actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
 from actors.client.watch import Changed, Deleted, Listed, Reflector
+from actors.client.wire import MOST_CONNECTIONS
 from actors.kube.core import Pod
 from tests.kit.certificates import Authority
 from tests.kit.clock import VirtualClock
@@ -415,3 +416,43 @@ async def test_a_watch_shows_credentials_and_renews_them(tmp_path: Path) -> None
     ):
         told = await told_of(client, 2)
     assert [type(change) for change in told] == [Listed, Changed]
+
+
+async def test_more_requests_than_connections_are_all_answered() -> None:
+    open_at_once: set[object] = set()
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        open_at_once.add(request.transport)
+        await anyio.lowlevel.checkpoint()
+        return web.json_response({"said": (await request.json())["number"]})
+
+    heard: list[int] = []
+    async with served(handler) as url, Client(Connection(url)) as client, anyio.create_task_group() as group:
+
+        async def ask(number: int) -> None:
+            heard.append((await client.call("POST", "/", dict, {"number": number}))["said"])
+
+        for number in range(350):
+            group.start_soon(ask, number)
+    assert sorted(heard) == list(range(350))
+    assert len(open_at_once) == MOST_CONNECTIONS
+
+
+async def test_who_is_not_answered_in_time_has_failed_and_so_has_who_waits_for_a_connection() -> None:
+    async def silent(_: web.BaseRequest) -> web.StreamResponse:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    failures: list[str] = []
+    async with served(silent) as url, Client(Connection(url), timeout_seconds=0.3) as client:
+
+        async def ask() -> None:
+            with pytest.raises(ConnectionFailedError) as failure:
+                await client.call("POST", "/", dict, {})
+            failures.append(str(failure.value))
+
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as group:
+                for _ in range(MOST_CONNECTIONS + 20):
+                    group.start_soon(ask)
+    assert failures == [f"{url}: TimeoutError"] * (MOST_CONNECTIONS + 20)

@@ -19,6 +19,10 @@ STORAGE_CLASSES = BY_KIND["storage.k8s.io/v1", "StorageClass"]
 DEFAULT_STORAGE_CLASS = "storageclass.kubernetes.io/is-default-class"
 TOLERATION_SECONDS = 300
 TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+TOLERATED = tuple(
+    {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_SECONDS}
+    for taint in TAINTS
+)
 
 
 def admitted_pod(store: Store, pod: Document) -> Document:
@@ -131,13 +135,9 @@ def _without_overhead(pod: str) -> Refused:
 
 def _tolerations(spec: dict[str, Any]) -> list[dict[str, Any]]:
     """The pod's tolerations and those that every pod gets, for a while, of nodes that do not answer."""
-    tolerations = list(spec.get("tolerations") or ())
-    for taint in TAINTS:
-        if not any(_tolerates(toleration, taint) for toleration in tolerations):
-            seconds = {"effect": "NoExecute", "tolerationSeconds": TOLERATION_SECONDS}
-            tolerations.append({"key": taint, "operator": "Exists", **seconds})
-    return tolerations
+    own = list(spec.get("tolerations") or ())
+    return own + [given for given in TOLERATED if not any(_tolerates(toleration, given["key"]) for toleration in own)]
 
 
-def _tolerates(toleration: dict[str, Any], taint: str) -> bool:
+def _tolerates(toleration: dict[str, Any], taint: Any) -> bool:
     return toleration.get("key") in (taint, "", None) and toleration.get("effect") in ("NoExecute", "", None)

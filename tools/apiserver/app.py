@@ -6,6 +6,7 @@ import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -40,6 +41,7 @@ class Target(msgspec.Struct, frozen=True):
     subresource: str
 
 
+@lru_cache(maxsize=4096)
 def target_of(path: str) -> Target:
     """Raises Refused with 404 for a path that is nothing here."""
     parts = path.strip("/").split("/")
@@ -79,8 +81,7 @@ class Server:
             return Response(b"ok", content_type="text/plain")
         if path == "/openapi/v2":
             return Response(VERSION_2, content_type=VERSION_2_TYPE)
-        found = discovery(path) or openapi(path)
-        if found is not None:
+        if request.method == "GET" and (found := discovery(path) or openapi(path)) is not None:
             return _json(found)
         target = target_of(path)
         if request.method == "GET":
@@ -168,28 +169,25 @@ class Server:
     def _shown(self, request: Request, kind: Kind, answer: Answer | list[Stored], code: int = 200) -> Response:
         """The answer in the form that the client accepts: objects, their metadata, or a table to print."""
         accept = request.headers.get("accept", "")
-        revision = str(self._store.revision)
-        token, items = "", []
-        if isinstance(answer, list):
-            _, first_revision = _continued(request)
-            revision = str(first_revision) if first_revision else revision
-            items = answer[: _limit(request)]
-            if len(items) < len(answer):
-                last = items[-1].document["metadata"]
-                token = _token(revision, last.get("namespace", ""), last["name"])
-        elif isinstance(answer, Stored):
-            items = [answer]
-        if "as=Table" in accept.split(",", maxsplit=1)[0] and not isinstance(answer, dict):
-            include = request.query.get("includeObject", "Metadata")
-            shown = [stored.document for stored in items]
-            return _json(table(kind, shown, revision=revision, now=datetime.now(UTC), include=include, continue_=token))
-        if isinstance(answer, Stored):
+        as_table = "as=Table" in accept.partition(",")[0]
+        if isinstance(answer, Stored) and not as_table:
             return Response(answer.raw, code)
         if isinstance(answer, dict):
             return _json(answer, code)
+        found = [answer] if isinstance(answer, Stored) else answer
+        _, first_revision = _continued(request)
+        revision, token = str(first_revision or self._store.revision), ""
+        items = found[: _limit(request)]
+        if len(items) < len(found):
+            last = items[-1].document["metadata"]
+            token = _token(revision, last.get("namespace", ""), last["name"])
+        if as_table:
+            include = request.query.get("includeObject", "Metadata")
+            shown = [stored.document for stored in items]
+            return _json(table(kind, shown, revision=revision, now=datetime.now(UTC), include=include, continue_=token))
         metadata: Document = {"resourceVersion": revision}
         if token:
-            metadata |= {"continue": token, "remainingItemCount": len(answer) - len(items)}
+            metadata |= {"continue": token, "remainingItemCount": len(found) - len(items)}
         if "as=PartialObjectMetadataList" in accept:
             head = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
             part = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from ipaddress import IPv4Address
 from typing import Any
 
+from tools.apiserver.recall import recalled
 from tools.apiserver.resources import Kind
 from tools.apiserver.store import Document
 
@@ -18,6 +19,7 @@ def defaulted(kind: Kind, document: Document) -> Document:
     return document if fill is None else fill(document)
 
 
+@recalled
 def pod_spec(spec: dict[str, Any]) -> dict[str, Any]:
     """The defaults of a pod's spec; limits stand in for requests that are not given."""
     host = spec.get("hostNetwork", False)

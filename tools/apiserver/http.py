@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import cast
 from urllib.parse import parse_qsl, unquote
 
@@ -31,7 +33,7 @@ class Request(msgspec.Struct, frozen=True):
     method: str
     path: str
     query: dict[str, str]
-    headers: dict[str, str]
+    headers: Mapping[str, str]
     body: bytes
     keep: bool = True
 
@@ -160,11 +162,11 @@ class Connection(asyncio.Protocol):
             raise BadRequestError(431, "the head of the request has no end")
         if end < 0:
             return None
-        first, *lines = self._data[:end].decode("latin-1").split("\r\n")
+        first, _, text = self._data[:end].decode("latin-1").partition("\r\n")
         line = _LINE.fullmatch(first)
         if line is None:
             raise BadRequestError(400, f"expected a request of HTTP/1.1, got {first[:80]!r}")
-        headers = _headers(lines)
+        headers = _headers(text)
         found = self._body(headers, end + 4)
         if found is None:
             if headers.get("expect", "").lower() == "100-continue" and not self._promised:
@@ -175,12 +177,12 @@ class Connection(asyncio.Protocol):
         body, after = found
         del self._data[:after]
         self._promised = False
-        path, _, text = line[2].partition("?")
-        query = dict(reversed(parse_qsl(text, keep_blank_values=True))) if text else {}
+        path, _, asked = line[2].partition("?")
+        query = dict(reversed(parse_qsl(asked, keep_blank_values=True))) if asked else {}
         keep = line[3] == "1" and "close" not in headers.get("connection", "").lower()
         return Request(line[1], unquote(path) if "%" in path else path, query, headers, body, keep)
 
-    def _body(self, headers: dict[str, str], start: int) -> tuple[bytes, int] | None:
+    def _body(self, headers: Mapping[str, str], start: int) -> tuple[bytes, int] | None:
         """The body and where it ends; None if there is more to come. Raises BadRequestError."""
         if "transfer-encoding" in headers:
             if headers["transfer-encoding"].lower() != "chunked" or "content-length" in headers:
@@ -216,10 +218,11 @@ class Connection(asyncio.Protocol):
             chunks.append(bytes(self._data[line.end() : at - 2]))
 
 
-def _headers(lines: list[str]) -> dict[str, str]:
-    """Raises BadRequestError."""
+@lru_cache(maxsize=1024)
+def _headers(text: str) -> Mapping[str, str]:
+    """Those of one client are mostly the same. Raises BadRequestError."""
     headers: dict[str, str] = {}
-    for line in lines:
+    for line in text.split("\r\n") if text else ():
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip():
             raise BadRequestError(400, f"expected a header, got {line[:80]!r}")
@@ -229,7 +232,7 @@ def _headers(lines: list[str]) -> dict[str, str]:
                 raise BadRequestError(400, "Content-Length: expected one")
             value = value if name == "content-length" else f"{headers[name]}, {value}"
         headers[name] = value
-    return headers
+    return MappingProxyType(headers)
 
 
 def _head(answer: Response, length: int | None, *, keep: bool) -> bytes:

@@ -8,8 +8,11 @@ import msgspec
 UNSERVED = ("log", "exec", "attach", "portforward", "proxy")
 
 
-class Kind(msgspec.Struct, frozen=True):
-    """A kind and where it is served; `status` and `scale` say whether it has these subresources."""
+class Kind(msgspec.Struct, frozen=True, eq=False):
+    """A kind and where it is served; `status` and `scale` say whether it has these subresources.
+
+    There is one of each, below, so that they are the same or not: a store looks for its shelf at every turn.
+    """
 
     group: str
     version: str
@@ -19,9 +22,6 @@ class Kind(msgspec.Struct, frozen=True):
     short: tuple[str, ...] = ()
     status: bool = True
     scale: bool = False
-
-    def __hash__(self) -> int:
-        return hash(self.plural)
 
     @property
     def api_version(self) -> str:

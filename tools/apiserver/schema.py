@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.kube import quantity
+from tools.apiserver.recall import recalled
 
 SCALARS = frozenset(
     ("string", "bool", "int32", "int64", "float64", "quantity", "intstr", "time", "microtime", "bytes", "any")
@@ -186,33 +187,44 @@ class _Walk:
     def visit(self, shape: Shape, value: Any, path: Path_, owner: str) -> None:
         """Nulls are never visited: Kubernetes reads them as absent."""
         kind = type(value)
-        self.nulls = self.nulls or (kind is dict and None in value.values()) or (kind is list and None in value)
-        if shape.fields is not None:
-            if kind is not dict:
-                self._mistyped(shape, value, path, owner)
-                return
-            for key, below in value.items():
-                field = shape.fields.get(key)
-                if field is None:
-                    self.unknown.append(f'unknown field "{_with_indices((path, key))}"')
-                elif below is not None and field.shape.exact is not type(below):
-                    self.visit(field.shape, below, (path, key), shape.name)
-        elif shape.item is not None:
-            if kind is not list:
-                self._mistyped(shape, value, path, owner)
-                return
+        if shape.fields is not None and kind is dict:
+            self._object(shape, shape.fields, value, path)
+        elif shape.item is not None and kind is list:
             for i, below in enumerate(value):
-                if below is not None and shape.item.exact is not type(below):
-                    self.visit(shape.item, below, (path, i), owner)
-        elif shape.values is not None:
-            if kind is not dict:
-                self._mistyped(shape, value, path, owner)
-                return
+                self._below(shape.item, below, (path, i), owner)
+        elif shape.values is not None and kind is dict:
             for key, below in value.items():
-                if below is not None and shape.values.exact is not type(below):
-                    self.visit(shape.values, below, (path, (key,)), owner)
+                self._below(shape.values, below, (path, (key,)), owner)
+        elif shape.name not in SCALARS:
+            self._mistyped(shape, value, path, owner)
         elif shape.name != "any":
             self._scalar(shape, value, path, owner)
+
+    def _object(self, shape: Shape, fields: dict[str, Field], value: dict[str, Any], path: Path_) -> None:
+        for key, below in value.items():
+            field = fields.get(key)
+            if field is None:
+                self.unknown.append(f'unknown field "{_with_indices((path, key))}"')
+            elif below is None:
+                self.nulls = True
+            elif field.shape.exact is type(below):
+                pass
+            elif shape is _POD and field.shape is _POD_SPEC and type(below) is dict:
+                self._include(_of_pod_spec(below))
+            else:
+                self.visit(field.shape, below, (path, key), shape.name)
+
+    def _below(self, shape: Shape, value: Any, path: Path_, owner: str) -> None:
+        if value is None:
+            self.nulls = True
+        elif shape.exact is not type(value):
+            self.visit(shape, value, path, owner)
+
+    def _include(self, found: Findings) -> None:
+        self.unknown += found.unknown
+        self.nulls = self.nulls or found.nulls
+        if found.mistyped and not self.mistyped:
+            self.mistyped, self.where = found.mistyped, found.where
 
     def _scalar(self, shape: Shape, value: Any, path: Path_, owner: str) -> None:
         kind = type(value)
@@ -248,6 +260,17 @@ class _Walk:
     def _found(self, problem: str, path: Path_) -> None:
         if problem and not self.mistyped:
             self.mistyped, self.where = problem, _with_indices(path)
+
+
+_POD, _POD_SPEC = TYPES["Pod"], TYPES["PodSpec"]
+
+
+@recalled
+def _of_pod_spec(spec: dict[str, Any]) -> Findings:
+    """What a pod's own spec adds to the findings."""
+    walk = _Walk()
+    walk.visit(_POD_SPEC, spec, ((), "spec"), _POD.name)
+    return Findings(walk.unknown, walk.mistyped, walk.where, walk.nulls)
 
 
 def _quantity_problem(value: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tools.apiserver.recall import recalled
 from tools.apiserver.rules import cluster, pod_updates, pods, storage, workloads
 from tools.apiserver.rules.fields import (
     Document,
@@ -43,7 +44,7 @@ def _of_kind(kind: str, document: Document, before: Document | None) -> list[str
     was: Document | None = None if before is None else before.get("spec") or {}
     match kind:
         case "Pod":
-            found = pods.pod_spec("spec", spec)
+            found = _pod_spec(spec)
             return found + (pods.new_pod(spec) if was is None else pod_updates.pod_update(spec, was))
         case "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "ReplicationController":
             return workloads.workload(kind, spec, was)
@@ -63,6 +64,11 @@ def _of_kind(kind: str, document: Document, before: Document | None) -> list[str
             return cluster.lease(spec)
         case _:
             return _of_flat_kind(kind, document, before)
+
+
+@recalled
+def _pod_spec(spec: Document) -> list[str]:
+    return pods.pod_spec("spec", spec)
 
 
 def _of_flat_kind(kind: str, document: Document, before: Document | None) -> list[str]:

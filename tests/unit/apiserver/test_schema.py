@@ -264,3 +264,21 @@ def test_a_kind_without_a_type_is_taken_as_it_is() -> None:
     assert "Widget" not in schema.TYPES
     assert schema.unknown_and_mistyped("Widget", {"x": 1}) == schema.Findings([], "")
     assert Shape("string").go == "string"
+
+
+def test_a_spec_is_judged_alike_the_second_time() -> None:
+    for spec, where in (
+        ({"containers": [{"name": "c", "image": None}]}, ""),
+        ({"containers": [{"nam": "c"}], "priority": 1}, ""),
+        ({"priority": "1"}, "spec.priority"),
+        ({"priority": 10**30}, "spec.priority"),
+        ({"priority": 1.0}, "spec.priority"),
+        ([], "spec"),
+    ):
+        first, second = (schema.unknown_and_mistyped("Pod", {"metadata": {}, "spec": spec}) for _ in range(2))
+        assert first == second
+        assert first.where == where
+    assert schema.unknown_and_mistyped("Pod", {"spec": {"priority": 1, "containers": [None]}}).nulls
+    assert schema.unknown_and_mistyped("Pod", {"spec": {"containers": [{"nam": 1}]}}).unknown == [
+        'unknown field "spec.containers[0].nam"'
+    ]
