@@ -24,7 +24,7 @@ from actors.framework.runner import Profile
 from actors.model.pod_info import PodInfo
 from actors.model.pod_template import PodTemplate
 from actors.model.snapshot import NodeView, Snapshot
-from actors.model.vectors import Bools, Ints, Rows
+from actors.model.vectors import Bools, Ints, Marks, Rows, some
 
 T = TypeVar("T")
 MOST_MEMORIES = 64
@@ -57,9 +57,9 @@ class Answers:
         if not self._scored:
             return
         fresh = self._rules.raw_scores(self._state, info, nodes)
-        final = [raw for raw in fresh if raw.final]
+        final = [raw.scores if raw.weight == 1 else raw.scores * raw.weight for raw in fresh if raw.final]
         if final:
-            self.sums[at] = sum(raw.scores * raw.weight for raw in final)
+            self.sums[at] = sum(final[1:], final[0])
         others = [raw for raw in fresh if not raw.final]
         if not self.raws:
             self.raws = [msgspec.structs.replace(raw, scores=np.zeros(nodes.size, dtype=np.int64)) for raw in others]
@@ -70,8 +70,9 @@ class Answers:
 class Memory:
     """The answers for pods of one template. `state` is what the plugins keep from one extension point to the next.
 
-    `fits` and `scores` hold for the positions that were settled last, positions in `order`: the node tree's, or, if
-    PreFilter has `restricted` the pods to some nodes, those of it.
+    `fits` and `scores` hold for the positions that were settled last and that other rules let the pod in, positions in
+    `order`: the node tree's, or, if PreFilter has `restricted` the pods to some nodes, those of it. `looked_at` is how
+    many nodes the last search took, which is about what the next one will.
     """
 
     def __init__(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> None:
@@ -79,6 +80,7 @@ class Memory:
         self._rejections: Rejections | None = None
         self._promised: Promised | None = None
         self._names: frozenset[str] | None = None
+        self.looked_at = 0
         self.state = CycleState()
         for reads in KEPT:
             prefiltered = profile.parts[reads].pre_filter(self.state, info, snapshot)
@@ -100,19 +102,24 @@ class Memory:
         if not len(self.order):
             raise NotReusableError
         self._version, self._node_version = columns.changes.version, columns.node_changes.version
-        self._changed: set[int] = set()
-        self._retold: set[int] = set()
         every = snapshot.rows(self.order)
+        self._changed = Marks(every.size, False)
+        self._retold: set[int] = set()
         self._answers = {reads: Answers(self._profile.parts[reads], self.state, info, every) for reads in KEPT}
-        self._raws = [raw for answers in self._answers.values() for raw in answers.raws]
-        self.fits: Bools = np.ones(every.size, dtype=np.bool_)
+        self.fits = Marks(every.size, True)
         self._sums: Ints = np.zeros(every.size, dtype=np.int64)
         self._put_together(slice(0, every.size))
+        self._note_telling()
 
     def _put_together(self, at: Rows) -> None:
-        every = self._answers.values()
-        self.fits[at] = np.logical_and.reduce([answers.fits[at] for answers in every])
-        self._sums[at] = np.add.reduce([answers.sums[at] for answers in every])
+        node, row, nodes = (self._answers[reads] for reads in KEPT)
+        self.fits.bools[at] = node.fits[at] & row.fits[at] & nodes.fits[at]
+        self._sums[at] = node.sums[at] + row.sums[at] + nodes.sums[at]
+
+    def _note_telling(self) -> None:
+        """Which raw scores there are that tell nodes apart; most often none of those that look at nodes alone."""
+        node, row, nodes = (self._answers[reads].raws for reads in KEPT)
+        self._raws = [raw for raw in (*node, *nodes) if raw.scores.any()] + row
 
     def refresh(self, info: PodInfo, snapshot: Snapshot) -> None:
         """Learn what changed. Raises PluginError."""
@@ -120,33 +127,44 @@ class Memory:
         if self._tree is not columns.order:
             self._compute(info, snapshot)
             return
-        if self._version == columns.changes.version:
+        version, node_version = columns.changes.version, columns.node_changes.version
+        if self._version == version:
             return
         changed = columns.changes.since(self._version)
-        retold = columns.node_changes.since(self._node_version)
+        retold = columns.node_changes.since(self._node_version) if self._node_version != node_version else ()
         if changed is None or retold is None or (retold and self.restricted):
             self._compute(info, snapshot)
             return
-        self._version, self._node_version = columns.changes.version, columns.node_changes.version
+        self._version, self._node_version = version, node_version
+        stale = self._changed.bools
         if self.restricted:
-            self._changed.update(place for place, row in enumerate(self.order.tolist()) if row in changed)
+            stale[[place for place, row in enumerate(self.order.tolist()) if row in changed]] = True
             return
-        self._changed.update(int(columns.position[row]) for row in changed)
-        self._retold.update(int(columns.position[row]) for row in retold)
+        for row in changed:
+            stale[columns.position[row]] = True
+        if retold:
+            self._retold.update(int(columns.position[row]) for row in retold)
 
-    def settle(self, info: PodInfo, snapshot: Snapshot, start: int, stop: int) -> None:
-        """Bring the answers up to date, if they may not be from one position to another. Raises PluginError."""
-        if not self._retold and not any(start <= position < stop for position in self._changed):
-            return
-        at = np.array([*self._changed], dtype=np.int64)
+    def settle(self, info: PodInfo, snapshot: Snapshot, start: int, stop: int, passing: Bools | None) -> None:
+        """Bring the answers up to date, if they may not be from one position to another. Raises PluginError.
+
+        `passing` is where other rules let the pod in, None for everywhere: elsewhere it does not matter.
+        """
+        if not self._retold:
+            if not self._changed.some(start, stop):
+                return
+            if passing is not None and not some(self._changed.bools[start:stop] & passing):
+                return
+        at = self._changed.bools.nonzero()[0]
         self._renew(Reads.ROW, info, snapshot, at)
         if self._retold:
             self._renew(Reads.NODE, info, snapshot, np.array([*self._retold], dtype=np.int64))
             at = np.arange(len(self.order))
             self._renew(Reads.NODES, info, snapshot, at)
+            self._note_telling()
+            self._retold.clear()
         self._put_together(at)
-        self._changed.clear()
-        self._retold.clear()
+        self._changed.bools[:] = False
 
     def _renew(self, reads: Reads, info: PodInfo, snapshot: Snapshot, at: Ints) -> None:
         self._answers[reads].renew(info, snapshot.rows(self.order[at]), at)
@@ -205,18 +223,19 @@ class Memories:
         if info.pod.spec.node_name:
             return None  # what the template leaves out
         template = info.template
-        memory = self._by_template.pop(template, None)
+        memory = self._by_template.get(template)
         try:
             if memory is not None:
                 memory.refresh(info, snapshot)
             elif template in self._met:
                 memory = Memory(profile, info, snapshot)
+                del self._met[template]
         except NotReusableError:
+            self._by_template.pop(template, None)
             memory = None
         if memory is None:
             _remember(self._met, template, None, MOST_MET)
         else:
-            self._met.pop(template, None)
             _remember(self._by_template, template, memory, MOST_MEMORIES)
         return memory
 

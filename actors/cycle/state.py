@@ -24,7 +24,7 @@ from actors.framework.status import Code, Status
 from actors.framework.verdicts import fit_error
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
-from actors.model.vectors import Bools, Ints, Rows
+from actors.model.vectors import Bools, Ints, Rows, every, highest
 
 MIN_FEASIBLE_NODES = 100
 MIN_FEASIBLE_PERCENT = 5
@@ -146,9 +146,9 @@ class Scheduler:
                 if evaluation.diagnosis is None:
                     return (yield from _unfit(profile, state, info, snapshot, evaluation, self._rng))
                 search = _searched(state, snapshot, evaluation)
-            nominated = yield from self._nominated(profile, search.state, info, snapshot, extended)
-            if nominated is not None:
-                return Chosen(nominated, search.state, 1, 1)
+            promised = snapshot.nominations.node_of(info.key) or info.pod.status.nominated_node_name
+            if promised and (yield from self._fits_on(promised, profile, search.state, info, snapshot, extended)):
+                return Chosen(promised, search.state, 1, 1)
             sample, evaluated = self._sample(profile, search, extended)
             rows = search.order[sample]
             filtered: Filtered | None = None
@@ -178,35 +178,36 @@ class Scheduler:
         prefiltered = rules.pre_filter(state, info, snapshot)
         if not prefiltered.status.ok or prefiltered.node_names is not None:
             return None
-        order = memory.order
+        order, silent = memory.order, rules.filters_row_by_row(state)
 
         def fits(start: int, stop: int) -> Bools | None:
-            memory.settle(info, snapshot, start, stop)
-            fitting = memory.fits[start:stop]
-            passing = rules.passing(state, info, snapshot.rows(order[start:stop]))
+            passing = None if silent else rules.passing(state, info, snapshot.rows(order[start:stop]))
+            memory.settle(info, snapshot, start, stop, passing)
+            if passing is None and not snapshot.nominations and memory.fits.every(start, stop):
+                return None
+            fitting = memory.fits.bools[start:stop]
             if passing is not None:
                 fitting = fitting & passing
             if snapshot.nominations:
                 fitting = memory.besides_nominated(state, info, snapshot, start, fitting)
-            return None if fitting.all() else fitting
+            return fitting
 
         return Search(state, order, fits, memory=memory)
 
     @staticmethod
-    def _nominated(
-        profile: Profile, state: CycleState, info: PodInfo, snapshot: Snapshot, extended: bool
-    ) -> Steps[str | None]:
-        """The node that the pod is nominated to, if it fits there, even where PreFilter leaves other nodes only."""
-        name = snapshot.nominations.node_of(info.key) or info.pod.status.nominated_node_name
+    def _fits_on(
+        name: str, profile: Profile, state: CycleState, info: PodInfo, snapshot: Snapshot, extended: bool
+    ) -> Steps[bool]:
+        """Whether the pod fits on the node that it is nominated to, even where PreFilter leaves other nodes only."""
         row = snapshot.columns.row_of.get(name)
         if row is None:
-            return None
+            return False
         view = snapshot.rows(np.array([row]))
         fits = bool(filter_nodes(profile, state, info, view).feasible()[0])
         if fits and extended:
             answer = yield FilterNodes(view)
             fits = isinstance(answer, Filtered) and len(answer.rows) > 0  # after an error, all nodes are tried
-        return name if fits else None
+        return fits
 
     def _sample(self, profile: Profile, search: Search, extended: bool) -> tuple[Rows, int]:
         """The positions of the feasible nodes to score, and how many a search one by one would have looked at."""
@@ -239,33 +240,43 @@ class Scheduler:
 
     def _best(self, totals: Ints) -> int:
         """The position of the highest total; ties are broken by the rng."""
-        ties = np.flatnonzero(totals == totals.max())
+        ties = (totals == highest(totals)).nonzero()[0]
         return int(ties[self._rng.randrange(len(ties))] if len(ties) > 1 else ties[0])
 
 
 def _first_fitting(search: Search, start: int, wanted: int) -> tuple[Rows, int]:
     """The positions of the first `wanted` nodes that fit, from a start on and around, and how many were looked at.
 
-    The search widens as it goes on. It goes on to the end unless there are more, or the first `wanted` all fit.
+    The search begins as wide as the last one of such pods had to be, and widens as it goes on. It goes on to the end
+    unless there are more, or the first `wanted` all fit.
     """
     nodes = len(search.order)
     found: list[Ints] = []
     number = looked_at = 0
     width = wanted
+    if search.memory is not None and search.memory.looked_at > wanted:
+        width = search.memory.looked_at * 9 // 8
     while number <= wanted and looked_at < nodes:
         begin = (start + looked_at) % nodes
         end = min(begin + width, nodes if begin >= start else start)
         fits = search.fits(begin, end)
-        if fits is None and not looked_at and end - begin == wanted:
-            return slice(begin, end), wanted
-        found.append(np.arange(begin, end) if fits is None else begin + np.flatnonzero(fits))
-        number += len(found[-1])
+        if not looked_at and end - begin >= wanted and (fits is None or every(fits[:wanted])):
+            looked_at = wanted
+            found = []
+            break
+        where = np.arange(begin, end) if fits is None else fits.nonzero()[0] + begin
+        found.append(where)
+        number += len(where)
         looked_at += end - begin
         # As wide as it takes if the nodes to come are like those before, and some more.
         width = max((wanted + 1 - number) * looked_at // (number + 1) * 5 // 4, MIN_FEASIBLE_NODES)
-    positions = np.concatenate(found)[:wanted]
-    if number > wanted:
-        looked_at = (int(positions[-1]) - start) % nodes + 1
+    positions: Rows = slice(start, start + wanted)
+    if found:
+        positions = (np.concatenate(found) if len(found) > 1 else found[0])[:wanted]
+        if number > wanted:
+            looked_at = (int(positions[-1]) - start) % nodes + 1
+    if search.memory is not None:
+        search.memory.looked_at = looked_at
     return positions, looked_at
 
 

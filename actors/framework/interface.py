@@ -15,11 +15,12 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import msgspec
+import numpy as np
 
 from actors.framework.cycle_state import CycleState, StateKey
 from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
 from actors.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable, unschedulable
-from actors.framework.verdicts import Verdicts
+from actors.framework.verdicts import PASSES, Verdicts
 from actors.kube.core import Node, Pod
 from actors.model.columns import Bools, Ints
 from actors.model.node_info import NodeInfo
@@ -175,6 +176,11 @@ class FilterPlugin(Plugin):
     @abstractmethod
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         """A verdict for every position of the view, or None if every node passes."""
+
+    def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
+        """bool[nodes.size]: where `filter` lets the pod in, or None for everywhere; for who can tell that with less."""
+        verdicts = self.filter(state, info, nodes)
+        return None if verdicts is None else np.asarray(verdicts.codes == PASSES)
 
 
 class NodeFilterPlugin(Plugin):

@@ -38,6 +38,9 @@ class PostFiltered(msgspec.Struct, frozen=True):
     denominate: bool = False
 
 
+_UNSCHEDULABLE, _UNRESOLVABLE = np.int8(Code.UNSCHEDULABLE), np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+
+
 class FailedAttempt:
     """An attempt at a pod that found no node; `codes` int8 says by row why not: what the filters answered.
 
@@ -53,18 +56,18 @@ class FailedAttempt:
         self.snapshot = snapshot
         self.rng = rng
         columns, diagnosis = snapshot.columns, evaluation.diagnosis
-        self.codes: NDArray[np.int8] = np.full(columns.size, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, dtype=np.int8)
+        self.codes: NDArray[np.int8] = np.full(columns.size, _UNRESOLVABLE)
         if diagnosis is None or evaluation.live is None:
             self.codes[columns.order] = evaluation.prefilter.status.code
         else:
-            told = np.where(evaluation.live, diagnosis.codes, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+            told = np.where(evaluation.live, diagnosis.codes, _UNRESOLVABLE)
             self.codes[diagnosis.view.rows] = told
 
     @property
     def potential(self) -> Ints:
         """The rows, in the node tree's order, that might let the pod in if pods went away from them."""
         order = self.snapshot.columns.order
-        return np.asarray(order[self.codes[order] == Code.UNSCHEDULABLE])
+        return np.asarray(order[self.codes[order] == _UNSCHEDULABLE])
 
     def supposed(self, rows: Ints) -> Diagnosis:
         """What the filters say of some rows while something is supposed. Raises PluginError."""

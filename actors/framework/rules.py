@@ -25,15 +25,15 @@ from actors.framework.interface import (
     Reads,
     ScorePlugin,
 )
-from actors.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
-from actors.framework.verdicts import Diagnosis, Explain, Verdicts
+from actors.framework.status import SKIP, SUCCESS, Status, error, unresolvable
+from actors.framework.verdicts import PASSES, Diagnosis, Explain, Verdicts
 from actors.model.columns import Bools, Ints
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
+from actors.model.vectors import highest
 
 # An extension point's name -> its plugins in order, each with its weight.
 Points = Mapping[str, Sequence[tuple[Plugin, int]]]
-PASSES = int(Code.SUCCESS)
 NODE_SET_REASON = "node(s) didn't satisfy plugin(s) [{}]"
 
 
@@ -116,6 +116,9 @@ class Rules:
                 raise PluginError(crashed(plugin, exception)) from exception
             if answer is SUCCESS:
                 continue
+            if answer is SKIP:
+                state.skip_filter.add(plugin.name)
+                continue
             if isinstance(answer, PreFilterResult):
                 if answer.node_names is not None:
                     names = answer.node_names if names is None else names & answer.node_names
@@ -143,7 +146,7 @@ class Rules:
                 answer = plugin.pre_filter(supposed, info, snapshot)
             except Exception as exception:
                 raise PluginError(crashed(plugin, exception)) from exception
-            if not isinstance(answer, PreFilterResult) and answer.code is Code.SKIP:
+            if not isinstance(answer, PreFilterResult) and answer.code is SKIP.code:
                 supposed.skip_filter.add(plugin.name)
         return supposed
 
@@ -180,16 +183,15 @@ class Rules:
                 continue
             try:
                 if isinstance(plugin, FilterPlugin):
-                    verdicts = _filter_all(plugin, state, info, nodes)
+                    passes = _passing_all(plugin, state, info, nodes)
                 else:
                     left = np.ones(nodes.size, dtype=np.bool_) if passing is None else passing
-                    verdicts = _filter_each(plugin, state, info, nodes, left)
+                    passes = _filter_each(plugin, state, info, nodes, left).codes == PASSES
             except PluginError:
                 raise
             except Exception as exception:
                 raise PluginError(crashed(plugin, exception)) from exception
-            if verdicts is not None:
-                passes = verdicts.codes == PASSES
+            if passes is not None:
                 passing = passes if passing is None else passing & passes
         return passing
 
@@ -206,7 +208,7 @@ class Rules:
                 status = answered(plugin, plugin.pre_score(state, info, nodes))
             except Exception as exception:
                 raise PluginError(crashed(plugin, exception)) from exception
-            if status.code is SKIP.code:
+            if status is SKIP or status.code is SKIP.code:
                 state.skip_score.add(plugin.name)
             elif not status.ok:
                 raise PluginError(status.by(plugin.name))
@@ -221,7 +223,7 @@ class Rules:
                 scores = _scores(plugin, state, info, nodes)
             except Exception as exception:
                 raise PluginError(crashed(plugin, exception)) from exception
-            result.append(PluginScores(plugin.name, scores * weight))
+            result.append(PluginScores(plugin.name, scores if weight == 1 else scores * weight))
         return result
 
     def raw_scores(self, state: CycleState, info: PodInfo, nodes: NodeView) -> list[RawScores]:
@@ -264,6 +266,14 @@ def _filter_all(plugin: FilterPlugin, state: CycleState, info: PodInfo, nodes: N
     if not verdicts.codes.shape == verdicts.keys.shape == (nodes.size,):
         raise ValueError(f"expected verdicts on {nodes.size} nodes, got {verdicts.codes.shape}")
     return verdicts
+
+
+def _passing_all(plugin: FilterPlugin, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
+    """The vector form, without a word of why not."""
+    passing = plugin.passing(state, info, nodes)
+    if passing is not None and passing.shape != (nodes.size,):
+        raise ValueError(f"expected verdicts on {nodes.size} nodes, got {passing.shape}")
+    return passing
 
 
 def _explaining(plugin: Plugin, explain: Explain) -> Explain:
@@ -314,7 +324,8 @@ def checked_scores(scores: Ints, size: int) -> Ints:
     """The normalised scores of `size` nodes, as they have to be. Raises ValueError if they are not."""
     if scores.shape != (size,) or scores.dtype.kind not in "iu":
         raise ValueError(f"expected {size} integers as scores, got {scores.dtype} {scores.shape}")
-    lowest, highest = scores.min(initial=0), scores.max(initial=0)
-    if lowest < 0 or highest > MAX_NODE_SCORE:
-        raise ValueError(f"expected scores from 0 to {MAX_NODE_SCORE}, got {lowest} to {highest}")
-    return scores.astype(np.int64, copy=False)
+    whole: Ints = scores.astype(np.int64, copy=False)
+    if size and highest(whole.view(np.uint64)) > MAX_NODE_SCORE:  # What is below zero is large without its sign.
+        least, most = scores.min(initial=0), scores.max(initial=0)
+        raise ValueError(f"expected scores from 0 to {MAX_NODE_SCORE}, got {least} to {most}")
+    return whole

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from actors.framework.status import SUCCESS, Code, Status
 from actors.model.columns import Bools, Ints
 from actors.model.snapshot import NodeView
+from actors.model.vectors import highest, lowest, some
 
+PASSES, _PENDING = int(Code.SUCCESS), int(Code.PENDING)
 Explain = Callable[[int], tuple[str, ...]]
 
 
@@ -63,8 +65,8 @@ class Diagnosis:
 
     def add(self, plugin: str, verdicts: Verdicts) -> None:
         """Take a filter's verdicts for the nodes that no earlier filter rejected."""
-        newly = (self.codes == Code.SUCCESS) & (verdicts.codes != Code.SUCCESS)
-        if not newly.any():
+        newly = (self.codes == PASSES) & (verdicts.codes != PASSES)
+        if not some(newly):
             return
         self.codes[newly] = verdicts.codes[newly]
         self.by[newly] = len(self.plugins)
@@ -86,7 +88,7 @@ class Diagnosis:
         self.keys[position] = self._words.setdefault(status.reasons, len(self._words))
 
     def feasible(self) -> Bools:
-        return np.asarray(self.codes == Code.SUCCESS)
+        return np.asarray(self.codes == PASSES)
 
     def status(self, position: int) -> Status:
         """The status of the node at a position of the view."""
@@ -100,16 +102,21 @@ class Diagnosis:
         """How many of the `live` positions were rejected for each reason; explains each distinct key once."""
         counts: Counter[str] = Counter()
         for by, explain in enumerate(self._explain):
-            keys, numbers = np.unique(self.keys[live & (self.by == by)], return_counts=True)
-            for key, number in zip(keys.tolist(), numbers.tolist(), strict=True):
+            told = self.keys[live & (self.by == by)]
+            if len(told) and highest(told) == lowest(told):
+                numbers = {int(told[0]): len(told)}  # as most often: they need not be sorted
+            else:
+                keys, counted = np.unique(told, return_counts=True)
+                numbers = dict(zip(keys.tolist(), counted.tolist(), strict=True))
+            for key, number in numbers.items():
                 for reason in explain(key):
                     counts[reason] += number
         return counts
 
     def pending_plugins(self, live: Bools) -> frozenset[str]:
         """Those of the plugins that rejected a `live` position which only wait for something to happen."""
-        waits = live & (self.codes == Code.PENDING)
-        return self.rejecting_plugins(waits) if waits.any() else frozenset()
+        waits = live & (self.codes == _PENDING)
+        return self.rejecting_plugins(waits) if some(waits) else frozenset()
 
     def rejecting_plugins(self, live: Bools) -> frozenset[str]:
         """The plugins that rejected at least one of the `live` positions."""

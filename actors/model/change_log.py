@@ -12,14 +12,12 @@ class ChangeLog(Generic[T]):
     """A version is the number of changes so far. What happened long ago is forgotten; `since` says so."""
 
     def __init__(self) -> None:
+        self.version = 0
         self._changed: list[T] = []
         self._forgotten = 0
 
-    @property
-    def version(self) -> int:
-        return self._forgotten + len(self._changed)
-
     def add(self, changed: T) -> None:
+        self.version += 1
         self._changed.append(changed)
         if len(self._changed) > 2 * LONGEST:
             del self._changed[:LONGEST]

@@ -118,6 +118,10 @@ class NodeColumns:
                     column.set(row, node.metadata.labels.get(key))
         return column
 
+    def all_have(self, label: LabelColumn) -> bool:
+        """Whether there is no node without this label."""
+        return label.nodes == len(self.row_of)
+
     def rows_of(self, names: Iterable[str]) -> Ints:
         """The rows of these nodes, where they have one, as they come in `order`."""
         known = np.array([self.row_of[name] for name in names if name in self.row_of], dtype=np.int64)

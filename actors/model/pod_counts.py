@@ -19,7 +19,7 @@ from actors.model.affinity_terms import NO_LABELS, AffinityTerm, AffinityTerms
 from actors.model.label_column import LabelColumn
 from actors.model.pod_info import GroupKey, PodInfo
 from actors.model.pod_template import PodTemplate
-from actors.model.vectors import Ints, grown
+from actors.model.vectors import Bools, Ints, grown
 
 MOST_COLUMNS = 2048
 T = TypeVar("T")
@@ -38,15 +38,27 @@ class Counted(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class Table:
-    """How many pods there are in each domain of a topology, by code; the last place, for no label, holds 0."""
+    """How many pods there are in each domain of a topology, by code; the last place, for no label, holds 0.
 
-    __slots__ = ("label", "sums", "version")
+    `some` is where that is more than 0, and `total` is the sum. All are live: what is read later holds for later.
+    """
+
+    __slots__ = ("label", "some", "sums", "total", "version")
 
     def __init__(self, label: LabelColumn, counts: Ints) -> None:
         self.label = label
         self.version = label.version
         sums = np.bincount(label.codes + 1, weights=counts, minlength=len(label.values) + 1)
         self.sums: Ints = np.append(sums[1:], 0).astype(np.int64)
+        self.some: Bools = self.sums > 0
+        self.total = int(self.sums.sum())
+
+    def add(self, row: int, number: int) -> None:
+        code = self.label.codes[row]
+        if code >= 0 and self.version == self.label.version:
+            self.sums[code] += number
+            self.some[code] = self.sums[code] > 0
+            self.total += number
 
 
 class Column:
@@ -67,29 +79,27 @@ class Column:
         self.rows[row] += number
         self.total += number
         for table in self._tables:
-            code = table.label.codes[row]
-            if code >= 0 and table.version == table.label.version:
-                table.sums[code] += number
+            table.add(row, number)
 
-    def by_domain(self, label: LabelColumn) -> Ints:
-        """The sums by code of a label; the last place, read by nodes without the label, holds 0.
-
-        It is the live table: what is read later from it holds for later.
-        """
+    def by_domain(self, label: LabelColumn) -> Table:
+        """The sums by domain of a label."""
         for table in self._tables:
             if table.label is label:
                 if table.version == label.version:
-                    return table.sums
+                    return table
                 self._tables.remove(table)
                 break
         self._tables.append(Table(label, self.rows))
-        return self._tables[-1].sums
+        return self._tables[-1]
 
     def validate(self, what: object) -> None:
         """Raises AssertionError if a sum is not what a recount gives."""
         for table in self._tables:
             if table.version == table.label.version:
-                assert np.array_equal(table.sums, Table(table.label, self.rows).sums), what
+                fresh = Table(table.label, self.rows)
+                assert np.array_equal(table.sums, fresh.sums), what
+                assert np.array_equal(table.some, fresh.some), what
+                assert table.total == fresh.total, what
 
 
 class Group:

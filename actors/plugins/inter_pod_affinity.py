@@ -36,15 +36,17 @@ from actors.model.columns import NodeColumns
 from actors.model.pod_counts import MOST_COLUMNS, Column, Counted
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
-from actors.model.vectors import Bools, Ints
+from actors.model.vectors import Bools, Ints, highest, lowest, some
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 MAX_HARD_WEIGHT = 100
 
-# Topology key -> how much there is in each domain, by label code; the last place is for nodes without the label.
-Tables = dict[str, Ints]
+# Topology key -> a mark for each domain, by label code; the last place is for nodes without the label.
+Domains = dict[str, Bools]
+# Topology key -> how many pods there are in each domain, as in Domains, and what one of them weighs.
+Weighed = dict[str, list[tuple[Ints, int]]]
 
 
 class InterPodAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -53,16 +55,15 @@ class InterPodAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_u
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What PreFilter found. `affinity` has a table a term; `first` is true if the pod may be the first of its kind."""
+    """The domains that the pod may not be in: for what it wants, for what it does not, and for what others do not."""
 
-    affinity: tuple[tuple[str, Ints], ...]
-    first: bool
-    anti_affinity: Tables
-    existing: Tables
+    affinity: Domains
+    anti_affinity: Domains
+    existing: Domains
 
 
 _WANTED: StateKey[Wanted] = StateKey("InterPodAffinity.wanted")
-_SCORES: StateKey[Tables] = StateKey("InterPodAffinity.scores")
+_WEIGHED: StateKey[Weighed] = StateKey("InterPodAffinity.weighed")
 
 
 class InScope:
@@ -108,42 +109,56 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         except SelectorError as problem:
             return unresolvable(f"pod affinity: {problem}")
         columns, objects = snapshot.columns, snapshot.objects
-        existing = _matching_tables(columns, info, objects)
-        if not existing and not own.required and not own.required_anti:
+        asks = own.required or own.required_anti
+        if not asks and not columns.counts.required_anti.columns:
             return SKIP
-        affinity: tuple[tuple[str, Ints], ...] = ()
-        first = True
-        if own.required:
-            counted = columns.counts.column(self._in_scope.of(own.required, objects))
-            affinity = tuple((t.topology_key, counted.by_domain(columns.label(t.topology_key))) for t in own.required)
-            pod = info.pod.metadata
-            first = not any(table.any() for _, table in affinity)
-            first = first and all(
-                term.matches(pod.namespace, pod.labels, NO_LABELS)
-                for term in self._in_scope.of(own.required, objects).terms
-            )
-        anti: Tables = {}
+        existing: Domains = {}
+        for term, column in columns.counts.required_anti.matching(info, _around(info, objects)):
+            _mark_some(existing, columns, term, column)
+        if not existing and not asks:
+            return SKIP
+        anti: Domains = {}
         for term in own.required_anti:
-            _add(anti, columns, term, columns.counts.column(self._in_scope.of((term,), objects)), 1)
-        state.write(_WANTED, Wanted(affinity, first, anti, existing))
+            _mark_some(anti, columns, term, columns.counts.column(self._in_scope.of((term,), objects)))
+        affinity = self._far(info, own.required, columns, objects) if own.required else {}
+        state.write(_WANTED, Wanted(affinity, anti, existing))
         return SUCCESS
+
+    def _far(
+        self, info: PodInfo, terms: tuple[AffinityTerm, ...], columns: NodeColumns, objects: ClusterObjects
+    ) -> Domains:
+        """The domains without a pod that the terms want, or none where the pod may be the first of its kind."""
+        scope, pod = self._in_scope.of(terms, objects), info.pod.metadata
+        counted, labels = columns.counts.column(scope), [columns.label(term.topology_key) for term in terms]
+        tables = [counted.by_domain(label) for label in labels]
+        first = not any(table.total for table in tables)
+        first = first and all(term.matches(pod.namespace, pod.labels, NO_LABELS) for term in scope.terms)
+        far: Domains = {}
+        for term, label, table in zip(terms, labels, tables, strict=True):
+            without = np.zeros(len(table.some), dtype=np.bool_) if first else ~table.some
+            without[-1] = not columns.all_have(label)
+            if some(without):
+                _mark(far, term.topology_key, without)
+        return far
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         wanted = state.read(_WANTED)
-        by_existing, by_anti = _any_positive(wanted.existing, nodes), _any_positive(wanted.anti_affinity, nodes)
-        far = None
-        for topology_key, table in wanted.affinity:
-            codes = nodes.columns.label(topology_key).codes[nodes.rows]
-            missed = codes < 0 if wanted.first else table[codes] == 0  # which it is without the label as well
-            far = missed if far is None else far | missed
-        rejected = [where for where in (by_existing, by_anti, far) if where is not None]
-        if not any(where.any() for where in rejected):
-            return None
-        keys = np.zeros(nodes.size, dtype=np.int64)
-        for where, key in ((by_existing, 3), (by_anti, 2), (far, 1)):
-            if where is not None:
+        keys: Ints | None = None
+        for domains, key in ((wanted.existing, 3), (wanted.anti_affinity, 2), (wanted.affinity, 1)):
+            where = _inside(domains, nodes)
+            if where is not None and some(where):
+                keys = np.zeros(nodes.size, dtype=np.int64) if keys is None else keys
                 keys[where] = key
-        return Verdicts(_CODES[keys], keys, lambda key: (_REASONS[key],))
+        return None if keys is None else Verdicts(_CODES[keys], keys, lambda key: (_REASONS[key],))
+
+    def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
+        wanted = state.read(_WANTED)
+        rejected: Domains = {**wanted.existing}
+        for domains in (wanted.anti_affinity, wanted.affinity):
+            for topology_key, marks in domains.items():
+                _mark(rejected, topology_key, marks)
+        where = _inside(rejected, nodes)
+        return None if where is None else ~where
 
     # ------------------------------------------------------------------------------------------- scoring
 
@@ -153,35 +168,40 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return SKIP
         columns, objects = nodes.columns, nodes.snapshot.objects
         counts = columns.counts
-        scores: Tables = {}
+        if not own and not counts.required.columns and not counts.preferred.columns:
+            return SKIP
+        weighed: Weighed = {}
         for weighted in own:
             counted = counts.column(self._in_scope.of((weighted.term,), objects))
-            _add(scores, columns, weighted.term, counted, weighted.weight)
-        around = _namespace_labels(objects, info.pod.metadata.namespace)
+            _weigh(weighed, columns, weighted.term, counted, weighted.weight)
+        around = _around(info, objects)
         if self._hard_weight:
             for term, column in counts.required.matching(info, around):
-                _add(scores, columns, term, column, self._hard_weight)
+                _weigh(weighed, columns, term, column, self._hard_weight)
         for (term, weight), column in counts.preferred.matching(info, around):
-            _add(scores, columns, term, column, weight)
-        if not scores:
+            _weigh(weighed, columns, term, column, weight)
+        if not weighed:
             return SKIP
-        state.write(_SCORES, scores)
+        state.write(_WEIGHED, weighed)
         return SUCCESS
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
-        scores = np.zeros(nodes.size, dtype=np.int64)
-        for topology_key, table in state.read(_SCORES).items():
-            scores += table[nodes.columns.label(topology_key).codes[nodes.rows]]
-        return scores
+        scores: Ints | None = None
+        for topology_key, tables in state.read(_WEIGHED).items():
+            codes = nodes.columns.label(topology_key).codes[nodes.rows]
+            for table, weight in tables:
+                own = table[codes] if weight == 1 else table[codes] * weight
+                scores = own if scores is None else scores + own
+        return np.zeros(nodes.size, dtype=np.int64) if scores is None else scores
 
     def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
         if not len(scores):
             return scores
-        lowest = int(scores.min())
-        spread = int(scores.max()) - lowest
+        least = lowest(scores)
+        spread = highest(scores) - least
         if spread <= 0:
             return np.zeros(len(scores), dtype=np.int64)
-        return (MAX_NODE_SCORE * ((scores - lowest) / spread)).astype(np.int64)
+        return (MAX_NODE_SCORE * ((scores - least) / spread)).astype(np.int64)
 
     # ------------------------------------------------------------------------------------------- events
 
@@ -206,39 +226,40 @@ _CODES = np.array(
 _REASONS = ("", REASON_AFFINITY, REASON_ANTI_AFFINITY, REASON_EXISTING)
 
 
-def _namespace_labels(objects: ClusterObjects, name: str) -> Mapping[str, str]:
-    namespace = objects.get(Namespace, name)
+def _around(info: PodInfo, objects: ClusterObjects) -> Mapping[str, str]:
+    """The labels of the pod's namespace."""
+    namespace = objects.get(Namespace, info.pod.metadata.namespace)
     return NO_LABELS if namespace is None else namespace.metadata.labels
 
 
-def _add(tables: Tables, columns: NodeColumns, term: AffinityTerm, counted: Column, weight: int) -> None:
-    """Add weighted counts to the table of a term's topology, if any of what is counted is on a node with its label."""
-    if not counted.total:
-        return
-    table = counted.by_domain(columns.label(term.topology_key))
-    if table.any():
-        before = tables.get(term.topology_key)
-        weighted = table if weight == 1 else weight * table
-        tables[term.topology_key] = weighted if before is None else before + weighted
+def _weigh(weighed: Weighed, columns: NodeColumns, term: AffinityTerm, counted: Column, weight: int) -> None:
+    """Add what is counted, if any of it is on a node with the label of the term's topology."""
+    if counted.total:
+        table = counted.by_domain(columns.label(term.topology_key))
+        if table.total:
+            weighed.setdefault(term.topology_key, []).append((table.sums, weight))
 
 
-def _matching_tables(columns: NodeColumns, info: PodInfo, objects: ClusterObjects) -> Tables:
-    """How many pods in each domain carry a required anti-affinity term that matches the pod."""
-    tables: Tables = {}
-    for term, column in columns.counts.required_anti.matching(
-        info, _namespace_labels(objects, info.pod.metadata.namespace)
-    ):
-        _add(tables, columns, term, column, 1)
-    return tables
+def _mark_some(domains: Domains, columns: NodeColumns, term: AffinityTerm, counted: Column) -> None:
+    """Mark the domains of the term's topology that hold some of what is counted."""
+    if counted.total:
+        table = counted.by_domain(columns.label(term.topology_key))
+        if table.total:
+            _mark(domains, term.topology_key, table.some)
 
 
-def _any_positive(tables: Tables, nodes: NodeView) -> Bools | None:
-    """bool[nodes.size]: where the domain of some table holds more than 0; None for nowhere."""
-    found: Bools | None = None
-    for topology_key, table in tables.items():
-        positive = table[nodes.columns.label(topology_key).codes[nodes.rows]] > 0
-        found = positive if found is None else found | positive
-    return found
+def _mark(domains: Domains, topology_key: str, marks: Bools) -> None:
+    before = domains.get(topology_key)
+    domains[topology_key] = marks if before is None else before | marks
+
+
+def _inside(domains: Domains, nodes: NodeView) -> Bools | None:
+    """bool[nodes.size]: which nodes are in a domain that is marked; None for nowhere."""
+    inside: Bools | None = None
+    for topology_key, marks in domains.items():
+        found = marks[nodes.columns.label(topology_key).codes[nodes.rows]]
+        inside = found if inside is None else inside | found
+    return inside
 
 
 def _terms(pod: Pod) -> AffinityTerms:

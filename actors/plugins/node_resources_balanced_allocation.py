@@ -46,21 +46,20 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         columns, rows = nodes.columns, nodes.rows
         have: list[Ints] = []
-        used: list[Ints] = []
-        asks: list[int] = []
+        used: list[Ints] = []  # with the pod
+        before: list[Ints] = []
         for name in self._resources:
             allocatable, requested = columns.allocatable(name), columns.requested(name)
             asked = info.requests.get(name, 0)
             if allocatable is None or requested is None or (asked == 0 and name not in NATIVE):
                 continue
             have.append(allocatable[rows])
-            used.append(requested[rows])
-            asks.append(asked)
+            before.append(requested[rows])
+            used.append(before[-1] + asked)
         half = MAX_NODE_SCORE // 2
         if not have:
             return np.full(nodes.size, half + half // 2, dtype=np.int64)
-        amounts = np.array(used)
-        balance = _balance(np.array((amounts + np.array(asks)[:, None], amounts)), np.array(have))
+        balance = _balance(np.array((used, before)), np.array(have))
         gain = half + balance[0] - balance[1]
         return np.asarray(half + (gain + (gain < 0)) // 2)  # Go divides towards zero.
 

@@ -31,9 +31,10 @@ from actors.framework.status import SUCCESS, Code, Status
 from actors.framework.verdicts import Verdicts
 from actors.kube.core import Node, Pod
 from actors.kube.quantity import milli_value, value
-from actors.model.columns import CPU, MEMORY, PODS, Ints
+from actors.model.columns import CPU, MEMORY, PODS, Bools, Ints
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
+from actors.model.vectors import every
 from actors.plugins.resource_args import (
     NodeResourcesFitArgs,
     ResourceWeight,
@@ -125,23 +126,40 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
         return Verdicts(codes, keys, explain)
 
+    def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
+        columns, rows = nodes.columns, nodes.rows
+        allowed = columns.allocatable(PODS)
+        assert allowed is not None
+        passing: Bools = columns.pods[rows] < allowed[rows]
+        for name, wanted in state.read(_REQUESTS).items():
+            allocatable, requested = columns.allocatable(name), columns.requested(name)
+            if allocatable is None or requested is None:
+                return np.zeros(nodes.size, dtype=np.bool_)
+            passing &= allocatable[rows] - requested[rows] >= wanted
+        return passing
+
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
         return SUCCESS
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
-        found = [(resource.weight, _amounts(info, nodes, resource)) for resource in self._resources]
-        there = [(weight, amounts) for weight, amounts in found if amounts is not None]
-        if not there:
-            return np.zeros(nodes.size, dtype=np.int64)
-        weights = np.array([weight for weight, _ in there])
-        requested = np.array([amounts[0] for _, amounts in there])
-        allocatable = np.array([amounts[1] for _, amounts in there])
-        scores = self._scorer(requested, np.maximum(allocatable, 1))
-        counts = allocatable > 0
-        if self._drop_zero:
-            counts &= scores > 0
-        total = weights @ (scores * counts)
-        divisor = np.maximum(weights @ counts, 1)
+        total = np.zeros(nodes.size, dtype=np.int64)
+        divisor: Ints | int = 0
+        for resource in self._resources:
+            amounts = _amounts(info, nodes, resource)
+            if amounts is None:
+                continue
+            requested, allocatable = amounts
+            counts = allocatable > 0
+            if every(counts) and not self._drop_zero:
+                total += self._scorer(requested, allocatable) * resource.weight
+                divisor = divisor + resource.weight
+                continue
+            scores = self._scorer(requested, np.maximum(allocatable, 1))
+            if self._drop_zero:
+                counts &= scores > 0
+            total += scores * counts * resource.weight
+            divisor = divisor + counts * resource.weight
+        divisor = np.maximum(divisor, 1)
         if self._drop_zero:
             # Go's math.Round, half away from zero; scores are never negative.
             return np.asarray(np.floor(total / divisor + 0.5).astype(np.int64))

@@ -31,13 +31,13 @@ from actors.framework.status import SKIP, SUCCESS, Code, Status
 from actors.framework.verdicts import Verdicts
 from actors.kube.apps import ReplicaSet, ReplicationController, StatefulSet
 from actors.kube.core import Node, Pod, Service, TopologySpreadConstraint
-from actors.kube.labels import NOTHING, Selector, from_label_selector, from_map
+from actors.kube.labels import EVERYTHING, NOTHING, Selector, from_label_selector, from_map
 from actors.model.cluster_objects import ClusterObjects
 from actors.model.columns import LabelColumn
 from actors.model.pod_info import PodInfo
 from actors.model.pod_template import PerTemplate
 from actors.model.snapshot import NodeView, Snapshot
-from actors.model.vectors import Bools, Codes, Ints
+from actors.model.vectors import Bools, Floats, Ints, highest, lowest, some
 from actors.plugins.spread_domains import (
     Constraint,
     Eligibility,
@@ -77,25 +77,25 @@ SYSTEM_DEFAULTS = (DefaultConstraint(3, HOSTNAME, SOFT), DefaultConstraint(5, ZO
 
 
 class Domains(msgspec.Struct, frozen=True):
-    """How many pods a constraint counts in each domain: `table` by label code, the last place for nodes without it.
-
-    A node is too full if there are more than `most` in its domain.
-    """
+    """Which domains of a constraint are `full`, by label code; the last place, for no label, is marked like them."""
 
     column: LabelColumn
-    table: Ints
-    most: int
+    full: Bools
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What one constraint has to say of a view: of each node its domain, or -1, and how many pods there are."""
+
+    constraint: Constraint
+    codes: Ints
+    counts: Ints
+    weight: float
 
 
 class Scoring(msgspec.Struct, frozen=True):
-    """`tables` by label code, None where each node is a domain.
+    """For one view. `ignored` is None for no node."""
 
-    The weights and `ignored`, which is None for no node, are for one view.
-    """
-
-    constraints: tuple[Constraint, ...]
-    tables: tuple[Ints | None, ...]
-    weights: tuple[float, ...]
+    parts: tuple[Part, ...]
     ignored: Bools | None
 
 
@@ -115,6 +115,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         self._defaults = SYSTEM_DEFAULTS if self._by_system else read.default_constraints
         for i, constraint in enumerate(self._defaults):
             _check(constraint, f"defaultConstraints[{i}]", self._defaults[:i])
+        self._defaults_by = {a: [c for c in self._defaults if c.when_unsatisfiable == a] for a in (HARD, SOFT)}
         self._eligible = {HARD: Eligibility(), SOFT: Eligibility()}
 
     # ------------------------------------------------------------------------------------------- filtering
@@ -129,10 +130,13 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         for constraint, where in zip(constraints, eligible, strict=True):
             column = snapshot.columns.label(constraint.topology_key)
             table = pods_by_domain(constraint, where, column, info, snapshot)
-            least = int(table[where.domains].min(initial=NO_DOMAIN))
-            if len(where.domains) < constraint.min_domains:
+            least = lowest(table[where.domains]) if where.number else NO_DOMAIN
+            if where.number < constraint.min_domains:
                 least = 0
-            found.append(Domains(column, table, constraint.max_skew + least - constraint.selector.matches(labels)))
+            full = table > constraint.max_skew + least - constraint.selector.matches(labels)
+            full[-1] = not snapshot.columns.all_have(column)
+            if some(full):
+                found.append(Domains(column, full))
         state.write(_DOMAINS, tuple(found))
         return SUCCESS
 
@@ -140,16 +144,20 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         keys: Ints | None = None
         for domains in state.read(_DOMAINS):
             codes = domains.column.codes[nodes.rows]
-            full, unlabelled = domains.table[codes] > domains.most, codes < 0
-            if full.any() or unlabelled.any():
-                if keys is None:
-                    keys = np.zeros(nodes.size, dtype=np.int64)
-                undecided = keys == 0
-                keys[undecided & full] = 2
-                keys[undecided & unlabelled] = 1
+            full = domains.full[codes]
+            if some(full):
+                mine = np.where(full, np.where(codes < 0, 1, 2), 0)
+                keys = mine if keys is None else np.where(keys, keys, mine)
         if keys is None:
             return None
         return Verdicts(_CODES[keys], keys, lambda key: (REASON_LABEL if key == 1 else REASON,))
+
+    def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
+        rejected: Bools | None = None
+        for domains in state.read(_DOMAINS):
+            full = domains.full[domains.column.codes[nodes.rows]]
+            rejected = full if rejected is None else rejected | full
+        return None if rejected is None else ~rejected
 
     # ------------------------------------------------------------------------------------------- scoring
 
@@ -159,35 +167,34 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             return SKIP
         needs_all = bool(info.pod.spec.topology_spread_constraints) or not self._by_system
         columns = nodes.columns
+        labels = [columns.label(constraint.topology_key) for constraint in constraints]
         ignored: Bools | None = None
-        if needs_all:
+        if needs_all and not all(columns.all_have(label) for label in labels):
             ignored = ~have_all(constraints, nodes)
             if not ignored.any():
                 ignored = None
         heard = nodes.size if ignored is None else nodes.size - int(ignored.sum())
         eligible = self._eligible[SOFT].of(constraints, info, nodes.snapshot, labelled=needs_all)
-        tables: list[Ints | None] = []
-        weights = []
-        for constraint, where in zip(constraints, eligible, strict=True):
-            size = heard
+        parts = []
+        for constraint, label, where in zip(constraints, labels, eligible, strict=True):
+            codes = label.codes[nodes.rows]
             if constraint.topology_key == HOSTNAME:
-                tables.append(None)
+                size, counts = heard, pods_by_row(constraint, info, columns)[nodes.rows]
             else:
-                label = columns.label(constraint.topology_key)
-                codes = label.codes[nodes.rows]
                 size = _distinct(codes if ignored is None else codes[~ignored])
-                tables.append(pods_by_domain(constraint, where, label, info, nodes.snapshot))
-            weights.append(math.log(size + 2))
-        state.write(_SCORING, Scoring(constraints, tuple(tables), tuple(weights), ignored))
+                counts = pods_by_domain(constraint, where, label, info, nodes.snapshot)[codes]
+            parts.append(Part(constraint, codes, counts, math.log(size + 2)))
+        state.write(_SCORING, Scoring(tuple(parts), ignored))
         return SUCCESS
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         scoring = state.read(_SCORING)
-        sums = np.zeros(nodes.size, dtype=np.float64)
-        for constraint, table, weight in zip(scoring.constraints, scoring.tables, scoring.weights, strict=True):
-            codes = nodes.columns.label(constraint.topology_key).codes[nodes.rows]
-            counts = pods_by_row(constraint, info, nodes.columns)[nodes.rows] if table is None else table[codes]
-            sums += np.where(codes >= 0, counts * weight + (constraint.max_skew - 1), 0.0)
+        sums: Floats = np.zeros(nodes.size, dtype=np.float64)
+        for part in scoring.parts:
+            own = part.counts * part.weight + (part.constraint.max_skew - 1)
+            if not nodes.columns.all_have(nodes.columns.label(part.constraint.topology_key)):
+                own = np.where(part.codes >= 0, own, 0.0)
+            sums = sums + own
         whole = np.trunc(sums)
         rounded = (whole + (sums - whole >= 0.5)).astype(np.int64)
         if scoring.ignored is not None:
@@ -199,11 +206,11 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         heard = scores if ignored is None else scores[~ignored]
         if not len(heard):
             return np.zeros(len(scores), dtype=np.int64)
-        lowest, highest = int(heard.min()), max(int(heard.max()), 0)
-        if highest == 0:
+        least, most = lowest(heard), max(highest(heard), 0)
+        if most == 0:
             scaled: Ints = np.full(len(scores), MAX_NODE_SCORE, dtype=np.int64)
         else:
-            scaled = MAX_NODE_SCORE * (highest + lowest - scores) // highest
+            scaled = MAX_NODE_SCORE * (most + least - scores) // most
         return scaled if ignored is None else np.where(ignored, 0, scaled)
 
     # ------------------------------------------------------------------------------------------- constraints
@@ -213,7 +220,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         pod = info.pod
         if pod.spec.topology_spread_constraints:
             return _OWN[action](info.template, pod)
-        defaults = [c for c in self._defaults if c.when_unsatisfiable == action]
+        defaults = self._defaults_by[action]
         if not defaults:
             return ()
         selector = default_selector(pod, objects)
@@ -280,7 +287,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
 _CODES = np.array((Code.SUCCESS, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.UNSCHEDULABLE), dtype=np.int8)
 
 
-def _distinct(codes: Codes) -> int:
+def _distinct(codes: Ints) -> int:
     """How many different codes there are, -1 among them."""
     return int(np.count_nonzero(np.bincount(codes + 1)))
 
@@ -314,8 +321,11 @@ def _more_tolerant(pod: Pod, before: Pod, after: Pod) -> bool:
 def default_selector(pod: Pod, objects: ClusterObjects) -> Selector:
     """What the Services that select the pod and the controller that owns it select, taken together."""
     namespace, labels = pod.metadata.namespace, pod.metadata.labels
+    services = objects.within(Service, namespace)
+    if not services and not pod.metadata.owner_references:
+        return EVERYTHING
     merged: dict[str, str] = {}
-    for service in objects.within(Service, namespace).values():
+    for service in services.values():
         wanted = service.spec.selector
         if wanted and all(labels.get(key) == value for key, value in wanted.items()):
             merged |= wanted

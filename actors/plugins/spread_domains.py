@@ -22,7 +22,7 @@ from actors.model.pod_counts import Counted, pods_selected
 from actors.model.pod_info import PodInfo
 from actors.model.pod_template import PodTemplate
 from actors.model.snapshot import NodeView, Snapshot
-from actors.model.vectors import Bools, Ints
+from actors.model.vectors import Bools, Ints, Rows
 
 
 class Constraint(msgspec.Struct, frozen=True):
@@ -67,14 +67,18 @@ def constraint_of(written: Written, selector: Selector, namespace: str) -> Const
 
 
 class Eligible(msgspec.Struct, frozen=True):
-    """Where pods count for a constraint: bool by position of the order, and the codes of the domains found there.
+    """Where pods count for a constraint: `rows`, each with the code of its domain in `codes`.
 
-    `whole` is true if no node that has the label is left out.
+    `domains` are the codes found there, `number` of them. `whole` marks them by code, with a last place for no label;
+    it is None if no row of any domain is left out. `mixed` if a domain has both rows that count and others.
     """
 
-    where: Bools
-    domains: Ints
-    whole: bool
+    rows: Ints
+    codes: Ints
+    domains: Rows
+    number: int
+    whole: Bools | None
+    mixed: bool
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -117,8 +121,18 @@ def _eligible(constraint: Constraint, pod: Pod, nodes: NodeView, every: Bools) -
         tolerations = pod.spec.tolerations
         lets = np.fromiter((lets_in(tolerations, taints) for taints in nodes.columns.taint_classes), dtype=np.bool_)
         where = where & lets[nodes.columns.taints[nodes.rows]]
-    codes = nodes.columns.label(constraint.topology_key).codes[nodes.rows]
-    return Eligible(where, np.unique(codes[where]).astype(np.int64), bool(where[codes >= 0].all()))
+    label = nodes.columns.label(constraint.topology_key)
+    codes = label.codes[nodes.rows]
+    places, labelled = len(label.values) + 1, codes >= 0
+    counted, left_out = where & labelled, ~where & labelled
+    inside = np.bincount(codes[counted], minlength=places) > 0
+    outside = np.bincount(codes[left_out], minlength=places) > 0
+    found = inside.nonzero()[0]
+    number = len(found)
+    domains = slice(0, number) if number == places - 1 else found  # a slice is read at no cost
+    whole = inside if outside.any() else None
+    mixed = bool((inside & outside).any())
+    return Eligible(nodes.columns.order[counted], codes[counted], domains, number, whole, mixed)
 
 
 def have_all(constraints: Sequence[Constraint], nodes: NodeView) -> Bools:
@@ -134,6 +148,8 @@ def _missed(constraint: Constraint, info: PodInfo, columns: NodeColumns) -> list
 
     Terminating pods are not counted, and yet one that is removed in thought is subtracted, as in kube-scheduler.
     """
+    if not columns.counts.missed:
+        return []
     namespace, selector = info.pod.metadata.namespace, constraint.selector
     return [
         row
@@ -159,11 +175,8 @@ def pods_by_domain(
 ) -> Ints:
     """How many pods there are on the eligible nodes by label code; the last place, for no label, holds 0."""
     columns = snapshot.columns
-    if eligible.whole and constraint.counted is not None and not _missed(constraint, info, columns):
-        return columns.counts.column(constraint.counted).by_domain(label)
-    rows = columns.order[eligible.where]
-    codes = label.codes[rows]
-    weights = pods_by_row(constraint, info, columns)[rows] * (codes >= 0)
-    return np.bincount(codes % (len(label.values) + 1), weights=weights, minlength=len(label.values) + 1).astype(
-        np.int64
-    )
+    if not eligible.mixed and constraint.counted is not None and not _missed(constraint, info, columns):
+        sums = columns.counts.column(constraint.counted).by_domain(label).sums
+        return sums if eligible.whole is None else sums * eligible.whole
+    weights = pods_by_row(constraint, info, columns)[eligible.rows]
+    return np.bincount(eligible.codes, weights=weights, minlength=len(label.values) + 1).astype(np.int64)

@@ -43,13 +43,13 @@ PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 
-def _spread(key: str, action: str) -> dict[str, Any]:
+def _spread(key: str, action: str, **more: Any) -> dict[str, Any]:
     selector = {"matchLabels": {"app": "web"}}
-    return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": action, "labelSelector": selector}
+    return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": action, "labelSelector": selector, **more}
 
 
-def _near(key: str) -> dict[str, Any]:
-    return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "web"}}}
+def _near(key: str, **more: Any) -> dict[str, Any]:
+    return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "web"}}, **more}
 
 
 def _named(*nodes: str) -> dict[str, Any]:
@@ -65,6 +65,7 @@ REQUIRED, PREFERRED = (
     "requiredDuringSchedulingIgnoredDuringExecution",
     "preferredDuringSchedulingIgnoredDuringExecution",
 )
+TEAM = {"matchLabels": {"team": "blue"}}
 SPECS: list[dict[str, Any]] = [
     _requests(100),
     _requests(900),
@@ -93,6 +94,29 @@ SPECS: list[dict[str, Any]] = [
     },
     {**_requests(100), **_named("n1")},
     {**_requests(150), **_named("n5", "n2", "n0", "gone"), "priority": 15},
+    {**_requests(20), "topologySpreadConstraints": [_spread(HOST, "DoNotSchedule", nodeTaintsPolicy="Honor")]},
+    {
+        **_requests(20),
+        "nodeSelector": {"disk": "ssd"},
+        "topologySpreadConstraints": [
+            _spread(ZONE, "DoNotSchedule"),
+            _spread(HOST, "DoNotSchedule"),
+            _spread(ZONE, "ScheduleAnyway"),
+        ],
+    },
+    {**_requests(20), "affinity": {"podAntiAffinity": {REQUIRED: [_near(HOST, namespaceSelector=TEAM)]}}},
+    {
+        **_requests(20),
+        "affinity": {
+            "podAffinity": {REQUIRED: [_near(ZONE, namespaceSelector=TEAM)]},
+            "podAntiAffinity": {
+                PREFERRED: [
+                    {"weight": 3, "podAffinityTerm": _near(HOST, namespaceSelector=TEAM)},
+                    {"weight": 2, "podAffinityTerm": _near(ZONE)},
+                ]
+            },
+        },
+    },
 ]
 CHANGES = ["confirmed", "started", "terminating", "relabelled", "deleted", "forgotten"]
 NODES = [f"n{i}" for i in range(8)]
@@ -117,7 +141,7 @@ def make_pod(number: int, kind: int, note: str = "") -> Pod:
         "namespace": "default",
         "name": f"p{number}",
         "uid": f"u{number}",
-        "labels": {"app": "web" if kind % 2 else "other"},
+        "labels": {"app": "web" if kind % 2 or kind > 14 else "other"},
         "annotations": {"note": note} if note else {},
     }
     return msgspec.convert({"metadata": metadata, "spec": SPECS[kind]}, Pod)
@@ -136,6 +160,7 @@ def told(unfit: Unfit) -> tuple[object, ...]:
 
 
 KIND = st.integers(0, len(SPECS) - 1)
+FEW = st.lists(KIND, min_size=1, max_size=3, unique=True)
 NODE = st.builds(
     make_node,
     st.sampled_from(NODES),
@@ -162,9 +187,13 @@ class ReuseHistory(RuleBasedStateMachine):
         self.told.append(message)
         assert not self.cache.handle(message)
 
-    @initialize(seed=st.integers(0, 3), crowd=st.sampled_from([0, 3, 130]))
-    def begin(self, seed: int, crowd: int) -> None:
-        """A crowd of over 100 nodes makes the search stop early, at a place that rotates."""
+    @initialize(seed=st.integers(0, 3), crowd=st.sampled_from([0, 3, 130]), drawn=FEW)
+    def begin(self, seed: int, crowd: int, drawn: list[int]) -> None:
+        """A crowd of over 100 nodes makes the search stop early, at a place that rotates.
+
+        A history is about few kinds of pods, so that what is remembered of them has time to go wrong.
+        """
+        self.kinds = [self.KINDS[kind % len(self.KINDS)] for kind in drawn]
         self.remembering, self.fresh = Scheduler(Random(seed), 30), Scheduler(Random(seed), 30)
         self.tell(ObjectPut(msgspec.convert({"metadata": {"name": "default"}}, Namespace)))
         for i in range(crowd):
@@ -184,6 +213,10 @@ class ReuseHistory(RuleBasedStateMachine):
         if node is not None:
             self.tell(NodeDeleted(node))
 
+    @rule(team=st.sampled_from(["blue", "red"]))
+    def namespace(self, team: str) -> None:
+        self.tell(ObjectPut(msgspec.convert({"metadata": {"name": "default", "labels": {"team": team}}}, Namespace)))
+
     @rule(app=st.sampled_from(["web", "other"]))
     def service(self, app: str) -> None:
         document = {"metadata": {"namespace": "default", "name": app}, "spec": {"selector": {"app": app}}}
@@ -200,7 +233,7 @@ class ReuseHistory(RuleBasedStateMachine):
 
     @rule(kinds=st.lists(KIND, min_size=1, max_size=3), times=st.integers(1, 4))
     def schedule(self, kinds: list[int], times: int) -> None:
-        for kind in (self.KINDS[drawn % len(self.KINDS)] for drawn in kinds * times):
+        for kind in (self.kinds[drawn % len(self.kinds)] for drawn in kinds * times):
             self.made += 1
             number = self.made
             info = PodInfo(make_pod(number, kind))
@@ -258,7 +291,7 @@ class ReuseHistory(RuleBasedStateMachine):
 
     @rule(drawn=KIND, node=st.sampled_from(NODES), gone=st.booleans())
     def nominated(self, drawn: int, node: str, gone: bool) -> None:
-        kind = self.KINDS[drawn % len(self.KINDS)]
+        kind = self.kinds[drawn % len(self.kinds)]
         info = PodInfo(make_pod(-kind, kind))
         self.tell(Unnominate(info.key) if gone else Nominate(info, node))
 
@@ -273,9 +306,9 @@ class PreemptionHistory(ReuseHistory):
 
     KINDS = (0, 1, 4, 9, 11, 12, 14)
 
-    @initialize(seed=st.integers(0, 3), crowd=st.just(0))
-    def begin(self, seed: int, crowd: int) -> None:
-        super().begin(seed, crowd)
+    @initialize(seed=st.integers(0, 3), crowd=st.just(0), drawn=FEW)
+    def begin(self, seed: int, crowd: int, drawn: list[int]) -> None:
+        super().begin(seed, crowd, drawn)
         for name in NODES[:4]:
             self.node_put(make_node(name, "a", True, "", 1000, False))
         for number in range(8):
