@@ -16,7 +16,7 @@ from actors.client.kubeconfig import load
 from actors.framework.registry import RegistryError
 from actors.leader.actor import LeaseLostError
 from actors.runtime.clock import SystemClock
-from actors.runtime.collector import tune_collector
+from actors.runtime.collector import collecting, tune_collector
 from actors.runtime.logs import LogFormat, configure_logs
 from actors.runtime.signals import until_signalled
 from actors.server.actor import Address
@@ -111,7 +111,7 @@ def run(
         options = Options(max_unschedulable, gates, Address(bind_address, port) if port else None)
         tune_collector()
         daemon = partial(run_scheduler, configuration, connection, SystemClock(), Random(), options)
-        anyio.run(until_signalled, daemon, backend_options={"use_uvloop": True})
+        anyio.run(until_signalled, partial(collecting, daemon), backend_options={"use_uvloop": True})
     except (ConfigError, RegistryError, ProfileError, FeatureGateError, KubeconfigError, LeaseLostError) as problem:
         raise click.ClickException(str(problem)) from None
     except OSError as problem:

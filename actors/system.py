@@ -164,10 +164,14 @@ async def schedule(
     rng: Random,
     options: Options = DEFAULT_OPTIONS,
     observer: Observer = NOBODY,
+    scheduler: Scheduler | None = None,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """`run_scheduler` with access to an API server that is open already; what takes long is told to the observer."""
+    """`run_scheduler` with access to an API server that is open already; what takes long is told to the observer.
+
+    Decisions are made by `scheduler`, or by one of its own.
+    """
     api, in_binding = ApiWrites(access.calls), PodsInBinding()
     profiles = profiles_of(configuration, ClientHandle(api, in_binding, options.feature_gates))
     queue: Mailbox[QueueMessage] = Mailbox("queue", None)
@@ -211,7 +215,8 @@ async def schedule(
         debug = Debug(debugger.nodes, debugger.compare, queue, lambda: in_binding.dump(clock.now()), clock)
         server = ServerActor(options.serve_at, readiness.reached, metrics.text, to_document(configuration), debug)
         served = (Child("server", server.run),)
-    scheduler = Scheduler(rng, configuration.percentage_of_nodes_to_score)
+    if scheduler is None:
+        scheduler = Scheduler(rng, configuration.percentage_of_nodes_to_score)
     children: tuple[Child, ...] = (
         *served,
         Child("recorder", RecorderActor(recorder, RecorderState(), access.events, clock, rng).run),

@@ -17,6 +17,7 @@ from actors.messages import CacheMessage, QueueMessage
 from actors.runtime.mailbox import Mailbox
 
 T = TypeVar("T", bound=HasMetadata)
+SLICE = 250  # so many objects of a list are told before others have their turn
 
 
 class InformerActor(Generic[T]):
@@ -47,7 +48,10 @@ class InformerActor(Generic[T]):
                 case Deleted():
                     self._deliver(self._state.deleted(told.object))
                 case Listed():
-                    self._deliver(self._state.listed(told.items))
+                    for number, changes in enumerate(self._state.listed(told.items), 1):
+                        self._deliver(changes)
+                        if number % SLICE == 0:
+                            await anyio.lowlevel.checkpoint()
                     task_status.started()
 
     def _deliver(self, changes: list[Change[T]]) -> None:

@@ -5,7 +5,7 @@ A list that follows a broken watch is compared with the store, so that a deletio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -27,12 +27,17 @@ class InformerState(Generic[T]):
     def __init__(self) -> None:
         self._objects: dict[str, T] = {}
 
-    def listed(self, items: tuple[T, ...]) -> list[Change[T]]:
-        """Everything there is: what is new or changed, then what is gone."""
-        names = {key(item) for item in items}
-        changes = [change for item in items for change in self.changed(item)]
-        gone = [self._objects[name] for name in self._objects if name not in names]
-        return changes + [change for item in gone for change in self.deleted(item)]
+    def listed(self, items: tuple[T, ...]) -> Iterator[list[Change[T]]]:
+        """Object by object everything there is: what is new or changed or neither, then what is gone.
+
+        An object is told when its turn comes, not before; others may have theirs between two of them.
+        """
+        names: set[str] = set()  # filled bit by bit: the collector stops for what is new and large
+        for item in items:
+            names.add(key(item))
+            yield self.changed(item)
+        for item in [item for name, item in self._objects.items() if name not in names]:
+            yield self.deleted(item)
 
     def changed(self, new: T) -> list[Change[T]]:
         """An object as it is now. One of the same name but another uid means that the old one is gone."""

@@ -16,7 +16,7 @@ from actors.model.affinity_terms import AffinityTerms
 from actors.model.pod_template import HostPort, PodTemplate, same_template, template_of
 
 
-class GroupKey(msgspec.Struct, frozen=True):
+class GroupKey(msgspec.Struct, frozen=True, gc=False):
     """What selectors look at. `labels` are sorted by key."""
 
     namespace: str

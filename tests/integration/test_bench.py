@@ -102,6 +102,25 @@ FILE = """
   workloads:
   - {name: one}
 """
+MOODY = """
+from actors.framework.interface import NodeScorePlugin
+
+
+class Moody(NodeScorePlugin):
+    name = "Moody"
+
+    def __init__(self, args, handle):
+        self._likes = "node-1" if type(handle).__name__ == "ReadOnlyHandle" else "node-0"
+
+    def score_node(self, state, info, node):
+        return int(node.name == self._likes)
+"""
+MOODY_CONFIGURATION = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {score: {enabled: [{name: Moody, weight: 100}]}}
+"""
 SERVICE = "{apiVersion: v1, kind: Service, metadata: {generateName: s-}, spec: {ports: [{port: 80}]}}"
 
 
@@ -145,6 +164,35 @@ def test_on_the_embedded_api_server(file: Path) -> None:
     found = measured(run(file, "Plain/few", "-o", "json"), 6)
     assert found["decision_ms"]["mean"] < found["attempt_ms"]["mean"]
     assert found["cpu_seconds"] > 0
+
+
+@pytest.mark.parametrize("api", ["inproc", "embedded"])
+def test_decisions_are_those_of_explain(file: Path, api: str) -> None:
+    found = measured(run(file, "Plain/few", "--api", api, "--check", "4", "-o", "json"), 6)
+    assert found["checked"] == {"pods": 4, "agree": 4, "differ": []}
+
+
+def test_decisions_that_are_not_those_of_explain_are_told(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plugin is of another mind when it is asked to explain."""
+    installed = tmp_path / "installed"
+    (installed / "moody-1.dist-info").mkdir(parents=True)
+    (installed / "moody-1.dist-info" / "entry_points.txt").write_text("[berth.plugins]\nMoody = moody:Moody\n")
+    (installed / "moody-1.dist-info" / "METADATA").write_text("Name: moody\nVersion: 1\n")
+    (installed / "moody.py").write_text(MOODY)
+    (tmp_path / "moody.yaml").write_text(MOODY_CONFIGURATION)
+    file.write_text(FILE.replace("- name: Plain", "- name: Plain\n  schedulerConfigPath: moody.yaml"))
+    monkeypatch.setenv("PYTHONPATH", str(installed))
+    result = run(file, "Plain/few", "--api", "inproc", "--check", "6", "-o", "json")
+    assert result.exit_code == 1, result.output
+    (found,) = json.loads(result.stdout)
+    assert (found["checked"]["pods"], found["checked"]["agree"], len(found["checked"]["differ"])) == (6, 0, 6)
+    assert found["checked"]["differ"][0]["difference"].startswith("node-0 was chosen for ")
+    assert "Moody 0 and 100" in found["checked"]["differ"][0]["difference"]
+    shown = run(file, "Plain/few", "--api", "inproc", "--check", "6")
+    assert shown.exit_code == 1
+    assert "decisions that berth explain does not make" in shown.output
 
 
 def test_every_operation_in_process(file: Path) -> None:
@@ -199,6 +247,7 @@ def test_what_is_not_known_here_is_unsupported(file: Path, workload: str, reason
     [
         (["--workload", "Nothing"], "no workload is selected"),
         (["--workload", "Plain/few", "--api", "inproc", "--scheduler", "none"], "--api inproc goes with neither"),
+        (["--workload", "Plain/few", "--check", "3", "--scheduler", "none"], "--check goes without"),
         (["--kubeconfig", "missing"], "missing"),
     ],
 )

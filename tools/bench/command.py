@@ -20,7 +20,7 @@ from tools.bench.compare import table as ratios_table
 from tools.bench.measure import Result, median
 from tools.bench.opcodes import WorkloadError
 from tools.bench.operations import Report
-from tools.bench.report import profile_table, results_table
+from tools.bench.report import differences_table, profile_table, results_table
 from tools.bench.session import NotRunError, Settings, Where, measure
 from tools.bench.workload import Run, load, plan, select
 
@@ -41,6 +41,8 @@ WIDTH = 160
               help="none: only measure, while another scheduler does the work.")  # fmt: skip
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Report the median of N runs.")
 @click.option("--profile", is_flag=True, help="Show where the scheduler's time goes; it takes longer under it.")
+@click.option("--check", type=click.IntRange(0), default=0, show_default=True, metavar="N",
+              help="Make N decisions of a window once more from nothing, as berth explain does.")  # fmt: skip
 @click.option("--stall", type=click.FloatRange(0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
               help="End a workload in which pods wait and nothing moves for so long.")  # fmt: skip
 @click.option("--compare", "compared", nargs=2, type=click.Path(path_type=Path), metavar="A.json B.json",
@@ -48,13 +50,13 @@ WIDTH = 160
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def bench(
     file: Path | None, names: tuple[str, ...], labels: tuple[str, ...], api: Where | None, kubeconfig: str,
-    scheduler: str, runs: int, profile: bool, stall: float, compared: tuple[Path, Path] | None, output: str,
+    scheduler: str, runs: int, profile: bool, check: int, stall: float, compared: tuple[Path, Path] | None, output: str,
 ) -> None:  # fmt: skip
     """Run the workloads of a scheduler_perf configuration FILE, each in fresh processes, and report the figures.
 
     Throughput is sampled each second as scheduler_perf does. CPU and memory are those of the scheduler's process.
-    A workload that cannot be run here is named with the reason, and the others go on. The exit code is 1 if one fails
-    or misses its threshold.
+    A workload that cannot be run here is named with the reason, and the others go on. The exit code is 1 if one fails,
+    misses its threshold, or has a decision that differs under --check.
 
     \b
     berth bench misc/performance-config.yaml --workload SchedulingBasic --label performance
@@ -69,6 +71,8 @@ def bench(
             raise click.UsageError("expected a FILE with workloads, or --compare")
         if api == "inproc" and (kubeconfig or scheduler == "none"):
             raise click.UsageError("--api inproc goes with neither --kubeconfig nor --scheduler none")
+        if check and scheduler == "none":
+            raise click.UsageError("--check goes without --scheduler none")
         if api == "embedded" and kubeconfig:
             raise click.UsageError("--kubeconfig goes without --api")
         wanted = [label for given in labels for label in given.split(",") if label]
@@ -79,7 +83,7 @@ def bench(
     if not chosen:
         raise click.ClickException(f"{file}: no workload is selected")
     where: Where = "kubeconfig" if kubeconfig else api or "embedded"
-    settings = Settings(where, scheduler == "berth", stall, profile, kubeconfig, connection)
+    settings = Settings(where, scheduler == "berth", stall, profile, check, kubeconfig, connection)
     configure_logs(0, "text", quiet=True)
     results, failed = _run_all(file, chosen, settings, runs)
     console = Console(stderr=output == "json")
@@ -91,7 +95,10 @@ def bench(
     for result in results:
         if result.profile:
             console.print(profile_table(result.name, result.profile))
-    if failed or not all(result.reached for result in results):
+        if result.checked is not None and result.checked.differ:
+            console.print(differences_table(result.name, result.checked))
+    differ = any(result.checked is not None and result.checked.differ for result in results)
+    if failed or differ or not all(result.reached for result in results):
         raise SystemExit(1)
 
 

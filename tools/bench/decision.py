@@ -1,8 +1,8 @@
 """What a decision costs: `python -m tools.bench.decision [-o json]`.
 
-Each figure is microseconds in which the scheduler decides on one pod of a cluster of 5,000 nodes, the cache's part
-apart. Pods come one after the other, all of one template, and are assumed where they were placed, as when a Deployment
-is scaled up; the first ones, which fill what is remembered, are not counted.
+Each figure is microseconds in which the scheduler decides on one pod of a cluster of 5,000 nodes (`--nodes`), the
+cache's part apart. Pods come one after the other, all of one template, and are assumed where they were placed, as when
+a Deployment is scaled up; the first ones, which fill what is remembered, are not counted.
 """
 
 from __future__ import annotations
@@ -104,10 +104,10 @@ def make_pod(number: int, spec: Mapping[str, Any], millicores: int = 100) -> Pod
     return msgspec.convert({"metadata": metadata, "spec": {"containers": [container], **spec}}, Pod)
 
 
-def make_cache() -> CacheState:
+def make_cache(nodes: int) -> CacheState:
     cache = CacheState()
     cache.handle(ObjectPut(msgspec.convert({"metadata": {"name": "default", "labels": {"team": "devops"}}}, Namespace)))
-    for number in range(NODES):
+    for number in range(nodes):
         cache.handle(NodeAdded(make_node(number)))
     return cache
 
@@ -126,12 +126,12 @@ def pending(name: str, times: int) -> Sequence[Pod]:
     return [make_pod(number, SPECS[name], millicores) for number in range(times)]
 
 
-def measure(name: str, times: int) -> Figures:
-    cache, scheduler = make_cache(), Scheduler(Random(1))
+def measure(name: str, times: int, nodes: int = NODES) -> Figures:
+    cache, scheduler = make_cache(nodes), Scheduler(Random(1))
     profile = profiles_of(KubeSchedulerConfiguration(), ReadOnlyHandle())["default-scheduler"]
     if name == "preemption":
-        for number in range(4 * NODES):
-            pod = make_pod(-1 - number, {"nodeName": f"n{number % NODES}"}, 900)
+        for number in range(4 * nodes):
+            pod = make_pod(-1 - number, {"nodeName": f"n{number % nodes}"}, 900)
             cache.handle(AssignedPodAdded(pod))
     taken: list[float] = []
     gc.collect()
@@ -156,11 +156,12 @@ def measure(name: str, times: int) -> Figures:
 
 @click.command()
 @click.option("-n", "--times", default=1_000, show_default=True, help="How many pods of each kind are decided on.")
+@click.option("--nodes", default=NODES, type=click.IntRange(1), show_default=True)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.argument("names", nargs=-1)
-def main(times: int, output: str, names: Sequence[str]) -> None:
+def main(times: int, nodes: int, output: str, names: Sequence[str]) -> None:
     """Measure decisions on pods of each kind, or of the kinds named."""
-    measured = [measure(name, times) for name in names or SPECS]
+    measured = [measure(name, times, nodes) for name in names or SPECS]
     if output == "json":
         click.echo(json.dumps([msgspec.structs.asdict(figures) for figures in measured], indent=2))
         return

@@ -50,6 +50,24 @@ class ProfileRow(msgspec.Struct, frozen=True):
     total: float
 
 
+class Collections(msgspec.Struct, frozen=True):
+    """The pauses for garbage collections of one generation, and how many objects in cycles they freed."""
+
+    generation: int
+    number: int
+    freed: int
+    p99_ms: float
+    longest_ms: float
+
+
+class Pauses(msgspec.Struct, frozen=True):
+    """What stopped the scheduler: collections, and how late its event loop came, for whatever reason."""
+
+    collections: tuple[Collections, ...]
+    late_p99_ms: float
+    latest_ms: float
+
+
 class Effort(msgspec.Struct, frozen=True):
     """The scheduler's side of a window; the latencies are None if it tells of none, the rest if it is not ours."""
 
@@ -58,6 +76,22 @@ class Effort(msgspec.Struct, frozen=True):
     cpu_seconds: float | None = None
     peak_rss_bytes: int | None = None
     profile: tuple[ProfileRow, ...] = ()
+    pauses: Pauses | None = None
+
+
+class Difference(msgspec.Struct, frozen=True, order=True):
+    """A decision that is not what `berth explain` makes of the same cluster, and how the two differ."""
+
+    pod: str
+    difference: str
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """How many decisions were made once more, and how many of them came out the same."""
+
+    pods: int
+    agree: int
+    differ: tuple[Difference, ...] = ()
 
 
 class Result(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -74,6 +108,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     threshold: float | None = None
     reached: bool = True
     profile: tuple[ProfileRow, ...] = ()
+    checked: Checked | None = None
 
 
 class Meter(Protocol):
@@ -127,7 +162,7 @@ def latency(seconds: Sequence[float]) -> Latency | None:
 
 
 def median(results: Sequence[Result]) -> Result:
-    """Number by number, of the runs of one workload; the profile is that of the first."""
+    """Number by number, of the runs of one workload; the profile is that of the first, the checks are those of all."""
     first = results[0]
     if len(results) == 1:
         return first
@@ -138,7 +173,12 @@ def median(results: Sequence[Result]) -> Result:
     }
     reached = sum(result.reached for result in results) * 2 > len(results)
     kept = {"name": first.name, "threshold": first.threshold, "reached": reached}
-    return msgspec.structs.replace(msgspec.convert({**merged, **kept}, Result), profile=first.profile)
+    checks = [result.checked for result in results if result.checked is not None]
+    checked = None
+    if checks:
+        differ = tuple(difference for check in checks for difference in check.differ)
+        checked = Checked(sum(check.pods for check in checks), sum(check.agree for check in checks), differ)
+    return msgspec.structs.replace(msgspec.convert({**merged, **kept}, Result), profile=first.profile, checked=checked)
 
 
 def _median(values: Sequence[object]) -> object:

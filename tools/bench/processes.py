@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import IO, TypeVar
@@ -15,8 +15,19 @@ import msgspec
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from tools.bench.measure import Effort
-from tools.bench.worker import Answer, Measured, NotRun, Order, Progress, Ready, StartMeasuring, StopMeasuring
+from tools.bench.measure import Checked, Effort
+from tools.bench.worker import (
+    Answer,
+    CheckDecisions,
+    DecisionsChecked,
+    Measured,
+    NotRun,
+    Order,
+    Progress,
+    Ready,
+    StartMeasuring,
+    StopMeasuring,
+)
 
 ROOT = Path(__file__).parents[2]
 LONGEST_LINE = 16 << 20
@@ -88,6 +99,18 @@ class Worker:
     async def stop(self) -> Effort:
         await self.tell(StopMeasuring())
         return (await self._expect(Measured)).effort
+
+    async def check(self, report: Callable[[str, int, int], None]) -> list[Checked]:
+        """The decisions that were kept, made once more; the scheduler has stopped then."""
+        await self.tell(CheckDecisions())
+        while True:
+            match await self.answer():
+                case Progress(step, done, total):
+                    report(step, done, total)
+                case DecisionsChecked(windows):
+                    return windows
+                case other:
+                    raise ProcessEndedError(f"the scheduler's process answered out of turn: {other}")
 
     async def ready(self) -> None:
         await self._expect(Ready)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from tools.bench.measure import Latency, ProfileRow, Result
+from tools.bench.measure import Checked, Latency, ProfileRow, Result
 
 MEGABYTE = 1 << 20
 
@@ -17,6 +17,8 @@ def results_table(results: Sequence[Result]) -> Table:
     for column in ("pods", "seconds", "pods/s", "p50", "p90", "p99", "decision ms", "attempt ms", "cpu s", "peak MB"):
         table.add_column(column, justify="right")
     table.add_column("threshold", justify="right")
+    if any(result.checked for result in results):
+        table.add_column("agree", justify="right")
     for result in results:
         rate = result.throughput
         table.add_row(
@@ -32,10 +34,20 @@ def results_table(results: Sequence[Result]) -> Table:
             "-" if result.cpu_seconds is None else f"{result.cpu_seconds:.1f}",
             "-" if result.peak_rss_bytes is None else f"{result.peak_rss_bytes / MEGABYTE:.0f}",
             f"{result.threshold:g}{'' if result.reached else ' missed'}" if result.threshold else "-",
-            style=None if result.reached else "red",
+            *(() if result.checked is None else (f"{result.checked.agree}/{result.checked.pods}",)),
+            style=None if result.reached and not (result.checked and result.checked.differ) else "red",
         )
     table.caption = "latencies are mean / median / 99th percentile"
     table.caption_justify = "left"
+    return table
+
+
+def differences_table(name: str, checked: Checked) -> Table:
+    table = Table(title=f"{name}: decisions that berth explain does not make", title_justify="left")
+    table.add_column("pod", overflow="fold")
+    table.add_column("what differs", overflow="fold")
+    for differs in checked.differ:
+        table.add_row(differs.pod, differs.difference)
     return table
 
 

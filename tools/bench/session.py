@@ -12,11 +12,11 @@ import msgspec
 
 from actors.client.rest import Connection
 from tools.bench.cluster import ClusterError
-from tools.bench.measure import Meter, NoMeter, Result
+from tools.bench.measure import NoMeter, Result
 from tools.bench.opcodes import WorkloadError
 from tools.bench.operations import Executor, Report
 from tools.bench.pods import PodTracker
-from tools.bench.processes import ProcessEndedError, api_server, worker
+from tools.bench.processes import ProcessEndedError, Worker, api_server, worker
 from tools.bench.remote import remote_cluster
 from tools.bench.templates import TemplateError
 from tools.bench.waiting import StalledError, UnsupportedError
@@ -28,12 +28,16 @@ FAILURES = (ClusterError, StalledError, TemplateError, WorkloadError, ProcessEnd
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Where and how workloads are run; `scheduler` false only measures, `connection` is that of the kubeconfig."""
+    """Where and how workloads are run; `scheduler` false only measures, `connection` is that of the kubeconfig.
+
+    `check` is how many decisions of a window are made once more.
+    """
 
     where: Where
     scheduler: bool
     stall: float
     profile: bool
+    check: int = 0
     kubeconfig: str = ""
     connection: Connection | None = None
 
@@ -63,7 +67,8 @@ async def measure(file: Path, run: Run, settings: Settings, report: Report, say:
 
 async def _in_process(file: Path, run: Run, settings: Settings, report: Report) -> list[Result]:
     case, _, workload = run.name.partition("/")
-    async with worker(RunWorkload(str(file), case, workload, settings.stall, settings.profile)) as running:
+    order = RunWorkload(str(file), case, workload, settings.stall, settings.profile, settings.check)
+    async with worker(order) as running:
         while True:
             match await running.answer():
                 case Progress(step, done, total):
@@ -86,7 +91,11 @@ async def _remotely(run: Run, settings: Settings, report: Report, say: Callable[
         if not settings.scheduler:
             say(f"{run.name}: waiting for a scheduler of {connection.server}")
         try:
-            return await Executor(run, cluster, pods, meter, settings.stall, report).run()
+            results = await Executor(run, cluster, pods, meter, settings.stall, report).run()
+            if settings.check and isinstance(meter, Worker):
+                pairs = zip(results, await meter.check(report), strict=True)
+                results = [msgspec.structs.replace(result, checked=checked) for result, checked in pairs]
+            return results
         finally:
             if settings.where == "kubeconfig":
                 with anyio.CancelScope(shield=True):
@@ -103,13 +112,14 @@ async def _connection(settings: Settings) -> AsyncIterator[Connection]:
 
 
 @asynccontextmanager
-async def _meter(run: Run, settings: Settings, connection: Connection) -> AsyncIterator[Meter]:
+async def _meter(run: Run, settings: Settings, connection: Connection) -> AsyncIterator[Worker | NoMeter]:
     """Our scheduler, which measures itself, or nobody."""
     if not settings.scheduler:
         yield NoMeter()
         return
     master = "" if settings.connection is not None else connection.server
-    order = RunScheduler(scheduler_config_of(run), settings.kubeconfig, master, settings.profile)
+    config = scheduler_config_of(run)
+    order = RunScheduler(config, settings.kubeconfig, master, settings.profile, settings.check)
     async with worker(order) as scheduler, anyio.create_task_group() as group:
         await scheduler.ready()
         group.start_soon(scheduler.wait)

@@ -44,9 +44,9 @@ class Figures(msgspec.Struct, frozen=True):
     peak_rss_bytes: int
 
 
-def filled(pods: int, nodes: int) -> Store:
-    """A cluster in which every pod runs."""
-    store = Store(history=1000)
+def filled(pods: int, nodes: int, history: int = 1000) -> Store:
+    """A cluster in which every pod runs; watches may be so many events behind."""
+    store = Store(history)
     Api(store).seed()
     for i in range(nodes):
         store.create(NODES, _node(i))

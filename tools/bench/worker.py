@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -24,23 +25,26 @@ from actors.client.kubeconfig import load as load_connection
 from actors.client.rest import Connection
 from actors.framework.registry import RegistryError
 from actors.runtime.clock import SystemClock
-from actors.runtime.collector import tune_collector
+from actors.runtime.collector import collecting, tune_collector
 from actors.runtime.logs import configure_logs
 from actors.system import schedule
 from config.load import ConfigError, from_mapping, load_file
 from config.profiles import ProfileError
 from config.types import KubeSchedulerConfiguration
+from tools.bench.check import Sampling, Witness, check
 from tools.bench.cluster import ClusterError
 from tools.bench.inproc import InProcess
-from tools.bench.measure import Effort, Result, Stopwatch
+from tools.bench.measure import Checked, Effort, Meter, Result, Stopwatch
 from tools.bench.opcodes import WorkloadError
 from tools.bench.operations import Executor
+from tools.bench.pauses import PauseMeter
 from tools.bench.pods import PodTracker
 from tools.bench.templates import TemplateError
 from tools.bench.waiting import StalledError, UnsupportedError
 from tools.bench.workload import Run, load, plan, select
 
 REPORT_SECONDS = 0.2
+CHECKING = "checking decisions"
 VERBOSITY = 2  # the daemon's default
 QPS = 5000.0  # scheduler_perf's limit
 BURST = 5000
@@ -49,22 +53,25 @@ BAD_WORKLOAD = (WorkloadError, TemplateError, ClusterError, StalledError)
 
 
 class RunWorkload(msgspec.Struct, frozen=True, tag=True):
-    """Run a workload of a file, by both its names, with the scheduler in process."""
+    """Run a workload of a file, by both its names, with the scheduler in process; `check` so many decisions of it."""
 
     file: str
     case: str
     workload: str
     stall: float
     profile: bool
+    check: int = 0
 
 
 class RunScheduler(msgspec.Struct, frozen=True, tag=True):
-    """Run the scheduler against an API server: that of a kubeconfig, or the URL."""
+    """Run the scheduler against an API server: that of a kubeconfig, or the URL; `pauses` are measured if asked for."""
 
     config: str
     kubeconfig: str
     master: str
     profile: bool
+    check: int = 0
+    pauses: bool = False
 
 
 class StartMeasuring(msgspec.Struct, frozen=True, tag=True):
@@ -73,6 +80,10 @@ class StartMeasuring(msgspec.Struct, frozen=True, tag=True):
 
 class StopMeasuring(msgspec.Struct, frozen=True, tag=True):
     pass
+
+
+class CheckDecisions(msgspec.Struct, frozen=True, tag=True):
+    """Stop scheduling, and make the decisions that were kept once more."""
 
 
 class Progress(msgspec.Struct, frozen=True, tag=True):
@@ -89,6 +100,12 @@ class Measured(msgspec.Struct, frozen=True, tag=True):
     effort: Effort
 
 
+class DecisionsChecked(msgspec.Struct, frozen=True, tag=True):
+    """What came of it, for each window."""
+
+    windows: list[Checked]
+
+
 class Finished(msgspec.Struct, frozen=True, tag=True):
     results: list[Result]
 
@@ -100,8 +117,8 @@ class NotRun(msgspec.Struct, frozen=True, tag=True):
     unsupported: bool
 
 
-Order = RunWorkload | RunScheduler | StartMeasuring | StopMeasuring
-Answer = Progress | Ready | Measured | Finished | NotRun
+Order = RunWorkload | RunScheduler | StartMeasuring | StopMeasuring | CheckDecisions
+Answer = Progress | Ready | Measured | DecisionsChecked | Finished | NotRun
 _ORDERS = msgspec.json.Decoder(Order)
 
 
@@ -133,12 +150,19 @@ async def run_in_process(order: RunWorkload) -> Answer:
     try:
         run = find(order.file, order.case, order.workload)
         configuration = configuration_of(scheduler_config_of(run))
-        pods, watch = PodTracker(), Stopwatch(profile=order.profile)
-        cluster, clock = InProcess(pods), SystemClock()
+        pods, watch, tell = PodTracker(), Stopwatch(profile=order.profile), _Reporter().tell
+        cluster, clock, rng = InProcess(pods), SystemClock(), Random(0)
+        scheduler, meter = _witnessed(configuration, rng, watch, order.check)
         async with Extenders(configuration.extenders) as extenders, anyio.create_task_group() as group:
-            await group.start(partial(schedule, configuration, cluster, extenders, clock, Random(0), observer=watch))
-            results = await Executor(run, cluster, pods, watch, order.stall, _Reporter().tell).run()
+            await group.start(
+                partial(schedule, configuration, cluster, extenders, clock, rng, observer=watch, scheduler=scheduler)
+            )
+            results = await Executor(run, cluster, pods, meter, order.stall, tell).run()
             group.cancel_scope.cancel()
+        if scheduler is not None:
+            checks = check(scheduler.windows, configuration, partial(tell, CHECKING))
+            pairs = zip(results, checks, strict=True)
+            results = [msgspec.structs.replace(result, checked=checked) for result, checked in pairs]
         ended = Finished(results)
     except* UnsupportedError as problems:
         ended = NotRun(_first(problems), True)
@@ -155,24 +179,48 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
         _say(NotRun(str(problem), False))
         return
     clock, rng, watch = SystemClock(), Random(0), Stopwatch(profile=order.profile)
+    scheduler, meter = _witnessed(configuration, rng, watch, order.check)
+    pauses = PauseMeter(meter)
     limits = configuration.client_connection
     async with (
         remote(connection, clock, rng, limits.qps, limits.burst) as access,
         Extenders(configuration.extenders) as extenders,
         anyio.create_task_group() as group,
+        AsyncExitStack() as listening,
     ):
-        await group.start(partial(schedule, configuration, access, extenders, clock, rng, observer=watch))
+        if order.pauses:
+            meter = pauses
+            listening.enter_context(pauses.listening())
+            group.start_soon(pauses.tick)
+        await group.start(
+            partial(schedule, configuration, access, extenders, clock, rng, observer=watch, scheduler=scheduler)
+        )
         _say(Ready())
         while True:
             match await orders.next():
                 case StartMeasuring():
-                    await watch.start()
+                    await meter.start()
                     _say(Ready())
                 case StopMeasuring():
-                    _say(Measured(await watch.stop()))
-                case _:
+                    _say(Measured(await meter.stop()))
+                case last:
                     break
         group.cancel_scope.cancel()
+    if isinstance(last, CheckDecisions) and scheduler is not None:
+        tell = partial(_Reporter().tell, CHECKING)
+        _say(DecisionsChecked(list(check(scheduler.windows, configuration, tell))))
+        while await orders.next() is not None:
+            pass
+
+
+def _witnessed(
+    configuration: KubeSchedulerConfiguration, rng: Random, watch: Stopwatch, number: int
+) -> tuple[Witness | None, Meter]:
+    """The scheduler that keeps so many decisions, if any, and what opens its windows."""
+    if not number:
+        return None, watch
+    witness = Witness(rng, configuration.percentage_of_nodes_to_score, number)
+    return witness, Sampling(watch, witness)
 
 
 class _Orders:
@@ -242,4 +290,4 @@ async def _main() -> None:
 if __name__ == "__main__":
     configure_logs(VERBOSITY, "text")
     tune_collector()
-    anyio.run(_main, backend_options={"use_uvloop": True})
+    anyio.run(collecting, _main, backend_options={"use_uvloop": True})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import msgspec
 import numpy as np
 
@@ -10,7 +12,7 @@ from actors.framework.cycle_state import CycleState
 from actors.framework.extender import NAME as EXTENDER
 from actors.framework.extender import Filtered, FilterNodes, PrioritizeNodes, Steps, Victims, unasked
 from actors.framework.feasibility import Evaluation, evaluate, filter_nodes
-from actors.framework.post_filter import FailedAttempt
+from actors.framework.post_filter import FailedAttempt, PostFiltered, Rng
 from actors.framework.preemption import Candidate
 from actors.framework.rules import NODE_SET_REASON, PluginError, PluginScores
 from actors.framework.runner import Profile
@@ -76,10 +78,34 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Explained(msgspec.Struct, frozen=True):
-    """The decision, and what a person may want to know besides of how a node was chosen for preemption."""
+    """The decision, and what a person may want to know besides of how a node was chosen for preemption.
+
+    `post_filtered` is what came of this one attempt, chance included.
+    """
 
     decision: Decision | Failure
     contest: Contest | None = None
+    post_filtered: PostFiltered | None = None
+
+
+class First:
+    """Chance that always falls on the first."""
+
+    def randrange(self, stop: int, /) -> int:
+        return 0
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What a running scheduler goes by besides the cluster: where preemption starts to look, and its sample of nodes.
+
+    Of the nodes that fit only those `among` these are scored; all if it is None.
+    """
+
+    chance: Rng = First()
+    among: Set[str] | None = None
+
+
+NOTHING = Given()
 
 
 def decide(profile: Profile, info: PodInfo, snapshot: Snapshot) -> Decision | Failure:
@@ -87,23 +113,32 @@ def decide(profile: Profile, info: PodInfo, snapshot: Snapshot) -> Decision | Fa
     return unasked(steps(profile, info, snapshot, extended=False)).decision
 
 
-def steps(profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool) -> Steps[Explained]:
+def steps(
+    profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool, given: Given = NOTHING
+) -> Steps[Explained]:
     """The decision as `decide` makes it, and what lies behind it; `extended` if there are extenders to ask."""
     state = CycleState()
     try:
         evaluation = evaluate(profile, state, info, snapshot)
-        return (yield from _decided(profile, state, info, snapshot, evaluation, extended))
+        return (yield from _decided(profile, state, info, snapshot, evaluation, extended, given))
     except PluginError as failure:
         return Explained(Failure(failure.status.message))
 
 
 def _decided(
-    profile: Profile, state: CycleState, info: PodInfo, snapshot: Snapshot, evaluation: Evaluation, extended: bool
+    profile: Profile,
+    state: CycleState,
+    info: PodInfo,
+    snapshot: Snapshot,
+    evaluation: Evaluation,
+    extended: bool,
+    given: Given,
 ) -> Steps[Explained]:
     prefilter, diagnosis, live = evaluation.prefilter, evaluation.diagnosis, evaluation.live
     if diagnosis is None or live is None:
         rejected = Decision(prefilter=_verdict(prefilter.status), message=unfit_message(evaluation, len(snapshot)))
-        return (yield from _post_filtered(rejected, FailedAttempt(profile, state, info, snapshot, evaluation, First())))
+        attempt = FailedAttempt(profile, state, info, snapshot, evaluation, given.chance)
+        return (yield from _post_filtered(rejected, attempt))
     names = None if prefilter.node_names is None else sorted(prefilter.node_names)
     view = diagnosis.view
     rows = np.arange(snapshot.columns.size)[view.rows]
@@ -125,7 +160,10 @@ def _decided(
         if nominated is not None:
             return Explained(msgspec.structs.replace(pending, hosts=[nominated]))
         pending = msgspec.structs.replace(pending, message=unfit_message(evaluation, len(snapshot)))
-        return (yield from _post_filtered(pending, FailedAttempt(profile, state, info, snapshot, evaluation, First())))
+        attempt = FailedAttempt(profile, state, info, snapshot, evaluation, given.chance)
+        return (yield from _post_filtered(pending, attempt))
+    if given.among is not None:
+        positions = positions[[view.name(i) in given.among for i in positions.tolist()]]
     feasible = snapshot.rows(rows[positions])
     scores = score(profile, state, info, feasible)
     if extended:
@@ -147,13 +185,6 @@ def _decided(
     return Explained(decision)
 
 
-class First:
-    """Chance that always falls on the first."""
-
-    def randrange(self, stop: int, /) -> int:
-        return 0
-
-
 def _post_filtered(pending: Decision, attempt: FailedAttempt) -> Steps[Explained]:
     """The decision with what PostFilter makes of it."""
     assert isinstance(attempt.rules, Profile)
@@ -163,14 +194,15 @@ def _post_filtered(pending: Decision, attempt: FailedAttempt) -> Steps[Explained
     if found.nomination is None:
         told = found.status.message
         message = f"{pending.message} {told}" if told else pending.message
-        return Explained(msgspec.structs.replace(pending, message=message, preemption_message=told))
+        refused = msgspec.structs.replace(pending, message=message, preemption_message=told)
+        return Explained(refused, post_filtered=found)
     plugin = next((plugin for plugin in attempt.rules.plugins if plugin.name == found.status.plugin), None)
     if isinstance(plugin, DefaultPreemption):
         contest = yield from contest_of(attempt, plugin, found.nomination)
     else:
         only = Candidate(found.nomination.node, Victims(found.nomination.victims))
         contest = Contest(found.status.plugin, (only,))
-    return Explained(msgspec.structs.replace(pending, preemption=_told(contest)), contest)
+    return Explained(msgspec.structs.replace(pending, preemption=_told(contest)), contest, found)
 
 
 def _told(contest: Contest) -> Preemption:
@@ -186,7 +218,7 @@ def _nominated(
     profile: Profile, state: CycleState, info: PodInfo, snapshot: Snapshot, extended: bool
 ) -> Steps[str | None]:
     """The node that the pod is nominated to, if it passes."""
-    name = info.pod.status.nominated_node_name
+    name = snapshot.nominations.node_of(info.key) or info.pod.status.nominated_node_name
     row = snapshot.columns.row_of.get(name)
     if row is None:
         return None

@@ -6,6 +6,8 @@ import msgspec
 import pytest
 
 from tools.bench.measure import (
+    Checked,
+    Difference,
     Latency,
     Result,
     Stopwatch,
@@ -89,6 +91,16 @@ def test_the_median_is_taken_number_by_number() -> None:
     assert (found.name, found.threshold, found.reached) == ("A/b", 5, True)
     assert median([result(3.0)]) == result(3.0)
     assert isinstance(median([result(1.0, 1), result(2.0, 2)]).pods, int)
+
+
+def test_the_checks_of_all_runs_add_up() -> None:
+    differs = Difference("ns/p", "the node is a; explain's is b")
+    runs = [
+        msgspec.structs.replace(result(1.0), checked=checked)
+        for checked in (Checked(3, 3), Checked(4, 3, (differs,)), Checked(2, 2))
+    ]
+    assert median(runs).checked == Checked(9, 8, (differs,))
+    assert median([result(1.0), result(2.0)]).checked is None
 
 
 def test_results_are_written_in_the_documented_form() -> None:

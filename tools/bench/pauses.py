@@ -1,0 +1,78 @@
+"""What holds a scheduler up: each pause of the garbage collector, and each time its event loop came late.
+
+A meter like the others, in the scheduler's process. The first window is open from the beginning, so that the start of
+the scheduler can be looked at as well. A pause is from the start of a collection to the end of all that is done in it.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import anyio
+import msgspec
+
+from tools.bench.measure import Collections, Effort, Meter, Pauses, nearest_rank
+
+GENERATIONS = 3
+TICK_SECONDS = 0.002
+
+
+class PauseMeter:
+    """What another meter measures, and the pauses of the process that it is in."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self._began = 0.0
+        self._pauses: list[list[float]] = [[] for _ in range(GENERATIONS)]
+        self._freed = [0] * GENERATIONS
+        self._late: list[float] = []
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        gc.callbacks.append(self._note)
+        try:
+            yield
+        finally:
+            gc.callbacks.remove(self._note)
+
+    async def tick(self) -> None:
+        """Ask to be woken again and again, and note how late that was."""
+        while True:
+            due = time.perf_counter() + TICK_SECONDS
+            await anyio.sleep(TICK_SECONDS)
+            self._late.append(time.perf_counter() - due)
+
+    async def start(self) -> None:
+        self._forget()
+        await self._meter.start()
+
+    async def stop(self) -> Effort:
+        collections = tuple(
+            Collections(generation, len(pauses), freed, _milliseconds(pauses, 99), _milliseconds(pauses, 100))
+            for generation, (pauses, freed) in enumerate(zip(self._pauses, self._freed, strict=True))
+        )
+        late = self._late
+        found = Pauses(collections, _milliseconds(late, 99), _milliseconds(late, 100))
+        self._forget()
+        return msgspec.structs.replace(await self._meter.stop(), pauses=found)
+
+    def _forget(self) -> None:
+        self._pauses = [[] for _ in range(GENERATIONS)]
+        self._freed = [0] * GENERATIONS
+        self._late = []
+
+    def _note(self, phase: Literal["start", "stop"], info: dict[str, int]) -> None:
+        now = time.perf_counter()
+        if phase == "start":
+            self._began = now
+        else:
+            self._pauses[info["generation"]].append(now - self._began)
+            self._freed[info["generation"]] += info["collected"]
+
+
+def _milliseconds(seconds: list[float], percent: int) -> float:
+    return nearest_rank(sorted(seconds), percent) * 1e3 if seconds else 0.0

@@ -1,0 +1,175 @@
+"""What ten times the nodes cost: `python -m tools.bench.scale [--nodes N] [--more-nodes N] [-o json]`.
+
+For pods of a few kinds, what one of them costs in a small and in a large cluster: the decision by itself, and its whole
+way through the scheduler, queue to binding, as a workload in process. Both are microseconds of CPU time, which other
+programs on the machine disturb less than the clock. kube-scheduler's sampling looks at more nodes in a large cluster:
+10 % of 5,000, but 5 % of 50,000, so that five times as many are scored.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from actors.runtime.logs import configure_logs
+from tools.bench import decision
+from tools.bench.decision import HOST, SPECS, ZONE, ZONES
+from tools.bench.measure import Result
+from tools.bench.session import NotRunError, Settings
+from tools.bench.session import measure as run_workload
+from tools.bench.workload import load, plan, select
+
+KINDS = ("basic", "spread", "pod anti-affinity")
+STALL_SECONDS = 300.0
+WIDTH = 100
+MOST_TIMES = 2.0
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """Microseconds a pod; `pipeline` is CPU time of scheduler, store and driver, `wall` what went by."""
+
+    pods: str
+    nodes: int
+    decision_median: float
+    decision_mean: float
+    pipeline: float
+    wall: float
+
+
+class Growth(msgspec.Struct, frozen=True):
+    """The large cluster's cost over the small one's."""
+
+    pods: str
+    decision_median: float
+    decision_mean: float
+    pipeline: float
+
+
+class Scale(msgspec.Struct, frozen=True):
+    costs: list[Cost]
+    growth: list[Growth]
+
+
+def workload(folder: Path, kind: str, nodes: int, pods: int) -> Path:
+    """A scheduler_perf file with one workload: some pods to begin with, then those that are measured."""
+    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": "100m", "memory": "500Mi"}}}
+    pod: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"generateName": "pod-", "labels": {"color": "blue"}},
+        "spec": {"containers": [container], **SPECS[kind]},
+    }
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "node-{{.Index}}"},
+        "status": {"capacity": {"cpu": "4", "memory": "32Gi", "pods": "110"}},
+    }
+    zones = {"labelKey": ZONE, "labelValues": [f"z{number}" for number in range(ZONES)]}
+    create_nodes = {
+        "opcode": "createNodes",
+        "count": nodes,
+        "nodeTemplatePath": "node.yaml",
+        "labelNodePrepareStrategy": zones,
+    }
+    steps: list[dict[str, Any]] = [
+        {**create_nodes, "uniqueNodeLabelStrategy": {"labelKey": HOST}},
+        {"opcode": "createPods", "count": pods // 4, "namespace": "default"},
+        {"opcode": "createPods", "count": pods, "namespace": "default", "collectMetrics": True},
+    ]
+    case = {"name": kind, "defaultPodTemplatePath": "pod.yaml", "workloadTemplate": steps}
+    for name, document in (
+        ("pod", pod),
+        ("node", node),
+        ("file", [{**case, "workloads": [{"name": f"{nodes} nodes"}]}]),
+    ):
+        (folder / f"{name}.yaml").write_text(json.dumps(document))  # JSON is YAML
+    return folder / "file.yaml"
+
+
+def through_the_pipeline(kind: str, nodes: int, pods: int) -> Result:
+    """Raises NotRunError."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = workload(Path(folder), kind, nodes, pods)
+        (chosen,) = select(load(file), (), ())
+        settings = Settings("inproc", scheduler=True, stall=STALL_SECONDS, profile=False)
+        (result,) = anyio.run(run_workload, file, plan(file, *chosen), settings, _unheard, click.echo)
+    return result
+
+
+def _unheard(step: str, done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+def cost(kind: str, nodes: int, pods: int) -> Cost:
+    alone = decision.measure(kind, pods, nodes)
+    result = through_the_pipeline(kind, nodes, pods)
+    assert result.cpu_seconds is not None
+    pipeline, wall = (seconds / result.pods * 1e6 for seconds in (result.cpu_seconds, result.seconds))
+    return Cost(kind, nodes, alone.median, alone.mean, pipeline, wall)
+
+
+def measure(kinds: Sequence[str], small: int, large: int, pods: int) -> Scale:
+    costs, growth = [], []
+    for kind in kinds:
+        less, more = (cost(kind, nodes, pods) for nodes in (small, large))
+        costs += [less, more]
+        growth.append(
+            Growth(
+                kind,
+                more.decision_median / less.decision_median,
+                more.decision_mean / less.decision_mean,
+                more.pipeline / less.pipeline,
+            )
+        )
+    return Scale(costs, growth)
+
+
+@click.command()
+@click.option("--nodes", default=5_000, type=click.IntRange(1), show_default=True)
+@click.option("--more-nodes", default=50_000, type=click.IntRange(1), show_default=True)
+@click.option("-n", "--pods", default=2_000, type=click.IntRange(4), show_default=True, help="How many of each kind.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.argument("kinds", nargs=-1, type=click.Choice(list(SPECS)))
+def main(nodes: int, more_nodes: int, pods: int, output: str, kinds: Sequence[str]) -> None:
+    """Compare what pods cost in two clusters, of some KINDS or of those named; the exit code is 1 if one costs more
+    than twice as much in the large one.
+    """
+    configure_logs(0, "text", quiet=True)
+    try:
+        found = measure(kinds or KINDS, nodes, more_nodes, pods)
+    except NotRunError as problem:
+        raise click.ClickException(str(problem)) from None
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(found)))
+    else:
+        _show(found)
+    if any(max(msgspec.structs.astuple(each)[1:]) > MOST_TIMES for each in found.growth):
+        raise SystemExit(1)
+
+
+def _show(found: Scale) -> None:
+    table = Table("microseconds a pod", "nodes", "decision median", "decision mean", "pipeline cpu", "pipeline wall")
+    for each in found.costs:
+        figures = msgspec.structs.astuple(each)[2:]
+        table.add_row(each.pods, f"{each.nodes:,}", *(f"{figure:,.0f}" for figure in figures))
+    ratios = Table("times as much", "decision median", "decision mean", "pipeline cpu")
+    for growth in found.growth:
+        ratios.add_row(growth.pods, *(f"{ratio:.2f}" for ratio in msgspec.structs.astuple(growth)[1:]))
+    console = Console()
+    console.width = max(console.width, WIDTH)
+    console.print(table)
+    console.print(ratios)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""What holds a running scheduler up in a big cluster: `python -m tools.bench.steady [--pods N] [--nodes N] [-o json]`.
+
+Like `tools.bench.start`, and then the cluster lives on for a while: pods are created, run once they are bound, and are
+deleted, some at a time and once many at once; pods that were there from the beginning go as well, or are updated; nodes
+tell that they are well. In the end the API server forgets its past, so that all is listed anew. Reported are the pauses
+of the garbage collector in the scheduler's process, and how late its event loop came. The exit code is 1 if the
+collector stopped it for longer than 20 ms.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections import deque
+from itertools import cycle
+
+import anyio
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from tools.apiserver.api import Api
+from tools.apiserver.app import serve
+from tools.apiserver.clock import now
+from tools.apiserver.patch import STRATEGIC
+from tools.apiserver.requests import DeleteOptions
+from tools.apiserver.store import Store
+from tools.bench.measure import Effort, Pauses
+from tools.bench.objects import NODES, PODS
+from tools.bench.processes import Worker, worker
+from tools.bench.start import filled
+from tools.bench.worker import RunScheduler
+
+LONGEST_PAUSE_MS = 20.0
+TURN_SECONDS = 0.1
+HEARTBEATS_A_TURN = 20
+UPDATES_A_TURN = 50
+HISTORY = 20_000
+LIVES = 20  # turns that a pod lives for
+BURST = 4  # one in so many pods is created at half-time, all of them at once
+NEW_TEMPLATES = 7
+NOW = DeleteOptions(grace_period_seconds=0)
+STALL_SECONDS = 120.0
+WIDTH = 100
+
+
+class Phase(msgspec.Struct, frozen=True):
+    """Starting, running or listing anew; `peak_rss_bytes` is the most until its end."""
+
+    name: str
+    seconds: float
+    cpu_seconds: float
+    peak_rss_bytes: int
+    pauses: Pauses
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """`bound` pods were created and bound after the start."""
+
+    pods: int
+    nodes: int
+    bound: int
+    phases: tuple[Phase, ...]
+
+    @property
+    def longest_ms(self) -> float:
+        return max(collections.longest_ms for phase in self.phases for collections in phase.pauses.collections)
+
+
+class Life:
+    """Everything that happens to the cluster after the start, and when."""
+
+    def __init__(self, store: Store, pods: int, turns: int) -> None:
+        self._api = Api(store)
+        self._store = store
+        self._turns = turns
+        self._trickle = (pods - pods // BURST) // turns
+        self._burst = pods - self._trickle * (turns - 1)
+        self._made = 0
+        self._pending: deque[str] = deque()
+        self._running: deque[tuple[int, str]] = deque()
+        self._nodes = cycle([stored.document["metadata"]["name"] for stored in store.list(NODES)])
+        old = [stored.document["metadata"]["name"] for stored in store.list(PODS)]
+        self._ending, self._staying = iter(old[: len(old) // 2]), cycle(old[len(old) // 2 :])
+        self.bound = 0
+
+    async def run(self) -> None:
+        """Raises TimeoutError if pods that were created are not bound in the end."""
+        for turn in range(self._turns):
+            began = time.monotonic()
+            self._create(self._burst if turn == self._turns // 2 else self._trickle)
+            self._follow(turn)
+            for _ in range(HEARTBEATS_A_TURN):
+                self._beat(next(self._nodes))
+                await anyio.lowlevel.checkpoint()
+            for _ in range(UPDATES_A_TURN):
+                self._update(next(self._staying, ""))
+                await anyio.lowlevel.checkpoint()
+            await anyio.sleep(max(0.0, TURN_SECONDS - (time.monotonic() - began)))
+        await self._settle()
+
+    async def relist(self) -> None:
+        """Let watches end because the past is forgotten; until a new pod is bound."""
+        self._update(next(self._staying, ""))
+        self._create(1)
+        self._store.compact()
+        await self._settle()
+
+    async def _settle(self) -> None:
+        with anyio.fail_after(STALL_SECONDS):
+            while self._pending:
+                self._follow(self._turns)
+                await anyio.sleep(TURN_SECONDS)
+
+    def _create(self, number: int) -> None:
+        for _ in range(number):
+            name, which = f"new-{self._made}", self._made % NEW_TEMPLATES
+            requests = {"requests": {"cpu": "50m", "memory": "32Mi"}}
+            container = {"name": "main", "image": f"registry.example/new-{which}:v1", "resources": requests}
+            metadata = {"name": name, "labels": {"app": f"app-{which:02}"}}
+            self._api.create(PODS, "default", {"metadata": metadata, "spec": {"containers": [container]}})
+            self._pending.append(name)
+            self._made += 1
+
+    def _follow(self, turn: int) -> None:
+        """Let pods run that are bound by now, and end those that have lived for long, each with an old one."""
+        for _ in range(len(self._pending)):
+            name = self._pending.popleft()
+            if not self._store.get(PODS, "default", name)["spec"].get("nodeName"):
+                self._pending.append(name)
+                continue
+            self.bound += 1
+            status = {"phase": "Running", "startTime": now()}
+            self._api.patch(PODS, "default", name, {"status": status}, STRATEGIC, "status")
+            self._running.append((turn, name))
+        while self._running and self._running[0][0] + LIVES < turn:
+            for ended in (self._running.popleft()[1], next(self._ending, "")):
+                if ended:
+                    self._api.delete(PODS, "default", ended, NOW)
+
+    def _update(self, name: str) -> None:
+        if name:
+            condition = {"type": "Ready", "status": "True", "lastTransitionTime": now()}
+            self._api.patch(PODS, "default", name, {"status": {"conditions": [condition]}}, STRATEGIC, "status")
+
+    def _beat(self, name: str) -> None:
+        conditions = [{"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now()}]
+        self._api.patch(NODES, "", name, {"status": {"conditions": conditions}}, STRATEGIC, "status")
+
+
+async def measure(pods: int, nodes: int, new: int, seconds: float) -> Figures:
+    store = filled(pods, nodes, HISTORY)
+    gc.collect()
+    gc.freeze()
+    async with serve(store=store) as url:
+        began = time.monotonic()
+        async with worker(RunScheduler("", "", url, profile=False, pauses=True)) as scheduler:
+            await scheduler.ready()
+            phases = [await _phase("starting", scheduler, began)]
+            await scheduler.start()
+            began = time.monotonic()
+            life = Life(store, new, int(seconds / TURN_SECONDS))
+            await life.run()
+            phases.append(await _phase("running", scheduler, began))
+            await scheduler.start()
+            began = time.monotonic()
+            await life.relist()
+            phases.append(await _phase("listing anew", scheduler, began))
+    return Figures(pods, nodes, life.bound, tuple(phases))
+
+
+async def _phase(name: str, scheduler: Worker, began: float) -> Phase:
+    seconds = time.monotonic() - began
+    effort: Effort = await scheduler.stop()
+    assert effort.pauses is not None
+    assert effort.cpu_seconds is not None
+    assert effort.peak_rss_bytes is not None
+    return Phase(name, seconds, effort.cpu_seconds, effort.peak_rss_bytes, effort.pauses)
+
+
+@click.command()
+@click.option("--pods", default=150_000, type=click.IntRange(min=0), show_default=True)
+@click.option("--nodes", default=5_000, type=click.IntRange(min=1), show_default=True)
+@click.option("--new", default=4_000, type=click.IntRange(min=1), show_default=True, help="How many pods are created.")
+@click.option("--seconds", default=30.0, type=click.FloatRange(1), show_default=True)
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def main(pods: int, nodes: int, new: int, seconds: float, output: str) -> None:
+    """Start a scheduler beside an API server with so many bound pods, and let the cluster live on."""
+    found = anyio.run(measure, pods, nodes, new, seconds, backend_options={"use_uvloop": True})
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(found)))
+    else:
+        _show(found)
+    if found.longest_ms > LONGEST_PAUSE_MS:
+        raise SystemExit(1)
+
+
+def _show(found: Figures) -> None:
+    table = Table(title=f"{found.pods:,} pods, {found.nodes:,} nodes, {found.bound:,} pods bound", title_justify="left")
+    table.add_column("what stopped the scheduler")
+    for column in ("while", "times", "freed", "p99 ms", "longest ms"):
+        table.add_column(column, justify="right")
+    for phase in found.phases:
+        for each in phase.pauses.collections:
+            row = (str(each.number), str(each.freed), f"{each.p99_ms:.1f}", f"{each.longest_ms:.1f}")
+            table.add_row(f"collection of generation {each.generation}", phase.name, *row)
+        table.add_row(
+            "anything", phase.name, "", "", f"{phase.pauses.late_p99_ms:.1f}", f"{phase.pauses.latest_ms:.1f}"
+        )
+    console = Console()
+    console.width = max(console.width, WIDTH)
+    console.print(table)
+    for phase in found.phases:
+        peak = phase.peak_rss_bytes / 1e6
+        console.print(f"{phase.name}: {phase.seconds:.1f} s, {phase.cpu_seconds:.1f} s of CPU, peak {peak:,.0f} MB")
+
+
+if __name__ == "__main__":
+    main()
