@@ -209,12 +209,16 @@ def test_every_operation_on_the_embedded_api_server(file: Path) -> None:
     assert found["pods"] == 8
 
 
-def test_runs_profile_and_threshold(file: Path) -> None:
-    result = run(file, "Plain/hurried", "--api", "inproc", "--runs", "2", "--profile")
+def test_runs_profile_and_threshold(file: Path, tmp_path: Path) -> None:
+    stacks = tmp_path / "stacks.txt"
+    result = run(file, "Plain/hurried", "--api", "inproc", "--runs", "2", "--stacks", str(stacks))
     assert result.exit_code == 1
     assert "1e+06 missed" in result.output
     assert "where the time goes" in result.output
     assert "actors/" in result.output
+    bottom, *_, top = stacks.read_text().splitlines()[0].split(";")
+    assert bottom == "Plain/hurried"
+    assert int(top.rpartition(" ")[2]) > 0
 
 
 def test_a_workload_that_stalls_ends_and_says_how_many_wait(file: Path) -> None:

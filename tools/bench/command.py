@@ -20,7 +20,7 @@ from tools.bench.compare import table as ratios_table
 from tools.bench.measure import Result, median
 from tools.bench.opcodes import WorkloadError
 from tools.bench.operations import Report
-from tools.bench.report import differences_table, profile_table, results_table
+from tools.bench.report import differences_table, profile_tables, results_table
 from tools.bench.session import NotRunError, Settings, Where, measure
 from tools.bench.workload import Run, load, plan, select
 
@@ -40,7 +40,9 @@ WIDTH = 160
 @click.option("--scheduler", type=click.Choice(["berth", "none"]), default="berth", show_default=True,
               help="none: only measure, while another scheduler does the work.")  # fmt: skip
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Report the median of N runs.")
-@click.option("--profile", is_flag=True, help="Show where the scheduler's time goes; it takes longer under it.")
+@click.option("--profile", is_flag=True, help="Show where the scheduler's time goes, by its stack each millisecond.")
+@click.option("--stacks", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
+              help="--profile, and write the stacks there, for flamegraph.pl or speedscope.")  # fmt: skip
 @click.option("--check", type=click.IntRange(0), default=0, show_default=True, metavar="N",
               help="Make N decisions of a window once more from nothing, as berth explain does.")  # fmt: skip
 @click.option("--stall", type=click.FloatRange(0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
@@ -50,7 +52,8 @@ WIDTH = 160
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def bench(
     file: Path | None, names: tuple[str, ...], labels: tuple[str, ...], api: Where | None, kubeconfig: str,
-    scheduler: str, runs: int, profile: bool, check: int, stall: float, compared: tuple[Path, Path] | None, output: str,
+    scheduler: str, runs: int, profile: bool, stacks: Path | None, check: int, stall: float,
+    compared: tuple[Path, Path] | None, output: str,
 ) -> None:  # fmt: skip
     """Run the workloads of a scheduler_perf configuration FILE, each in fresh processes, and report the figures.
 
@@ -83,9 +86,20 @@ def bench(
     if not chosen:
         raise click.ClickException(f"{file}: no workload is selected")
     where: Where = "kubeconfig" if kubeconfig else api or "embedded"
-    settings = Settings(where, scheduler == "berth", stall, profile, check, kubeconfig, connection)
+    settings = Settings(
+        where, scheduler == "berth", stall, profile or stacks is not None, check, kubeconfig, connection
+    )
     configure_logs(0, "text", quiet=True)
     results, failed = _run_all(file, chosen, settings, runs)
+    _show(results, output)
+    if stacks is not None:
+        _write_stacks(stacks, results)
+    differ = any(result.checked is not None and result.checked.differ for result in results)
+    if failed or differ or not all(result.reached for result in results):
+        raise SystemExit(1)
+
+
+def _show(results: list[Result], output: str) -> None:
     console = Console(stderr=output == "json")
     console.width = max(console.width, WIDTH)
     if output == "json":
@@ -94,12 +108,18 @@ def bench(
         console.print(results_table(results))
     for result in results:
         if result.profile:
-            console.print(profile_table(result.name, result.profile))
+            console.print(*profile_tables(result.name, result.profile))
         if result.checked is not None and result.checked.differ:
             console.print(differences_table(result.name, result.checked))
-    differ = any(result.checked is not None and result.checked.differ for result in results)
-    if failed or differ or not all(result.reached for result in results):
-        raise SystemExit(1)
+
+
+def _write_stacks(path: Path, results: Sequence[Result]) -> None:
+    """One line a stack, the workload at its bottom, and how often it was met."""
+    lines = (f"{result.name};{stack} {times}\n" for result in results for stack, times in result.profile.items())
+    try:
+        path.write_text("".join(lines), encoding="utf-8")
+    except OSError as problem:
+        raise click.ClickException(f"--stacks {path}: {problem.strerror}") from None
 
 
 def _compare(first: Path, second: Path, output: str) -> None:

@@ -7,20 +7,19 @@ over the seconds to the last of them.
 
 from __future__ import annotations
 
-import cProfile
 import math
 import resource
 import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import CodeType
 from typing import Protocol
 
 import msgspec
 
+from tools.bench.sampling import Sampler, Stacks
+
 INTERVAL = 1.0
-PROFILE_ROWS = 20
 
 
 class Throughput(msgspec.Struct, frozen=True):
@@ -39,15 +38,6 @@ class Latency(msgspec.Struct, frozen=True):
     mean: float
     p50: float
     p99: float
-
-
-class ProfileRow(msgspec.Struct, frozen=True):
-    """A function, how often it was called, and the seconds in it alone and with all it called."""
-
-    function: str
-    calls: int
-    own: float
-    total: float
 
 
 class Collections(msgspec.Struct, frozen=True):
@@ -75,7 +65,7 @@ class Effort(msgspec.Struct, frozen=True):
     attempt_ms: Latency | None = None
     cpu_seconds: float | None = None
     peak_rss_bytes: int | None = None
-    profile: tuple[ProfileRow, ...] = ()
+    profile: Stacks = {}
     pauses: Pauses | None = None
 
 
@@ -107,7 +97,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     peak_rss_bytes: int | None
     threshold: float | None = None
     reached: bool = True
-    profile: tuple[ProfileRow, ...] = ()
+    profile: Stacks = {}
     checked: Checked | None = None
 
 
@@ -208,7 +198,7 @@ class Stopwatch:
     """The meter of the process that it is in; it is the scheduler's observer too."""
 
     def __init__(self, *, profile: bool) -> None:
-        self._profile = cProfile.Profile() if profile else None
+        self._sampler = Sampler() if profile else None
         self._decided: list[float] = []
         self._scheduled: list[float] = []
         self._cpu = 0.0
@@ -227,17 +217,14 @@ class Stopwatch:
         self._scheduled.clear()
         self._cpu = time.process_time()
         self._open = True
-        if self._profile is not None:
-            self._profile.enable()
+        if self._sampler is not None:
+            self._sampler.start()
 
     async def stop(self) -> Effort:
-        rows: tuple[ProfileRow, ...] = ()
-        if self._profile is not None:
-            self._profile.disable()
-            rows = _rows(self._profile)
+        stacks = {} if self._sampler is None else self._sampler.stop()
         self._open = False
         cpu = time.process_time() - self._cpu
-        return Effort(latency(self._decided), latency(self._scheduled), cpu, peak_rss_bytes(), rows)
+        return Effort(latency(self._decided), latency(self._scheduled), cpu, peak_rss_bytes(), stacks)
 
 
 class NoMeter:
@@ -248,17 +235,3 @@ class NoMeter:
 
     async def stop(self) -> Effort:
         return Effort()
-
-
-def _rows(profile: cProfile.Profile) -> tuple[ProfileRow, ...]:
-    """Those with the most seconds of their own."""
-    found = sorted(profile.getstats(), key=lambda entry: -entry.inlinetime)[:PROFILE_ROWS]
-    return tuple(
-        ProfileRow(_function(entry.code), entry.callcount, entry.inlinetime, entry.totaltime) for entry in found
-    )
-
-
-def _function(code: CodeType | str) -> str:
-    if isinstance(code, str):
-        return code
-    return f"{'/'.join(Path(code.co_filename).parts[-3:])}:{code.co_firstlineno} {code.co_qualname}"

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from tools.bench.measure import Checked, Latency, ProfileRow, Result
+from tools.bench.measure import Checked, Latency, Result
+from tools.bench.sampling import Share, Stacks, functions, rooms
 
 MEGABYTE = 1 << 20
 
@@ -51,13 +52,21 @@ def differences_table(name: str, checked: Checked) -> Table:
     return table
 
 
-def profile_table(name: str, rows: Sequence[ProfileRow]) -> Table:
-    table = Table(title=f"{name}: where the time goes", title_justify="left")
-    table.add_column("function", overflow="fold")
-    for column in ("calls", "own s", "total s"):
+def profile_tables(name: str, stacks: Stacks) -> tuple[Table, Table]:
+    """By room, and the functions with the most time of their own: the top of a flame graph."""
+    return (
+        _shares_table(f"{name}: where the time goes", "room", rooms(stacks)),
+        _shares_table("functions with the most time of their own", "function", functions(stacks)),
+    )
+
+
+def _shares_table(title: str, what: str, shares: Sequence[Share]) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column(what, overflow="fold")
+    for column in ("own", "with all it calls"):
         table.add_column(column, justify="right")
-    for row in rows:
-        table.add_row(row.function, str(row.calls), f"{row.own:.2f}", f"{row.total:.2f}")
+    for share in shares:
+        table.add_row(share.name, f"{share.own:.1%}", f"{share.total:.1%}")
     return table
 
 

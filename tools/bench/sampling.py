@@ -1,0 +1,92 @@
+"""Where a process's time goes: the stack of its main thread, looked at each millisecond by the clock.
+
+A profiler that is called at every function makes short functions look long, and a scheduler is made of them. This one
+costs nothing between two looks, so what runs under it is as fast as without. A stack is written as flame graphs are
+made from it, "outermost;...;innermost"; what time C code takes is its caller's.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import CodeType, FrameType
+
+import msgspec
+
+SECONDS = 0.001
+TOP = 10
+OURS = ("actors", "tools")
+ELSEWHERE = "event loop and libraries"
+
+Stacks = dict[str, int]
+
+
+class Share(msgspec.Struct, frozen=True):
+    """A function or a room, and the parts of all time in it alone and with all that it called."""
+
+    name: str
+    own: float
+    total: float
+
+
+class Sampler:
+    """One at a time, in the main thread: it takes the alarm signal."""
+
+    def __init__(self) -> None:
+        self._stacks: Counter[tuple[CodeType, ...]] = Counter()
+
+    def start(self) -> None:
+        self._stacks.clear()
+        signal.signal(signal.SIGALRM, self._look)
+        signal.setitimer(signal.ITIMER_REAL, SECONDS, SECONDS)
+
+    def stop(self) -> Stacks:
+        """How often each stack was met."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        found: Counter[str] = Counter()
+        for codes, times in self._stacks.items():
+            found[";".join(map(_name, reversed(codes)))] += times
+        return dict(found)
+
+    def _look(self, _signal: int, frame: FrameType | None) -> None:
+        codes = []
+        while frame is not None:
+            codes.append(frame.f_code)
+            frame = frame.f_back
+        self._stacks[tuple(codes)] += 1
+
+
+def _name(code: CodeType) -> str:
+    parts = Path(code.co_filename).parts
+    first = next((at for at, part in enumerate(parts) if part in OURS), max(len(parts) - 2, 0))
+    return f"{'/'.join(parts[first:])}:{code.co_qualname}".replace(";", ",")
+
+
+def functions(stacks: Mapping[str, int], most: int = TOP) -> tuple[Share, ...]:
+    """Those with the most time of their own."""
+    return _shares(stacks, lambda names: names, most)
+
+
+def rooms(stacks: Mapping[str, int]) -> tuple[Share, ...]:
+    """The folders of the source, such as actors/queue; the time of a library is that of the room which called it."""
+    return _shares(stacks, lambda names: [room for name in names if (room := _room(name))] or [ELSEWHERE], len(stacks))
+
+
+def _room(name: str) -> str:
+    parts = name.partition(":")[0].split("/")
+    return "/".join(parts[:2]) if parts[0] in OURS else ""
+
+
+def _shares(stacks: Mapping[str, int], seen: Callable[[list[str]], list[str]], most: int) -> tuple[Share, ...]:
+    own: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for stack, times in stacks.items():
+        names = seen(stack.split(";"))
+        own[names[-1]] += times
+        for name in set(names):
+            total[name] += times
+    every = max(sum(stacks.values()), 1)
+    return tuple(Share(name, times / every, total[name] / every) for name, times in own.most_common(most))
