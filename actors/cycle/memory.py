@@ -72,7 +72,8 @@ class Memory:
 
     `fits` and `scores` hold for the positions that were settled last and that other rules let the pod in, positions in
     `order`: the node tree's, or, if PreFilter has `restricted` the pods to some nodes, those of it. `looked_at` is how
-    many nodes the last search took, which is about what the next one will.
+    many nodes the last search took, which is about what the next one will. `unfit` if it found none, so that the next
+    may begin with what is remembered of why not.
     """
 
     def __init__(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> None:
@@ -81,6 +82,7 @@ class Memory:
         self._promised: Promised | None = None
         self._names: frozenset[str] | None = None
         self.looked_at = 0
+        self.unfit = False
         self.state = CycleState()
         for reads in KEPT:
             prefiltered = profile.parts[reads].pre_filter(self.state, info, snapshot)

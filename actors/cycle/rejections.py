@@ -34,6 +34,9 @@ class Rejections:
     def refresh(self, rules: Rules, state: CycleState, info: PodInfo, snapshot: Snapshot) -> bool:
         """Ask again where something changed; False if that is not known any more."""
         columns, nominations = snapshot.columns, snapshot.nominations
+        now = (columns.changes.version, nominations.changes.version, nominations.node_of(info.key))
+        if self._order is columns.order and now == (self._version, self._nominations_version, self._own):
+            return True
         changed = columns.changes.since(self._version)
         nominated = nominations.changes.since(self._nominations_version)
         if self._order is not columns.order or changed is None or nominated is None:

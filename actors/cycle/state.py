@@ -16,15 +16,15 @@ import numpy as np
 from actors.cycle.memory import Memories, Memory
 from actors.framework.cycle_state import CycleState
 from actors.framework.extender import Filtered, FilterNodes, PrioritizeNodes, Steps, unasked
-from actors.framework.feasibility import Evaluation, evaluate, filter_nodes
+from actors.framework.feasibility import Evaluation, evaluate, fits_on
 from actors.framework.post_filter import FailedAttempt, Nomination, Rng
 from actors.framework.rules import NODE_SET_REASON, PluginError, PluginScores, Rules
 from actors.framework.runner import Profile
 from actors.framework.status import Code, Status
-from actors.framework.verdicts import fit_error
+from actors.framework.verdicts import PASSES, fit_error
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
-from actors.model.vectors import Bools, Ints, Rows, every, highest
+from actors.model.vectors import Bools, Ints, Rows, every, highest, some
 
 MIN_FEASIBLE_NODES = 100
 MIN_FEASIBLE_PERCENT = 5
@@ -92,7 +92,7 @@ def unfit_message(evaluation: Evaluation, nodes: int) -> str:
     if evaluation.diagnosis is None or evaluation.live is None:
         return f"0/{nodes} nodes are available: {evaluation.prefilter.status.message}."
     counts = evaluation.diagnosis.reasons(evaluation.live)
-    outside = nodes - int(evaluation.live.sum())
+    outside = nodes - int(np.count_nonzero(evaluation.live))
     if outside:
         counts[NODE_SET_REASON.format(" ".join(sorted(evaluation.prefilter.restricted_by)))] += outside
     return fit_error(nodes, counts)
@@ -144,7 +144,7 @@ class Scheduler:
                 state = CycleState()
                 evaluation = evaluate(profile, state, info, snapshot)
                 if evaluation.diagnosis is None:
-                    return (yield from _unfit(profile, state, info, snapshot, evaluation, self._rng))
+                    return (yield from _unfit(profile, state, info, snapshot, evaluation, self._rng, extended))
                 search = _searched(state, snapshot, evaluation)
             promised = snapshot.nominations.node_of(info.key) or info.pod.status.nominated_node_name
             if promised and (yield from self._fits_on(promised, profile, search.state, info, snapshot, extended)):
@@ -156,7 +156,9 @@ class Scheduler:
                 filtered = yield from _filtered(snapshot.rows(rows))
                 sample, rows = snapshot.columns.position[filtered.rows], filtered.rows
             if not len(rows):
-                return (yield from self._no_row(profile, info, snapshot, search, filtered))
+                return (yield from self._no_row(profile, info, snapshot, search, filtered, extended))
+            if search.memory is not None:
+                search.memory.unfit = False
             chosen = int(rows[0])
             if len(rows) > 1:
                 totals = _totals(profile, search, info, snapshot.rows(rows), sample)
@@ -181,6 +183,12 @@ class Scheduler:
         order, silent = memory.order, rules.filters_row_by_row(state)
 
         def fits(start: int, stop: int) -> Bools | None:
+            evaluation = memory.evaluation(state, info, snapshot) if memory.unfit and silent else None
+            if evaluation is not None and evaluation.diagnosis is not None:
+                fitting = np.asarray(evaluation.diagnosis.codes[start:stop] == PASSES)
+                if some(fitting):
+                    memory.settle(info, snapshot, start, stop, fitting)
+                return fitting
             passing = None if silent else rules.passing(state, info, snapshot.rows(order[start:stop]))
             memory.settle(info, snapshot, start, stop, passing)
             if passing is None and not snapshot.nominations and memory.fits.every(start, stop):
@@ -203,7 +211,7 @@ class Scheduler:
         if row is None:
             return False
         view = snapshot.rows(np.array([row]))
-        fits = bool(filter_nodes(profile, state, info, view).feasible()[0])
+        fits = fits_on(profile, state, info, view)
         if fits and extended:
             answer = yield FilterNodes(view)
             fits = isinstance(answer, Filtered) and len(answer.rows) > 0  # after an error, all nodes are tried
@@ -224,19 +232,26 @@ class Scheduler:
         return sample, looked_at
 
     def _no_row(
-        self, profile: Profile, info: PodInfo, snapshot: Snapshot, search: Search, by_extenders: Filtered | None
+        self,
+        profile: Profile,
+        info: PodInfo,
+        snapshot: Snapshot,
+        search: Search,
+        by_extenders: Filtered | None,
+        extended: bool,
     ) -> Steps[Unfit]:
         """No node is left; unless it is remembered why, the filters are asked again."""
         state, evaluation = search.state, search.evaluation
         if evaluation is None and search.memory is not None and by_extenders is None:
             evaluation = search.memory.evaluation(state, info, snapshot)
+            search.memory.unfit = evaluation is not None
         if evaluation is None:
             state = CycleState()
             evaluation = evaluate(profile, state, info, snapshot)
         assert evaluation.diagnosis is not None
         if by_extenders is not None:
             by_extenders.explain_to(evaluation.diagnosis)
-        return (yield from _unfit(profile, state, info, snapshot, evaluation, self._rng))
+        return (yield from _unfit(profile, state, info, snapshot, evaluation, self._rng, extended))
 
     def _best(self, totals: Ints) -> int:
         """The position of the highest total; ties are broken by the rng."""
@@ -294,7 +309,13 @@ def _searched(state: CycleState, snapshot: Snapshot, evaluation: Evaluation) -> 
 
 
 def _unfit(
-    profile: Profile, state: CycleState, info: PodInfo, snapshot: Snapshot, evaluation: Evaluation, rng: Rng
+    profile: Profile,
+    state: CycleState,
+    info: PodInfo,
+    snapshot: Snapshot,
+    evaluation: Evaluation,
+    rng: Rng,
+    extended: bool,
 ) -> Steps[Unfit]:
     """Why no node is left, and what PostFilter makes of it."""
     message = unfit_message(evaluation, len(snapshot))
@@ -305,7 +326,8 @@ def _unfit(
         rejected_by = evaluation.diagnosis.rejecting_plugins(evaluation.live)
         rejected_by |= set(evaluation.prefilter.restricted_by)
         pending = evaluation.diagnosis.pending_plugins(evaluation.live)
-    found = yield from profile.post_filter(FailedAttempt(profile, state, info, snapshot, evaluation, rng))
+    attempt = FailedAttempt(profile, state, info, snapshot, evaluation, rng, extended=extended)
+    found = yield from profile.post_filter(attempt)
     if found is None:
         return Unfit(message, rejected_by, pending)
     if found.status.message:

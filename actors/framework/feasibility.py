@@ -14,6 +14,8 @@ from actors.model.snapshot import NodeView, Snapshot
 from actors.model.vectors import Bools
 from actors.model.what_if import supposing
 
+FEW = 64  # so many nodes are looked at one by one rather than found among all
+
 
 class Evaluation(msgspec.Struct, frozen=True):
     """Everything the filters had to say. `diagnosis` covers a view; `live` are its positions that are nodes.
@@ -44,11 +46,20 @@ def evaluate(rules: Rules, state: CycleState, info: PodInfo, snapshot: Snapshot)
 
 def filter_nodes(rules: Rules, state: CycleState, info: PodInfo, nodes: NodeView) -> Diagnosis:
     """Run the filters; a node must pass with the pods nominated to it ahead of this one, and without them."""
-    diagnosis = rules.filter(state, info, nodes)
-    if nodes.snapshot.nominations:
-        for position, status in reject_for_nominated(rules, state, info, nodes).items():
-            diagnosis.put(position, status)
+    rejected = reject_for_nominated(rules, state, info, nodes) if nodes.snapshot.nominations else {}
+    all_told = 0 < nodes.size == len(rejected)
+    diagnosis = Diagnosis(nodes) if all_told else rules.filter(state, info, nodes)
+    for position, status in rejected.items():
+        diagnosis.put(position, status)
     return diagnosis
+
+
+def fits_on(rules: Rules, state: CycleState, info: PodInfo, node: NodeView) -> bool:
+    """Whether a single node passes as `filter_nodes` has it, without a word of why not."""
+    passing = rules.passing(state, info, node)
+    if passing is not None and not passing[0]:
+        return False
+    return not (node.snapshot.nominations and reject_for_nominated(rules, state, info, node))
 
 
 def reject_for_nominated(rules: Rules, state: CycleState, info: PodInfo, nodes: NodeView) -> dict[int, Status]:
@@ -77,7 +88,7 @@ def _nominated_ahead(info: PodInfo, nodes: NodeView) -> dict[int, list[PodInfo]]
     """By position in the view the pods nominated there that the pod must leave room for, where there are any."""
     nominations, row_of = nodes.snapshot.nominations, nodes.columns.row_of
     named = nominations.nodes()
-    if nodes.size < len(named):
+    if nodes.size < max(len(named), FEW):
         found = {position: nominations.ahead_of(info, nodes.name(position)) for position in range(nodes.size)}
     else:
         rows = np.array([row_of[name] for name in named if name in row_of], dtype=np.int64)

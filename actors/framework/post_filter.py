@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Protocol
 
 import msgspec
@@ -15,7 +16,7 @@ from actors.framework.status import Code, Status
 from actors.framework.verdicts import Diagnosis
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import Snapshot
-from actors.model.vectors import Ints
+from actors.model.vectors import Bools, Ints
 
 
 class Rng(Protocol):
@@ -42,32 +43,46 @@ _UNSCHEDULABLE, _UNRESOLVABLE = np.int8(Code.UNSCHEDULABLE), np.int8(Code.UNSCHE
 
 
 class FailedAttempt:
-    """An attempt at a pod that found no node; `codes` int8 says by row why not: what the filters answered.
+    """An attempt at a pod that found no node; `codes` int8 says in the node tree's order why not.
 
-    Rows that are no node, or that PreFilter left out, count as unresolvable.
+    Nodes that PreFilter left out count as unresolvable. `extended` if there may be extenders that have a say.
     """
 
     def __init__(
-        self, rules: Rules, state: CycleState, info: PodInfo, snapshot: Snapshot, evaluation: Evaluation, rng: Rng
+        self,
+        rules: Rules,
+        state: CycleState,
+        info: PodInfo,
+        snapshot: Snapshot,
+        evaluation: Evaluation,
+        rng: Rng,
+        *,
+        extended: bool = True,
     ) -> None:
         self.rules = rules
         self.state = state
         self.info = info
         self.snapshot = snapshot
         self.rng = rng
-        columns, diagnosis = snapshot.columns, evaluation.diagnosis
-        self.codes: NDArray[np.int8] = np.full(columns.size, _UNRESOLVABLE)
-        if diagnosis is None or evaluation.live is None:
-            self.codes[columns.order] = evaluation.prefilter.status.code
-        else:
-            told = np.where(evaluation.live, diagnosis.codes, _UNRESOLVABLE)
-            self.codes[diagnosis.view.rows] = told
+        self.extended = extended
+        self._evaluation = evaluation
+
+    @cached_property
+    def codes(self) -> NDArray[np.int8]:
+        columns, diagnosis = self.snapshot.columns, self._evaluation.diagnosis
+        if diagnosis is None:
+            return np.full(len(columns.order), self._evaluation.prefilter.status.code, dtype=np.int8)
+        rows = diagnosis.view.rows
+        if rows is columns.order:
+            return diagnosis.codes
+        by_row = np.full(columns.size, _UNRESOLVABLE)
+        by_row[rows] = diagnosis.codes
+        return by_row[columns.order]
 
     @property
-    def potential(self) -> Ints:
-        """The rows, in the node tree's order, that might let the pod in if pods went away from them."""
-        order = self.snapshot.columns.order
-        return np.asarray(order[self.codes[order] == _UNSCHEDULABLE])
+    def potential(self) -> Bools:
+        """Where, in the node tree's order, the pod might be let in if pods went away."""
+        return np.asarray(self.codes == _UNSCHEDULABLE)
 
     def supposed(self, rows: Ints) -> Diagnosis:
         """What the filters say of some rows while something is supposed. Raises PluginError."""

@@ -1,14 +1,15 @@
 """Preemption as a dry run: which pods would have to go from which node, and which node costs least.
 
 Pods are removed from the live rows in thought (see actors.model.what_if), many nodes at a time where no rule looks
-beyond a row. Every pod of lower priority goes first; then they are let back in one after the other, the more important
-ones first, those whose disruption budget would be broken before all others. Mirrors the framework's preemption package
-and DefaultPreemption's choice of victims.
+beyond a row; who is asked again and again keeps the answers (see actors.framework.dry_runs). Every pod of lower
+priority goes first; then they are let back in one after the other, the more important ones first, those whose
+disruption budget would be broken before all others. Mirrors the framework's preemption package and DefaultPreemption's
+choice of victims.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import msgspec
@@ -19,13 +20,11 @@ from actors.framework.post_filter import FailedAttempt
 from actors.framework.status import Status, error, unresolvable
 from actors.kube.labels import Selector, SelectorError, from_label_selector
 from actors.kube.policy import PodDisruptionBudget
-from actors.model.columns import NodeColumns
 from actors.model.pod_info import PodInfo
 from actors.model.what_if import Supposition, supposing
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 LEAST_PRIORITY = 1 << 31  # added to every priority, so that a sum grows with the number of pods
-CHUNK = 256
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -97,50 +96,6 @@ def violating(pods: Sequence[PodInfo], limits: Sequence[Budget]) -> dict[str, li
 Outcome = Candidate | Status
 
 
-class DryRuns:
-    """What dry runs for pods of one template came to, by row, for as long as nothing changes that they looked at."""
-
-    def __init__(self) -> None:
-        self._columns: NodeColumns | None = None
-        self._limits: Sequence[Budget] = ()
-        self._version = self._nominations_version = 0
-        self._outcomes: dict[int, Outcome] = {}
-
-    def run(self, attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget]) -> Iterator[Outcome]:
-        """For each row in turn the candidate that it makes, or why it makes none. Raises PluginError.
-
-        Victims are told as they were when the row was looked at; only their status may have changed since.
-        """
-        apart = attempt.rules.filters_row_by_row(attempt.state)
-        known = self._known(attempt, limits) if apart else {}
-        together = CHUNK if apart else 1
-        for start in range(0, len(rows), together):
-            chunk = rows[start : start + together]
-            unknown = [row for row in chunk if row not in known]
-            if unknown:
-                known.update(zip(unknown, _dry_run_together(attempt, unknown, limits), strict=True))
-            for row in chunk:
-                yield known[row]
-
-    def _known(self, attempt: FailedAttempt, limits: Sequence[Budget]) -> dict[int, Outcome]:
-        """What is known and still holds. The node that the pod is nominated to is another one to it than to others."""
-        snapshot = attempt.snapshot
-        columns, nominations = snapshot.columns, snapshot.nominations
-        changed = columns.changes.since(self._version)
-        nominated = nominations.changes.since(self._nominations_version)
-        if columns is not self._columns or limits != self._limits or changed is None or nominated is None:
-            self._outcomes = {}
-        else:
-            nominated.add(nominations.node_of(attempt.info.key))
-            for row in changed.union(columns.row_of.get(name, -1) for name in nominated):
-                self._outcomes.pop(row, None)
-        self._columns, self._limits = columns, limits
-        self._version, self._nominations_version = columns.changes.version, nominations.changes.version
-        if nominations.node_of(attempt.info.key):
-            return self._outcomes.copy()  # so that what it is to this pod is not kept
-        return self._outcomes
-
-
 class _Node:
     """One node in a dry run: who waits to be let back in, and who could not be."""
 
@@ -160,7 +115,11 @@ class _Node:
         return Candidate(name, Victims(tuple(self.victims), broken))
 
 
-def _dry_run_together(attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget]) -> list[Outcome]:
+def dry_run(attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget]) -> list[Outcome]:
+    """For each row the candidate that it makes, or why it makes none; all at once, which must be of no consequence.
+
+    Raises PluginError.
+    """
     columns, priority = attempt.snapshot.columns, attempt.info.priority
     found: dict[int, Outcome] = {}
     nodes: list[_Node] = []

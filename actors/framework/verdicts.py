@@ -47,6 +47,45 @@ def fit_error(nodes: int, reasons: Iterable[str]) -> str:
     return f"{head} {', '.join(sorted(f'{count} {reason}' for reason, count in counts.items()))}."
 
 
+class _Tally:
+    """How many of the `live` positions a filter rejected with which key, and how many of them only have to wait."""
+
+    def __init__(self, diagnosis: Diagnosis, live: Bools) -> None:
+        self.live = live
+        self.keys: dict[int, dict[int, int]] = {}
+        self.pending: dict[int, int] = {}
+        for by in range(len(diagnosis.plugins)):
+            told = diagnosis.keys[live & (diagnosis.by == by)]
+            if not len(told):
+                continue
+            if highest(told) == lowest(told):
+                self.keys[by] = {int(told[0]): len(told)}  # as most often: they need not be sorted
+            else:
+                keys, counted = np.unique(told, return_counts=True)
+                self.keys[by] = dict(zip(keys.tolist(), counted.tolist(), strict=True))
+        waits = live & (diagnosis.codes == _PENDING)
+        if some(waits):
+            counted = np.bincount(diagnosis.by[waits])
+            self.pending = {by: number for by, number in enumerate(counted.tolist()) if number}
+
+    def count(self, diagnosis: Diagnosis, position: int, number: int) -> None:
+        """What is said of a position comes to count (+1), or counts no longer (-1)."""
+        by = int(diagnosis.by[position])
+        if by < 0 or not self.live[position]:
+            return
+        _count(self.keys.setdefault(by, {}), int(diagnosis.keys[position]), number)
+        if not self.keys[by]:
+            del self.keys[by]
+        if diagnosis.codes[position] == _PENDING:
+            _count(self.pending, by, number)
+
+
+def _count(counts: dict[int, int], key: int, number: int) -> None:
+    counts[key] = counts.get(key, 0) + number
+    if not counts[key]:
+        del counts[key]
+
+
 class Diagnosis:
     """Why each node of a view passed or not, after all filters ran, and what PreFilter had to say.
 
@@ -62,12 +101,14 @@ class Diagnosis:
         self._explain: list[Explain] = []
         self._told: dict[str, int] = {}
         self._words: dict[tuple[str, ...], int] = {}
+        self._tally: _Tally | None = None
 
     def add(self, plugin: str, verdicts: Verdicts) -> None:
         """Take a filter's verdicts for the nodes that no earlier filter rejected."""
         newly = (self.codes == PASSES) & (verdicts.codes != PASSES)
         if not some(newly):
             return
+        self._tally = None
         self.codes[newly] = verdicts.codes[newly]
         self.by[newly] = len(self.plugins)
         self.keys[newly] = verdicts.keys[newly]
@@ -76,6 +117,8 @@ class Diagnosis:
 
     def put(self, position: int, status: Status) -> None:
         """Let the node at a position of the view have this status, whatever was said of it."""
+        if self._tally is not None:
+            self._tally.count(self, position, -1)
         self.codes[position] = status.code
         if status.ok:
             self.by[position] = -1
@@ -86,6 +129,8 @@ class Diagnosis:
             self._explain.append(lambda key: list(self._words)[key])
         self.by[position] = by
         self.keys[position] = self._words.setdefault(status.reasons, len(self._words))
+        if self._tally is not None:
+            self._tally.count(self, position, 1)
 
     def feasible(self) -> Bools:
         return np.asarray(self.codes == PASSES)
@@ -101,23 +146,22 @@ class Diagnosis:
     def reasons(self, live: Bools) -> Counter[str]:
         """How many of the `live` positions were rejected for each reason; explains each distinct key once."""
         counts: Counter[str] = Counter()
-        for by, explain in enumerate(self._explain):
-            told = self.keys[live & (self.by == by)]
-            if len(told) and highest(told) == lowest(told):
-                numbers = {int(told[0]): len(told)}  # as most often: they need not be sorted
-            else:
-                keys, counted = np.unique(told, return_counts=True)
-                numbers = dict(zip(keys.tolist(), counted.tolist(), strict=True))
+        for by, numbers in self._tallied(live).keys.items():
             for key, number in numbers.items():
-                for reason in explain(key):
+                for reason in self._explain[by](key):
                     counts[reason] += number
         return counts
 
     def pending_plugins(self, live: Bools) -> frozenset[str]:
         """Those of the plugins that rejected a `live` position which only wait for something to happen."""
-        waits = live & (self.codes == _PENDING)
-        return self.rejecting_plugins(waits) if some(waits) else frozenset()
+        return frozenset(self.plugins[by] for by in self._tallied(live).pending)
 
     def rejecting_plugins(self, live: Bools) -> frozenset[str]:
         """The plugins that rejected at least one of the `live` positions."""
-        return frozenset(self.plugins[by] for by in np.flatnonzero(np.bincount(self.by[live] + 1)[1:]).tolist())
+        return frozenset(self.plugins[by] for by in self._tallied(live).keys)
+
+    def _tallied(self, live: Bools) -> _Tally:
+        """Counted once, and from then on kept up to date."""
+        if self._tally is None or self._tally.live is not live:
+            self._tally = _Tally(self, live)
+        return self._tally

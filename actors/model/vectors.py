@@ -37,6 +37,19 @@ def every(marks: Bools) -> bool:
     return not len(marks) or bool(marks[marks.argmin()])
 
 
+def nth(marks: Bools, number: int) -> int:
+    """Where the mark is before which there are `number` others."""
+    start, stop = 0, len(marks)
+    while stop - start > 256:
+        middle = (start + stop) // 2
+        before = int(np.count_nonzero(marks[start:middle]))
+        if number < before:
+            stop = middle
+        else:
+            start, number = middle, number - before
+    return start + int(marks[start:stop].nonzero()[0][number])
+
+
 class Marks:
     """bool[size] of which a span can be looked at without an array: `bools` is an array of the same memory."""
 

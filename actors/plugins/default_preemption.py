@@ -9,25 +9,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
 
+from actors.framework.dry_runs import DryRuns, Search
 from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
 from actors.framework.extender import PreemptVictims, Steps, Victims
 from actors.framework.interface import ArgsError, Handle, Plugin, PostFilterPlugin, read_args
 from actors.framework.post_filter import FailedAttempt, Nomination, PostFiltered
-from actors.framework.preemption import Candidate, DryRuns, budgets, cheapest
+from actors.framework.preemption import Candidate, budgets, cheapest
 from actors.framework.status import SUCCESS, Code, Status, unschedulable
 from actors.framework.verdicts import fit_error
 from actors.kube.core import Pod
 from actors.kube.policy import PodDisruptionBudget
 from actors.model.pod_info import PodInfo
 from actors.model.pod_template import PodTemplate
+from actors.model.vectors import nth
 
+MOST_TEMPLATES = 16
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
-BUDGET_BROKEN = unschedulable("preemption would break a PodDisruptionBudget")
 
 
 class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -40,13 +41,6 @@ class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel", forbid_
     never_break_budgets: bool = False
 
 
-class Considered(msgspec.Struct, frozen=True):
-    """What a dry run found: who could make room, and by row why the others could not."""
-
-    candidates: list[Candidate]
-    refused: dict[int, Status]
-
-
 class DefaultPreemption(PostFilterPlugin):
     name = "DefaultPreemption"
 
@@ -57,7 +51,7 @@ class DefaultPreemption(PostFilterPlugin):
         self._percentage = 10 if percentage is None else percentage
         self._absolute = 100 if absolute is None else absolute
         self._never_break_budgets = read.never_break_budgets
-        self._dry_runs: WeakKeyDictionary[PodTemplate, DryRuns] = WeakKeyDictionary()
+        self._dry_runs: dict[PodTemplate, DryRuns] = {}
         if not 0 <= self._percentage <= 100:
             raise ArgsError(f"minCandidateNodesPercentage: expected 0 to 100, got {self._percentage}")
         if self._absolute < 0:
@@ -71,62 +65,76 @@ class DefaultPreemption(PostFilterPlugin):
         if problem:
             return PostFiltered(unschedulable(f"preemption: {problem}"))
         potential = attempt.potential
-        enough = 0
-        if len(potential):
-            potential = np.roll(potential, -attempt.rng.randrange(len(potential)))
-            enough = min(max(len(potential) * self._percentage // 100, self._absolute), len(potential))
-        considered = self.consider(attempt, potential.tolist(), enough)
-        candidates = considered.candidates
-        if not candidates:
-            failed = next((status for status in considered.refused.values() if status.code is Code.ERROR), None)
-            if failed is not None:
-                return PostFiltered(Status(Code.ERROR, (f"preemption: {failed.message}",)))
-            return PostFiltered(unschedulable(f"preemption: {self.refusal(attempt, considered)}"), denominate=True)
-        answer = yield PreemptVictims(attempt.snapshot, {c.node: c.victims for c in candidates})
-        if isinstance(answer, Status):
-            return PostFiltered(Status(Code.ERROR, (f"preemption: {answer.message}",)))
-        assert isinstance(answer, dict)
-        found = {candidate.node: candidate for candidate in candidates}
-        best = cheapest([_left(found.get(node), node, victims) for node, victims in answer.items()])
-        if not best:
-            return PostFiltered(unschedulable("preemption: no candidate node for preemption"))
-        node = best[0].node
-        nominated = attempt.snapshot.nominations.on(node)
+        number = int(np.count_nonzero(potential))
+        start = enough = 0
+        if number:
+            start = nth(potential, attempt.rng.randrange(number))
+            enough = min(max(number * self._percentage // 100, self._absolute), number)
+        dry_runs = self._remembered(attempt.info.template)
+        found = self._search(attempt, dry_runs, start, enough)
+        if not len(found.candidates):
+            if found.failure is not None:
+                return PostFiltered(Status(Code.ERROR, (f"preemption: {found.failure.message}",)))
+            return PostFiltered(unschedulable(f"preemption: {_refusal(attempt, found)}"), denominate=True)
+        if attempt.extended:
+            best = yield from _left_by_extenders(attempt, self._in_order(dry_runs, found))
+        else:
+            best = dry_runs.candidate(int(dry_runs.cheapest(found.candidates)[0]))
+        if isinstance(best, Status):
+            return PostFiltered(best)
+        nominated = attempt.snapshot.nominations.on(best.node)
         displaced = tuple(info for info in nominated if info.priority < attempt.info.priority)
-        return PostFiltered(SUCCESS, Nomination(node, best[0].victims.pods, displaced))
+        return PostFiltered(SUCCESS, Nomination(best.node, best.victims.pods, displaced))
 
     def events_to_register(self) -> Sequence[Registration]:
         """Pods that are held back wake by what the plugins that rejected them wait for, never by this one."""
         return (Registration(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), lambda _pod, _old, _new: Hint.SKIP),)
 
-    def consider(self, attempt: FailedAttempt, rows: Sequence[int], enough: int) -> Considered:
-        """Dry run preemption on these rows until there are enough candidates, one of them without a broken budget."""
-        limits = budgets(attempt.snapshot.objects.every(PodDisruptionBudget))
-        considered = Considered([], {})
-        sound = 0
-        dry_runs = self._dry_runs.setdefault(attempt.info.template, DryRuns())
-        for row, outcome in zip(rows, dry_runs.run(attempt, rows, limits), strict=False):
-            if isinstance(outcome, Status):
-                considered.refused[row] = outcome
-                continue
-            if self._never_break_budgets and outcome.victims.pdb_violations:
-                considered.refused[row] = BUDGET_BROKEN
-                continue
-            considered.candidates.append(outcome)
-            sound += not outcome.victims.pdb_violations
-            if sound and len(considered.candidates) >= enough:
-                break
-        # Those that break no budget come first, for extenders as for ties.
-        considered.candidates.sort(key=lambda candidate: candidate.victims.pdb_violations > 0)
-        return considered
+    def candidates(self, attempt: FailedAttempt) -> list[Candidate]:
+        """Every node where preemption would help, those first where no budget is broken. Raises PluginError."""
+        dry_runs = DryRuns()
+        return self._in_order(dry_runs, self._search(attempt, dry_runs, 0, len(attempt.snapshot)))
 
-    def refusal(self, attempt: FailedAttempt, considered: Considered) -> str:
-        """`0/N nodes are available: ...`, counting why preemption helps nowhere."""
-        nodes = len(attempt.snapshot)
-        counts = Counter(reason for status in considered.refused.values() for reason in status.reasons)
-        if nodes > len(considered.refused):
-            counts[NOT_HELPFUL] += nodes - len(considered.refused)
-        return fit_error(nodes, counts)
+    def _remembered(self, template: PodTemplate) -> DryRuns:
+        """What is kept for the templates that preempted last."""
+        found = self._dry_runs[template] = self._dry_runs.pop(template) if template in self._dry_runs else DryRuns()
+        if len(self._dry_runs) > MOST_TEMPLATES:
+            del self._dry_runs[next(iter(self._dry_runs))]
+        return found
+
+    def _search(self, attempt: FailedAttempt, dry_runs: DryRuns, start: int, enough: int) -> Search:
+        limits = budgets(attempt.snapshot.objects.every(PodDisruptionBudget))
+        return dry_runs.search(attempt, start, enough, limits, sound_only=self._never_break_budgets)
+
+    def _in_order(self, dry_runs: DryRuns, found: Search) -> list[Candidate]:
+        """The candidates as extenders are told of them: those that break no budget come first."""
+        breaking = dry_runs.breaks_budgets(found.candidates)
+        in_order = (*found.candidates[~breaking].tolist(), *found.candidates[breaking].tolist())
+        return [dry_runs.candidate(position) for position in in_order]
+
+
+def _left_by_extenders(attempt: FailedAttempt, candidates: Sequence[Candidate]) -> Steps[Candidate | Status]:
+    """The cheapest of the candidates that the extenders leave, or why there is none."""
+    answer = yield PreemptVictims(attempt.snapshot, {c.node: c.victims for c in candidates})
+    if isinstance(answer, Status):
+        return Status(Code.ERROR, (f"preemption: {answer.message}",))
+    assert isinstance(answer, dict)
+    found = {candidate.node: candidate for candidate in candidates}
+    best = cheapest([_left(found.get(node), node, victims) for node, victims in answer.items()])
+    return best[0] if best else unschedulable("preemption: no candidate node for preemption")
+
+
+def _refusal(attempt: FailedAttempt, found: Search) -> str:
+    """`0/N nodes are available: ...`, counting why preemption helps nowhere."""
+    nodes = len(attempt.snapshot)
+    counts: Counter[str] = Counter()
+    for status, number in found.refused.items():
+        for reason in status.reasons:
+            counts[reason] += number
+    others = nodes - found.refused.total()
+    if others > 0:
+        counts[NOT_HELPFUL] += others
+    return fit_error(nodes, counts)
 
 
 def _left(candidate: Candidate | None, node: str, victims: Victims) -> Candidate:
@@ -141,7 +149,7 @@ def ineligible(attempt: FailedAttempt) -> str:
         return "not eligible due to preemptionPolicy=Never."
     promised = snapshot.nominations.node_of(attempt.info.key) or pod.status.nominated_node_name  # maybe not written yet
     row = snapshot.columns.row_of.get(promised)
-    if row is None or attempt.codes[row] == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+    if row is None or attempt.codes[snapshot.columns.position[row]] == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
         return ""
     node = snapshot.columns.infos[row]
     others: Sequence[PodInfo] = tuple(node.pods.values()) if node is not None else ()

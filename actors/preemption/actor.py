@@ -1,20 +1,25 @@
-"""The preemption actor: one child task a preemption, so that the scheduling cycle goes on while victims are told to go.
+"""The preemption actor: has victims told to go by tasks of its own, so that the scheduling cycle goes on meanwhile.
 
+There are as many as may ask the API server at a time, each made when it is first needed; a preemption that has begun
+comes before one that has not.
 Waiting pods are turned away in memory; others get the DisruptionTarget condition and are deleted. The queue holds the
 preemptor back until that has ended, well or badly. Nobody is deleted for a pod that no longer waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Protocol, assert_never
 
 import anyio
+import msgspec
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from actors.client.access import Calls
-from actors.client.rest import ApiError, ConnectionFailedError
+from actors.client.rest import Accepted, ApiError, ConnectionFailedError
 from actors.framework.status import Status
 from actors.messages import (
     CacheMessage,
@@ -30,6 +35,7 @@ from actors.model.pod_info import PodInfo
 from actors.preemption.state import deletion, disruption_patch, preempted, victims_to_tell
 from actors.runtime.actor import Actor
 from actors.runtime.ask import ask
+from actors.runtime.bell import Bell
 from actors.runtime.clock import Clock
 from actors.runtime.mailbox import Mailbox
 
@@ -49,6 +55,14 @@ class InBinding(Protocol):
 
 class Nominator(Protocol):
     async def nominate(self, namespace: str, name: str, uid: str, node: str) -> Status: ...
+
+
+class _Begun(msgspec.Struct):
+    """A preemption of which some victims are `left` to be told."""
+
+    order: Preempt
+    left: int
+    failed: bool
 
 
 class PreemptionActor(Actor[PreemptionMessage]):
@@ -72,40 +86,71 @@ class PreemptionActor(Actor[PreemptionMessage]):
         self._queue = queue
         self._cache = cache
         self._recorder = recorder
-        self._room = anyio.Semaphore(parallelism)
+        self._parallelism = parallelism
+        self._jobs: deque[Callable[[], Awaitable[None]]] = deque()
+        self._workers = 0
+        self._idle: list[Bell] = []
         self._group: TaskGroup | None = None
+        self._log = log.bind()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async with anyio.create_task_group() as group:
-            self._group = group
+            self._group, self._workers = group, 0
+            self._jobs.clear()
+            self._idle.clear()
             await super().run(task_status=task_status)
 
     def handle(self, message: PreemptionMessage) -> None:
-        assert self._group is not None
         match message:
             case Preempt():
-                self._group.start_soon(self._preempt, message)
+                self._jobs.append(partial(self._begin, message))
+                self._summon(1)
             case _:
                 assert_never(message)
 
-    async def _preempt(self, order: Preempt) -> None:
+    def _summon(self, workers: int) -> None:
+        """Have so many more at work, if there are any."""
+        assert self._group is not None
+        for _ in range(workers):
+            if self._idle:
+                self._idle.pop().ring()
+            elif self._workers < self._parallelism:
+                self._workers += 1
+                self._group.start_soon(self._work)
+
+    async def _work(self) -> None:
+        bell = Bell()
+        while True:
+            while self._jobs:
+                await self._jobs.popleft()()
+            self._idle.append(bell)
+            await bell.wait()
+
+    async def _begin(self, order: Preempt) -> None:
         info = order.preemptor
         waits: bool = await ask(self._queue, lambda reply: IsHeld(reply, info.key, info.uid))
         if not waits:
             # It may have gone while it was nominated, after which nobody would take that back.
             await self._cache.tell(Unnominate(info.key, info.uid))
             return
-        failed = not await self._denominate(order.displaced)
-        told: list[bool] = []
-        async with anyio.create_task_group() as group:
+        victims = victims_to_tell(order)
+        begun = _Begun(order, len(victims), not await self._denominate(order.displaced))
+        if not victims:
+            await self._end(begun)
+            return
+        self._jobs.extendleft(partial(self._tell, begun, victim) for victim in reversed(victims))
+        self._summon(len(victims) - 1)  # The first is for this worker.
 
-            async def tell(victim: PodInfo) -> None:
-                async with self._room:
-                    told.append(await self._evict(order, victim))
+    async def _tell(self, begun: _Begun, victim: PodInfo) -> None:
+        told = await self._evict(begun.order, victim)
+        begun.failed = begun.failed or not told
+        begun.left -= 1
+        if not begun.left:
+            await self._end(begun)
 
-            for victim in victims_to_tell(order):
-                group.start_soon(tell, victim)
-        await self._queue.tell(PreemptionEnded(info.key, info.uid, failed or not all(told)))
+    async def _end(self, begun: _Begun) -> None:
+        info = begun.order.preemptor
+        await self._queue.tell(PreemptionEnded(info.key, info.uid, begun.failed))
 
     async def _denominate(self, displaced: Sequence[PodInfo]) -> bool:
         """Nominated pods of lower priority may fit no longer; the sooner they look elsewhere, the better."""
@@ -127,9 +172,9 @@ class PreemptionActor(Actor[PreemptionMessage]):
             except (ApiError, ConnectionFailedError) as failure:
                 if isinstance(failure, ApiError) and failure.code == GONE:
                     return True
-                log.warning("not preempted", pod=victim.key, preemptor=order.preemptor.key, error=str(failure))
+                self._log.warning("not preempted", pod=victim.key, preemptor=order.preemptor.key, error=str(failure))
                 return False
-        log.info("preempted", pod=victim.key, preemptor=order.preemptor.key, node=order.node)
+        self._log.info("preempted", pod=victim.key, preemptor=order.preemptor.key, node=order.node)
         await self._recorder.tell(preempted(pod, preemptor, order.node))
         return True
 
@@ -138,5 +183,5 @@ class PreemptionActor(Actor[PreemptionMessage]):
         path = f"/api/v1/namespaces/{metadata.namespace}/pods/{metadata.name}"
         patch = disruption_patch(victim.pod, scheduler_name, self._clock.wall())
         if patch is not None:
-            await self._client.patch(f"{path}/status", patch, dict)
-        await self._client.call("DELETE", path, dict, deletion(victim.pod))
+            await self._client.patch(f"{path}/status", patch, Accepted)
+        await self._client.call("DELETE", path, Accepted, deletion(victim.pod))

@@ -304,6 +304,8 @@ class QueueState:
         self._in_flight.remember(change)
         for parked in (self._unschedulable, self._gated):
             for entry in parked.concerned(change.event):
+                if entry.held and entry.gated_by == PREEMPTION and entry.place == "gated":
+                    continue  # It is known already that something woke the pod while it is held.
                 if change.max_priority is None or entry.info.priority <= change.max_priority:
                     self._consider(entry, change, now, effects)
 

@@ -7,6 +7,8 @@ removed in thought, and ports that two pods of a node share.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
@@ -18,11 +20,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors.framework.cycle_state import CycleState
+from actors.framework.dry_runs import DryRuns
 from actors.framework.extender import Victims
 from actors.framework.feasibility import evaluate
 from actors.framework.post_filter import FailedAttempt
-from actors.framework.preemption import NO_VICTIMS, Candidate, DryRuns, budgets, cheapest
-from actors.framework.status import Status
+from actors.framework.preemption import NO_VICTIMS, Budget, Candidate, budgets, cheapest, dry_run
+from actors.framework.status import Code, Status
 from actors.kube.core import Pod
 from actors.kube.policy import PodDisruptionBudget
 from actors.model.pod_info import PodInfo
@@ -204,6 +207,12 @@ def told(outcome: Candidate | Status) -> object:
     return (outcome.node, [victim.pod.metadata.name for victim in outcome.victims.pods], outcome.victims.pdb_violations)
 
 
+def one_by_one(attempt: FailedAttempt, limits: Sequence[Budget]) -> dict[int, Candidate | Status]:
+    """What every node that may help comes to, by position in the node tree's order."""
+    order = attempt.snapshot.columns.order
+    return {at: dry_run(attempt, [int(order[at])], limits)[0] for at in np.flatnonzero(attempt.potential).tolist()}
+
+
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(preemptor=PREEMPTORS, objects=clusters())
 def test_many_nodes_at_once_one_by_one_and_slowly_come_to_the_same(
@@ -211,17 +220,19 @@ def test_many_nodes_at_once_one_by_one_and_slowly_come_to_the_same(
 ) -> None:
     attempt = attempt_at(preemptor, objects)
     limits = budgets(attempt.snapshot.objects.every(PodDisruptionBudget))
-    rows = attempt.potential.tolist()
     before, version = state_of(attempt.snapshot), attempt.snapshot.columns.changes.version
-    remembering = DryRuns()
-    together = [told(outcome) for outcome in remembering.run(attempt, rows, limits)]
-    again = [told(outcome) for outcome in remembering.run(attempt, rows, limits)]
-    alone = [told(outcome) for row in rows for outcome in DryRuns().run(attempt, [row], limits)]
-    assert together == again == alone
+    dry_runs = DryRuns()
+    alone = one_by_one(attempt, limits)
+    for _ in range(2):  # The second time, of what is remembered.
+        found = dry_runs.search(attempt, 0, len(attempt.snapshot), limits)
+        candidates = {at: told(dry_runs.candidate(at)) for at in found.candidates.tolist()}
+        assert candidates == {at: told(outcome) for at, outcome in alone.items() if isinstance(outcome, Candidate)}
+        refused = Counter(outcome for outcome in alone.values() if isinstance(outcome, Status))
+        assert found.refused == (Counter() if candidates else refused)
     assert state_of(attempt.snapshot) == before
     assert attempt.snapshot.columns.changes.version == version
-    for row, outcome in zip(rows, together, strict=True):
-        name = attempt.snapshot.columns.names[row]
+    for at, outcome in alone.items():
+        name = attempt.snapshot.columns.names[attempt.snapshot.columns.order[at]]
         expected = slowly(preemptor, objects, name)
         if isinstance(outcome, Status):
             # If the pod fits without anybody going, as where only a supposed removal made it fit, it is an error.
@@ -230,7 +241,54 @@ def test_many_nodes_at_once_one_by_one_and_slowly_come_to_the_same(
             assert (outcome == NO_VICTIMS) == (not lower)
         else:
             assert expected is not None
-            assert outcome == (name, *expected)
+            assert told(outcome) == (name, *expected)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    preemptor=PREEMPTORS,
+    objects=clusters(),
+    start=st.integers(0, 3),
+    enough=st.integers(0, 4),
+    sound_only=st.booleans(),
+)
+def test_a_search_stops_where_a_walk_would(
+    preemptor: Document, objects: list[Document], start: int, enough: int, sound_only: bool
+) -> None:
+    attempt = attempt_at(preemptor, objects)
+    limits = budgets(attempt.snapshot.objects.every(PodDisruptionBudget))
+    outcomes = one_by_one(attempt, limits)
+    met: list[int] = []
+    failed: list[Status] = []
+    for at in sorted(outcomes, key=lambda at: (at < start, at)):
+        outcome = outcomes[at]
+        if isinstance(outcome, Status):
+            failed += [outcome] if outcome.code is Code.ERROR else []
+            continue
+        if sound_only and outcome.victims.pdb_violations:
+            continue
+        met.append(at)
+        if len(met) >= enough and any(not candidate_at(outcomes, at).victims.pdb_violations for at in met):
+            break
+    dry_runs = DryRuns()
+    for _ in range(2):
+        found = dry_runs.search(attempt, start, enough, limits, sound_only=sound_only)
+        assert found.candidates.tolist() == met
+        if met:
+            least = cheapest([candidate_at(outcomes, at) for at in met])
+            best = [dry_runs.candidate(at) for at in dry_runs.cheapest(found.candidates).tolist()]
+            assert list(map(told, best)) == list(map(told, least))
+            breaking = [bool(candidate_at(outcomes, at).victims.pdb_violations) for at in met]
+            assert dry_runs.breaks_budgets(found.candidates).tolist() == breaking
+        else:
+            assert found.failure == next(iter(failed), None)
+            assert found.refused.total() == len(outcomes)
+
+
+def candidate_at(outcomes: dict[int, Candidate | Status], at: int) -> Candidate:
+    found = outcomes[at]
+    assert isinstance(found, Candidate)
+    return found
 
 
 # ------------------------------------------------------------------------------------------------ suppositions

@@ -49,8 +49,8 @@ class Contest(msgspec.Struct, frozen=True):
 
 def contest_of(attempt: FailedAttempt, plugin: DefaultPreemption, nomination: Nomination) -> Steps[Contest]:
     """Everything that might have been nominated instead. Extenders are asked once more, about all of it."""
-    rows, snapshot = attempt.potential.tolist(), attempt.snapshot
-    considered = {candidate.node: candidate for candidate in plugin.consider(attempt, rows, len(rows)).candidates}
+    snapshot = attempt.snapshot
+    considered = {candidate.node: candidate for candidate in plugin.candidates(attempt)}
     answer = yield PreemptVictims(snapshot, {node: candidate.victims for node, candidate in considered.items()})
     if isinstance(answer, dict) and answer:
         left = [Candidate(node, victims) for node, victims in answer.items()]
