@@ -110,18 +110,20 @@ class Memory:
         self._answers = {reads: Answers(self._profile.parts[reads], self.state, info, every) for reads in KEPT}
         self.fits = Marks(every.size, True)
         self._sums: Ints = np.zeros(every.size, dtype=np.int64)
+        self._note_nodes()
         self._put_together(slice(0, every.size))
-        self._note_telling()
 
     def _put_together(self, at: Rows) -> None:
-        node, row, nodes = (self._answers[reads] for reads in KEPT)
-        self.fits.bools[at] = node.fits[at] & row.fits[at] & nodes.fits[at]
-        self._sums[at] = node.sums[at] + row.sums[at] + nodes.sums[at]
+        row = self._answers[Reads.ROW]
+        self.fits.bools[at] = self._node_fits[at] & row.fits[at]
+        self._sums[at] = self._node_sums[at] + row.sums[at]
 
-    def _note_telling(self) -> None:
-        """Which raw scores there are that tell nodes apart; most often none of those that look at nodes alone."""
-        node, row, nodes = (self._answers[reads].raws for reads in KEPT)
-        self._raws = [raw for raw in (*node, *nodes) if raw.scores.any()] + row
+    def _note_nodes(self) -> None:
+        """What comes of the rules that look at nodes alone; most often none of their raw scores tells nodes apart."""
+        node, row, nodes = (self._answers[reads] for reads in KEPT)
+        self._node_fits = node.fits & nodes.fits
+        self._node_sums = node.sums + nodes.sums
+        self._raws = [raw for raw in (*node.raws, *nodes.raws) if raw.scores.any()] + row.raws
 
     def refresh(self, info: PodInfo, snapshot: Snapshot) -> None:
         """Learn what changed. Raises PluginError."""
@@ -163,7 +165,7 @@ class Memory:
             self._renew(Reads.NODE, info, snapshot, np.array([*self._retold], dtype=np.int64))
             at = np.arange(len(self.order))
             self._renew(Reads.NODES, info, snapshot, at)
-            self._note_telling()
+            self._note_nodes()
             self._retold.clear()
         self._put_together(at)
         self._changed.bools[:] = False

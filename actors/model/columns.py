@@ -7,21 +7,30 @@ NodeInfo changed; label columns and image columns come into being when a rule fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from actors.kube.core import Node, Taint
+from actors.model.amounts import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Amounts
 from actors.model.change_log import ChangeLog
 from actors.model.label_column import LabelColumn
 from actors.model.node_info import NodeInfo
 from actors.model.pod_counts import PodCounts
 from actors.model.vectors import Bools, Codes, Ints, Rows, grown
 
-__all__ = ["Bools", "Codes", "Ints", "LabelColumn", "NodeColumns", "Rows"]
-
-CPU, MEMORY, EPHEMERAL_STORAGE = "cpu", "memory", "ephemeral-storage"
-PODS = "pods"
+__all__ = [
+    "CPU",
+    "EPHEMERAL_STORAGE",
+    "MEMORY",
+    "PODS",
+    "Bools",
+    "Codes",
+    "Ints",
+    "LabelColumn",
+    "NodeColumns",
+    "Rows",
+]
 
 
 class PresenceColumn:
@@ -58,8 +67,7 @@ class ImageColumn(PresenceColumn):
 class NodeColumns:
     """One row a node.
 
-    Resource columns are int64 and lie resource by resource: `allocatable(name)` and `requested(name)` give one
-    contiguous column over all rows, in thousandths of a core for cpu and whole units for all else.
+    `allocatable(resource)` is a column of what nodes have for pods, `requested(resource)` of what pods on them ask for.
     `changes` logs the rows that were written; `node_changes` those of them whose node object is another.
     `position[row]` is where a live row stands in `order`, which is a new array whenever it changes.
     """
@@ -74,6 +82,8 @@ class NodeColumns:
         self.infos: list[NodeInfo | None] = []
         self.changes: ChangeLog[int] = ChangeLog()
         self.node_changes: ChangeLog[int] = ChangeLog()
+        self.allocatable = Amounts(rows)
+        self.requested = Amounts(rows)
         self.pods: Ints = np.zeros(rows, dtype=np.int64)
         self.nonzero: Ints = np.zeros((2, rows), dtype=np.int64)
         self.unschedulable: Bools = np.zeros(rows, dtype=np.bool_)
@@ -88,25 +98,10 @@ class NodeColumns:
         self.counts = PodCounts(rows)
         self._feature_code: dict[frozenset[str], int] = {frozenset(): 0}
         self._taint_code: dict[Sequence[Taint], int] = {(): 0}
-        self._resources: dict[str, int] = {}
-        self._allocatable: Ints = np.zeros((4, rows), dtype=np.int64)
-        self._requested: Ints = np.zeros((4, rows), dtype=np.int64)
         self._ports_of: dict[int, tuple[tuple[tuple[str, int], str], ...]] = {}
         self._free: list[int] = []
-        for name in (CPU, MEMORY, EPHEMERAL_STORAGE, PODS):
-            self._resources[name] = len(self._resources)
 
     # ------------------------------------------------------------------------------------------- reading
-
-    def allocatable(self, resource: str) -> Ints | None:
-        """The column of a resource over all rows, or None if no node or pod ever named it."""
-        index = self._resources.get(resource)
-        return None if index is None else self._allocatable[index]
-
-    def requested(self, resource: str) -> Ints | None:
-        """The sum of the requests of the pods on each row, or None if no node or pod ever named the resource."""
-        index = self._resources.get(resource)
-        return None if index is None else self._requested[index]
 
     def label(self, key: str) -> LabelColumn:
         """The column of a label key, made on first use."""
@@ -138,13 +133,16 @@ class NodeColumns:
             row = self._new_row(info.name)
         self.changes.add(row)
         if self.infos[row] is not info:
+            self._forget_pods(row)
             self.infos[row] = info
-            self.counts.clear(row)
             info.changes = None
-        if self.nodes[row] is not node:
+        old = self.nodes[row]
+        if old is not node:
             self.node_changes.add(row)
-            self._write_node(row, self.nodes[row], node)
-            self._write_resources(self._allocatable, row, info.allocatable)
+            self._write_node(row, old, node)
+            if old is not None:
+                self.allocatable.clear(row, old.status.allocatable)
+            self.allocatable.put(row, info.allocatable)
         self.write_pods(row)
 
     def write_pods(self, row: int) -> None:
@@ -155,7 +153,7 @@ class NodeColumns:
         if changes is None:
             self.counts.clear(row)
             changes = [(pod, 1) for pod in info.pods.values()]
-        self._write_resources(self._requested, row, info.requested)
+        self.requested.put(row, info.requested)  # A resource that no pod there asks for any more is in it, as 0.
         self.counts.refresh(row, changes)
         self.pods[row] = len(info.pods)
         self.nonzero[0, row] = info.nonzero_cpu
@@ -172,7 +170,8 @@ class NodeColumns:
         assert node is not None
         self._forget_images(row, node)
         self._write_ports(row, NodeInfo(name))
-        self.counts.clear(row)
+        self._forget_pods(row)
+        self.allocatable.clear(row, node.status.allocatable)
         for column in self.labels.values():
             column.set(row, None)
         self.nodes[row] = None
@@ -209,8 +208,8 @@ class NodeColumns:
         self.unschedulable = grown(self.unschedulable, rows)
         self.taints = grown(self.taints, rows)
         self.features = grown(self.features, rows)
-        self._allocatable = grown(self._allocatable, rows)
-        self._requested = grown(self._requested, rows)
+        self.allocatable.grow(rows)
+        self.requested.grow(rows)
         self.counts.grow(rows)
         for label in self.labels.values():
             label.grow(rows)
@@ -220,24 +219,12 @@ class NodeColumns:
             for port in by_ip.values():
                 port.grow(rows)
 
-    def _write_resources(self, matrix: Ints, row: int, amounts: Mapping[str, int]) -> None:
-        known = self._resources
-        for name in amounts:
-            if name not in known:
-                known[name] = len(known)
-        if len(known) > len(self._allocatable):
-            into_allocatable = matrix is self._allocatable
-            self._allocatable = self._taller(self._allocatable)
-            self._requested = self._taller(self._requested)
-            matrix = self._allocatable if into_allocatable else self._requested
-        matrix[:, row] = 0
-        for name, amount in amounts.items():
-            matrix[known[name], row] = amount
-
-    def _taller(self, matrix: Ints) -> Ints:
-        taller = np.zeros((2 * len(self._resources), matrix.shape[1]), dtype=np.int64)
-        taller[: len(matrix)] = matrix
-        return taller
+    def _forget_pods(self, row: int) -> None:
+        """Nothing runs on a row any more: its NodeInfo has gone."""
+        info = self.infos[row]
+        if info is not None:
+            self.requested.clear(row, info.requested)
+        self.counts.clear(row)
 
     def _write_node(self, row: int, old: Node | None, node: Node) -> None:
         self.nodes[row] = node

@@ -8,26 +8,18 @@ from __future__ import annotations
 from datetime import datetime
 from math import inf
 
-import msgspec
-
 from actors.kube.core import Pod
 from actors.kube.meta import key
 from actors.model.affinity_terms import AffinityTerms
-from actors.model.pod_template import HostPort, PodTemplate, same_template, template_of
+from actors.model.pod_template import GroupKey, HostPort, PodTemplate, same_template, template_of
 
-
-class GroupKey(msgspec.Struct, frozen=True, gc=False):
-    """What selectors look at. `labels` are sorted by key."""
-
-    namespace: str
-    labels: tuple[tuple[str, str], ...]
-    terminating: bool
+__all__ = ["GroupKey", "PodInfo"]
 
 
 class PodInfo:
     """A pod, its key (namespace/name), and what it asks for, which it shares with the other pods of its template."""
 
-    __slots__ = ("_group", "_started", "key", "pod", "priority", "template", "uid")
+    __slots__ = ("_started", "key", "pod", "priority", "template", "uid")
 
     def __init__(self, pod: Pod, before: PodInfo | None = None) -> None:
         """`before` is the same pod as it was: what has not changed need not be worked out again."""
@@ -36,7 +28,6 @@ class PodInfo:
             self.template: PodTemplate = before.template
         else:
             self.template = template_of(pod)
-        self._group: GroupKey | None = None
         self._started: float | None = None
         self.key = key(pod)
         self.uid = pod.metadata.uid
@@ -45,11 +36,7 @@ class PodInfo:
     @property
     def group(self) -> GroupKey:
         """What selectors look at."""
-        group = self._group
-        if group is None:
-            namespace = self.pod.metadata.namespace
-            group = self._group = GroupKey(namespace, self.template.sorted_labels, self._terminates())
-        return group
+        return self.template.terminating_group if self._terminates() else self.template.group
 
     @property
     def claims(self) -> tuple[str, ...]:

@@ -35,6 +35,14 @@ class HostPort(msgspec.Struct, frozen=True):
     port: int
 
 
+class GroupKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+    """What selectors look at. `labels` are sorted by key."""
+
+    namespace: str
+    labels: tuple[tuple[str, str], ...]
+    terminating: bool
+
+
 class PodTemplate:
     """`requests` are what NodeResourcesFit counts: cpu in thousandths of a core, all else in whole units.
 
@@ -72,8 +80,17 @@ class PodTemplate:
         return terms_of(self._pod)
 
     @cached_property
-    def sorted_labels(self) -> tuple[tuple[str, str], ...]:
-        return tuple(sorted(self._pod.metadata.labels.items()))
+    def group(self) -> GroupKey:
+        """The group of the pods that do not terminate."""
+        return self._group(terminating=False)
+
+    @cached_property
+    def terminating_group(self) -> GroupKey:
+        return self._group(terminating=True)
+
+    def _group(self, *, terminating: bool) -> GroupKey:
+        metadata = self._pod.metadata
+        return GroupKey(metadata.namespace, tuple(sorted(metadata.labels.items())), terminating)
 
     @cached_property
     def claims(self) -> tuple[str, ...]:

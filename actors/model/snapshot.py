@@ -6,9 +6,12 @@ truth for vector rules; `info` gives the NodeInfo for rules that look at one nod
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from actors.kube.core import Node
+from actors.model.amounts import Amounts
 from actors.model.cluster_objects import ClusterObjects
 from actors.model.columns import Ints, NodeColumns, Rows
 from actors.model.node_info import NodeInfo
@@ -57,6 +60,21 @@ class NodeView:
         where = np.full(self.columns.size, -1, dtype=np.int64)
         where[self.rows] = np.arange(self.size)
         return where[rows]
+
+    def allocatable(self, resources: Sequence[str]) -> Ints:
+        """How much of these resources each node has for pods: int64[resources, n]."""
+        return self._stacked(resources, self.columns.allocatable)
+
+    def requested(self, resources: Sequence[str]) -> Ints:
+        """The sums of the requests of the pods on each node: int64[resources, n]."""
+        return self._stacked(resources, self.columns.requested)
+
+    def _stacked(self, resources: Sequence[str], amounts: Amounts) -> Ints:
+        rows = self.rows
+        stacked = np.empty((len(resources), self.size), dtype=np.int64)
+        for i, resource in enumerate(resources):
+            stacked[i] = amounts(resource)[rows]
+        return stacked
 
     def name(self, position: int) -> str:
         """The name of the node at a position; "" on a dead row."""

@@ -24,7 +24,7 @@ from actors.framework.status import SKIP, SUCCESS, Status
 from actors.model.columns import Bools, Ints
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView
-from actors.model.vectors import Floats
+from actors.model.vectors import Floats, lowest
 from actors.plugins.node_resources_fit import NATIVE
 from actors.plugins.resource_args import NodeResourcesBalancedAllocationArgs, checked_resources
 
@@ -44,24 +44,24 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         return SUCCESS if asks else SKIP
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
-        columns, rows = nodes.columns, nodes.rows
-        have: list[Ints] = []
-        used: list[Ints] = []  # with the pod
-        before: list[Ints] = []
-        for name in self._resources:
-            allocatable, requested = columns.allocatable(name), columns.requested(name)
-            asked = info.requests.get(name, 0)
-            if allocatable is None or requested is None or (asked == 0 and name not in NATIVE):
-                continue
-            have.append(allocatable[rows])
-            before.append(requested[rows])
-            used.append(before[-1] + asked)
-        half = MAX_NODE_SCORE // 2
-        if not have:
-            return np.full(nodes.size, half + half // 2, dtype=np.int64)
-        balance = _balance(np.array((used, before)), np.array(have))
-        gain = half + balance[0] - balance[1]
-        return np.asarray(half + (gain + (gain < 0)) // 2)  # Go divides towards zero.
+        requests = info.requests
+        names = [name for name in self._resources if name in NATIVE or requests.get(name, 0)]
+        if not names:
+            return np.full(nodes.size, _SCORES[0], dtype=np.int64)
+        have, before = nodes.allocatable(names), nodes.requested(names)
+        asked = np.array([[(requests.get(name, 0),) for name in names], [(0,)] * len(names)])
+        with_pod, without = _balance(before + asked, have)
+        return np.asarray(_SCORES[with_pod - without])
+
+
+def _score(gain: int) -> int:
+    """50 + (50 + gain) / 2, which Go divides towards zero."""
+    half = MAX_NODE_SCORE // 2
+    return half + (half + gain + (half + gain < 0)) // 2
+
+
+# By the gain from 0 to 100 and then, as negative numbers index, from -100 to -1.
+_SCORES = np.array([_score(gain) for gain in (*range(MAX_NODE_SCORE + 1), *range(-MAX_NODE_SCORE, 0))], dtype=np.int64)
 
 
 def _balance(used: Ints, have: Ints) -> Ints:
@@ -69,12 +69,11 @@ def _balance(used: Ints, have: Ints) -> Ints:
 
     A resource that a node has none of does not count. Two have a simple form, which rounds otherwise than the full one.
     """
-    fractions = np.minimum(used / np.maximum(have, 1), 1.0)
-    there = have > 0
-    if len(have) == 2 and there.all():
+    if len(have) == 2 and lowest(have.ravel()) > 0:
+        fractions = np.minimum(used / have, 1.0)
         deviation = np.abs(fractions[..., 0, :] - fractions[..., 1, :]) / 2
     else:
-        deviation = _deviation(fractions, there)
+        deviation = _deviation(np.minimum(used / np.maximum(have, 1), 1.0), have > 0)
     return np.asarray(((1 - deviation) * MAX_NODE_SCORE).astype(np.int64))
 
 

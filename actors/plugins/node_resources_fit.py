@@ -8,9 +8,11 @@ arithmetic is int64 with truncating division, as in kube-scheduler.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from actors.framework.cycle_state import CycleState, StateKey
 from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
@@ -34,10 +36,9 @@ from actors.kube.quantity import milli_value, value
 from actors.model.columns import CPU, MEMORY, PODS, Bools, Ints
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
-from actors.model.vectors import every
+from actors.model.vectors import lowest, some
 from actors.plugins.resource_args import (
     NodeResourcesFitArgs,
-    ResourceWeight,
     ScoringStrategy,
     ShapePoint,
     checked_resources,
@@ -45,6 +46,8 @@ from actors.plugins.resource_args import (
 )
 
 TOO_MANY_PODS = 1 << 62
+# Codes for what pods that go may free, and for what an empty node would not have enough of; the greater one counts.
+_LATER, _NEVER = np.int8(Code.UNSCHEDULABLE), np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 NATIVE = frozenset((CPU, MEMORY, "ephemeral-storage"))
 
 # (requested, allocatable > 0) -> score 0..100, each int64[n]
@@ -95,47 +98,33 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         requests = state.read(_REQUESTS)
         columns, rows = nodes.columns, nodes.rows
-        allowed = columns.allocatable(PODS)
-        assert allowed is not None
-        crowded = columns.pods[rows] >= allowed[rows]
-        short = []  # a resource each: where too little of it is left
-        never = []  # where there would not be enough of it on an empty node
-        for name, wanted in requests.items():
-            allocatable, requested = columns.allocatable(name), columns.requested(name)
-            if allocatable is None or requested is None:
-                short.append(np.ones(nodes.size, dtype=np.bool_))
-                never.append(short[-1])
-                continue
-            have = allocatable[rows]
-            short.append(have - requested[rows] < wanted)
-            never.append(have < wanted)
-        if not (crowded.any() or any(lacks.any() for lacks in short)):
+        keys: list[Ints] = []
+        codes: list[NDArray[np.int8]] = []
+        crowded = columns.pods[rows] >= columns.allocatable(PODS)[rows]
+        if some(crowded):
+            keys.append(crowded * TOO_MANY_PODS)
+            codes.append(crowded * _LATER)
+        for bit, (name, wanted) in enumerate(requests.items()):
+            have = columns.allocatable(name)[rows]
+            lacks = have - columns.requested(name)[rows] < wanted
+            if some(lacks):
+                keys.append(lacks * (1 << bit))
+                codes.append(np.maximum(lacks * _LATER, (have < wanted) * _NEVER))
+        if not keys:
             return None
-        keys = np.where(crowded, TOO_MANY_PODS, 0)
-        codes = np.where(crowded, np.int8(Code.UNSCHEDULABLE), np.int8(0))
-        for bit, lacks in enumerate(short):
-            keys[lacks] |= 1 << bit
-            codes[lacks] = Code.UNSCHEDULABLE
-        for lacks in never:
-            codes[lacks] = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         names = tuple(requests)
 
         def explain(key: int) -> tuple[str, ...]:
             short = tuple(f"Insufficient {name}" for bit, name in enumerate(names) if key >> bit & 1)
             return ("Too many pods", *short) if key & TOO_MANY_PODS else short
 
-        return Verdicts(codes, keys, explain)
+        return Verdicts(reduce(np.maximum, codes), sum(keys[1:], keys[0]), explain)
 
     def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
         columns, rows = nodes.columns, nodes.rows
-        allowed = columns.allocatable(PODS)
-        assert allowed is not None
-        passing: Bools = columns.pods[rows] < allowed[rows]
+        passing: Bools = columns.pods[rows] < columns.allocatable(PODS)[rows]
         for name, wanted in state.read(_REQUESTS).items():
-            allocatable, requested = columns.allocatable(name), columns.requested(name)
-            if allocatable is None or requested is None:
-                return np.zeros(nodes.size, dtype=np.bool_)
-            passing &= allocatable[rows] - requested[rows] >= wanted
+            passing &= columns.allocatable(name)[rows] - columns.requested(name)[rows] >= wanted
         return passing
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
@@ -145,21 +134,22 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         total = np.zeros(nodes.size, dtype=np.int64)
         divisor: Ints | int = 0
         for resource in self._resources:
-            amounts = _amounts(info, nodes, resource)
+            amounts = _amounts(info, nodes, resource.name)
             if amounts is None:
                 continue
             requested, allocatable = amounts
-            counts = allocatable > 0
-            if every(counts) and not self._drop_zero:
-                total += self._scorer(requested, allocatable) * resource.weight
-                divisor = divisor + resource.weight
-                continue
-            scores = self._scorer(requested, np.maximum(allocatable, 1))
-            if self._drop_zero:
-                counts &= scores > 0
-            total += scores * counts * resource.weight
-            divisor = divisor + counts * resource.weight
-        divisor = np.maximum(divisor, 1)
+            weight: Ints | int = resource.weight
+            if self._drop_zero or lowest(allocatable) <= 0:
+                counts = allocatable > 0
+                scores = self._scorer(requested, np.maximum(allocatable, 1))
+                if self._drop_zero:
+                    counts &= scores > 0
+                weight = counts * weight
+            else:
+                scores = self._scorer(requested, allocatable)
+            total += scores * weight
+            divisor = divisor + weight
+        divisor = max(divisor, 1) if isinstance(divisor, int) else np.maximum(divisor, 1)
         if self._drop_zero:
             # Go's math.Round, half away from zero; scores are never negative.
             return np.asarray(np.floor(total / divisor + 0.5).astype(np.int64))
@@ -209,24 +199,23 @@ def _allocatable(node: Node) -> dict[str, int]:
     return {name: milli_value(text) if name == CPU else value(text) for name, text in amounts}
 
 
-def _amounts(info: PodInfo, nodes: NodeView, resource: ResourceWeight) -> tuple[Ints, Ints] | None:
+def _amounts(info: PodInfo, nodes: NodeView, resource: str) -> tuple[Ints, Ints] | None:
     """(requested with the pod, allocatable) of a resource; None for an extended one that the pod does not ask for.
 
     cpu and memory count the non-zero requests: a container without one stands for 100m and 200Mi.
     """
     columns, rows = nodes.columns, nodes.rows
-    allocatable = columns.allocatable(resource.name)
-    requested = columns.requested(resource.name)
-    if allocatable is None or requested is None:
-        return None
-    if resource.name == CPU:
-        return columns.nonzero[0][rows] + info.scoring_requests[0], allocatable[rows]
-    if resource.name == MEMORY:
-        return columns.nonzero[1][rows] + info.scoring_requests[1], allocatable[rows]
-    asked = info.container_requests.get(resource.name, 0)
-    if asked == 0 and resource.name not in NATIVE:
-        return None
-    return requested[rows] + asked, allocatable[rows]
+    match resource:
+        case "cpu":
+            requested = columns.nonzero[0, rows] + info.scoring_requests[0]
+        case "memory":
+            requested = columns.nonzero[1, rows] + info.scoring_requests[1]
+        case _:
+            asked = info.container_requests.get(resource, 0)
+            if asked == 0 and resource not in NATIVE:
+                return None
+            requested = columns.requested(resource)[rows] + asked
+    return requested, columns.allocatable(resource)[rows]
 
 
 def least_allocated(requested: Ints, allocatable: Ints) -> Ints:

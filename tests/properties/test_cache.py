@@ -80,7 +80,7 @@ def make_node(name: str, zone: str, cpu: int, revision: int = 0) -> Node:
         },
         "spec": {"taints": [{"key": zone, "effect": "NoSchedule"}]},
         "status": {
-            "allocatable": {"cpu": cpu, "pods": 10},
+            "allocatable": {"cpu": cpu, "pods": 10, f"example.com/of-{cpu}-cores": cpu},
             "images": [{"names": [f"image-{zone}"], "sizeBytes": cpu}],
         },
     }
@@ -343,13 +343,14 @@ class CacheHistory(RuleBasedStateMachine):
             row = columns.row_of[name]
             pods = [counted.pod for counted in on_nodes if counted.node == name]
             infos = [PodInfo(pod) for pod in pods]
-            allocatable = {"cpu": int(node.status.allocatable["cpu"]) * 1000, "pods": 10}
-            for resource in RESOURCES:
+            cpu = int(node.status.allocatable["cpu"])
+            allocatable = {"cpu": cpu * 1000, "pods": 10, f"example.com/of-{cpu}-cores": cpu}
+            for resource in (*RESOURCES, *(f"example.com/of-{cores}-cores" for cores in range(1, 9))):
                 column = columns.allocatable(resource)
-                assert (0 if column is None else column[row]) == allocatable.get(resource, 0)
+                assert column[row] == allocatable.get(resource, 0)
                 column = columns.requested(resource)
                 wanted = sum(info.requests.get(resource, 0) for info in infos)
-                assert (0 if column is None else column[row]) == wanted
+                assert column[row] == wanted
             assert columns.pods[row] == len(pods)
             assert columns.nonzero[:, row].tolist() == [sum(info.nonzero[i] for info in infos) for i in (0, 1)]
             assert columns.taint_classes[columns.taints[row]] == node.spec.taints
@@ -403,7 +404,6 @@ def test_a_standby_keeps_no_list_of_what_nobody_asks_for() -> None:
         assert info.changes is None or len(info.changes) < 100
     cache.handle(TakeSnapshot(Nowhere()))
     requested = lend.snapshot.columns.requested("cpu")
-    assert requested is not None
     assert np.array_equal(requested[:1], [301])
     assert lend.snapshot.columns.counts.column(pods_selected("ns", SELECTORS["b"])).total == 1
     cache.validate()

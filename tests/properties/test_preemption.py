@@ -311,7 +311,7 @@ def state_of(seen: Snapshot) -> object:
             assert not info.freed_ports
     return (
         [(name, list(pods)) for name, pods in infos(seen).items()],
-        [None if amounts is None else amounts[order].tolist() for amounts in resources],
+        [amounts[order].tolist() for amounts in resources],
         columns.pods[order].tolist(),
         columns.nonzero[:, order].tolist(),
         {

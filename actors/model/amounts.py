@@ -1,0 +1,73 @@
+"""Amounts: how much of each resource the rows have, and no more memory than nodes and pods account for.
+
+A resource that few rows have (a device that is one node's own) is kept as these rows; from one row in ONE_ROW_IN
+on as a column over all of them, and then for good. Whoever reads gets a column either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from actors.model.vectors import Ints, grown
+
+CPU, MEMORY, EPHEMERAL_STORAGE = "cpu", "memory", "ephemeral-storage"
+PODS = "pods"
+FEW_ROWS = 16
+ONE_ROW_IN = 64
+
+
+class Amounts:
+    """In thousandths of a core for cpu and whole units for all else; 0 where nothing was put."""
+
+    __slots__ = ("_columns", "_few", "_rows")
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        always = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
+        self._columns: dict[str, Ints] = {name: np.zeros(rows, dtype=np.int64) for name in always}
+        self._few: dict[str, dict[int, int]] = {}
+
+    def __call__(self, resource: str) -> Ints:
+        """A column, int64[rows], to read only; of a resource that few rows have it is a copy."""
+        if resource in self._columns:
+            return self._columns[resource]
+        column = np.zeros(self._rows, dtype=np.int64)
+        for row, amount in self._few.get(resource, {}).items():
+            column[row] = amount
+        return column
+
+    def put(self, row: int, amounts: Mapping[str, int]) -> None:
+        """Write what a row has of these resources."""
+        columns = self._columns
+        for name, amount in amounts.items():
+            if name in columns:
+                columns[name][row] = amount
+            elif amount:
+                self._put_few(name, row, amount)
+            else:
+                self._drop_few(name, row)
+
+    def clear(self, row: int, resources: Iterable[str]) -> None:
+        """The row has nothing of these resources any more."""
+        self.put(row, dict.fromkeys(resources, 0))
+
+    def grow(self, rows: int) -> None:
+        self._rows = rows
+        for name, column in self._columns.items():
+            self._columns[name] = grown(column, rows)
+
+    def _put_few(self, resource: str, row: int, amount: int) -> None:
+        few = self._few.setdefault(resource, {})
+        few[row] = amount
+        if len(few) > max(FEW_ROWS, self._rows // ONE_ROW_IN):
+            self._columns[resource] = self(resource)
+            del self._few[resource]
+
+    def _drop_few(self, resource: str, row: int) -> None:
+        few = self._few.get(resource)
+        if few is not None:
+            few.pop(row, None)
+            if not few:
+                del self._few[resource]

@@ -1,0 +1,40 @@
+"""Amounts: what was put is what is read, whichever form a resource has, and forms come and go with the data."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.model.amounts import Amounts
+
+ROWS = 128
+RESOURCES = ("cpu", "example.com/fpga", "example.com/gpu")
+PUTS = st.tuples(st.integers(0, ROWS - 1), st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 3)))
+
+
+@given(st.lists(PUTS, max_size=60), st.booleans())
+def test_reads_what_was_put(puts: list[tuple[int, dict[str, int]]], grows: bool) -> None:
+    amounts = Amounts(ROWS)
+    expected = {name: np.zeros(2 * ROWS if grows else ROWS, dtype=np.int64) for name in RESOURCES}
+    for at, (row, put) in enumerate(puts):
+        if grows and at == len(puts) // 2:
+            amounts.grow(2 * ROWS)
+        amounts.put(row, put)
+        for name, amount in put.items():
+            expected[name][row] = amount
+    if grows and not puts:
+        amounts.grow(2 * ROWS)
+    for name in RESOURCES:
+        assert np.array_equal(amounts(name), expected[name])
+
+
+def test_what_many_rows_have_stays_as_it_was() -> None:
+    amounts = Amounts(ROWS)
+    for row in range(ROWS):
+        amounts.put(row, {"example.com/gpu": row})
+        assert amounts("example.com/gpu").tolist() == [*range(row + 1)] + [0] * (ROWS - 1 - row)
+    for row in range(ROWS):
+        amounts.clear(row, ("example.com/gpu", "example.com/fpga"))
+    assert not amounts("example.com/gpu").any()
+    assert not amounts("example.com/fpga").any()
