@@ -10,6 +10,7 @@ speaks of one that is gone, and changes nothing.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import assert_never
 
 import msgspec
@@ -353,17 +354,26 @@ class CacheState:
         return (Repaired(rows, nodes),)
 
     def _update_snapshot(self) -> None:
-        snapshot = self._snapshot
-        for name in self._dirty:
+        self.catch_up(len(self._dirty))
+        if self._reorder:
+            self._snapshot.columns.reorder(self._tree.names())
+            self._reorder = False
+
+    @property
+    def behind(self) -> int:
+        """How many nodes have changed since the snapshot was last brought up to date."""
+        return len(self._dirty)
+
+    def catch_up(self, most: int) -> None:
+        """Bring so many nodes of the snapshot up to date; it is fit to be looked at once it is taken."""
+        columns = self._snapshot.columns
+        for name in list(islice(self._dirty, most)):
+            del self._dirty[name]
             info = self._infos.get(name)
             if info is None or info.node is None:
-                snapshot.columns.remove(name)
+                columns.remove(name)
             else:
-                snapshot.columns.refresh(info)
-        self._dirty.clear()
-        if self._reorder:
-            snapshot.columns.reorder(self._tree.names())
-            self._reorder = False
+                columns.refresh(info)
 
     # ------------------------------------------------------------------------------------------- comparing
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
@@ -29,9 +29,9 @@ class Calls(Protocol):
 
 
 class Source(Protocol[Kept]):
-    """One kind: Listed first, then changes, without end."""
+    """One kind: Listed first, then changes, without end. It may hand on what is the same as known as what is known."""
 
-    def changes(self) -> AsyncIterator[Listed[Kept] | Changed[Kept] | Deleted[Kept]]: ...
+    def changes(self, known: Mapping[str, Kept]) -> AsyncIterator[Listed[Kept] | Changed[Kept] | Deleted[Kept]]: ...
 
 
 class Access(Protocol):

@@ -2,12 +2,15 @@
 
 The reader gets everything that is (Listed), then every change, and again everything whenever the server cannot tell
 what was missed. Failures are handled here and logged; the stream does not end.
+
+The reader may say what it knows: what is the same in a list is then handed on as the object that it has already, and
+not read anew, so that a list costs what has changed, in memory as well.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from types import GenericAlias
 from typing import Any, Generic, TypeVar
@@ -37,7 +40,7 @@ SHORT_SECONDS = 1.0
 class Listed(msgspec.Struct, Generic[T], frozen=True):
     """All there is, at this moment."""
 
-    items: tuple[T, ...]
+    items: Sequence[T]
 
 
 class Changed(msgspec.Struct, Generic[T], frozen=True):
@@ -71,8 +74,15 @@ class _Envelope(msgspec.Struct, frozen=True):
     object: msgspec.Raw
 
 
-class _Versioned(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta
+class _Identity(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Versioned(msgspec.Struct, frozen=True, gc=False):
+    metadata: _Identity
 
 
 class _InterruptedError(Exception):
@@ -94,17 +104,20 @@ class Reflector(Generic[T]):
         self._state = ReflectorState(rng)
         self._interrupted = False
         self._sharing = Sharing()
+        self._versioned = msgspec.json.Decoder(_Versioned)
         self._decode = msgspec.json.Decoder(kind, strict=False)
         alias = GenericAlias(_Event, (kind,))  # what _Event[kind] is, for a kind known at run time only
         self._event: msgspec.json.Decoder[_Event[T]] = msgspec.json.Decoder(alias, strict=False)
 
-    async def changes(self) -> AsyncGenerator[Listed[T] | Changed[T] | Deleted[T]]:
-        """Listed first, then changes, without end."""
+    async def changes(
+        self, known: Mapping[str, T] | None = None
+    ) -> AsyncGenerator[Listed[T] | Changed[T] | Deleted[T]]:
+        """Listed first, then changes, without end. `known` are the reader's objects by key, as it was told of them."""
         relist = True
         while True:
             try:
                 if relist:
-                    yield await self._list()
+                    yield await self._list(known or {})
                 async with aclosing(self._watch()) as watch:
                     async for lines in watch:
                         for line in lines:
@@ -131,7 +144,7 @@ class Reflector(Generic[T]):
             self._interrupted = False
             log.info("watch resumed", path=self._path)
 
-    async def _list(self) -> Listed[T]:
+    async def _list(self, known: Mapping[str, T]) -> Listed[T]:
         """Page by page: while one is decoded, the next is on its way."""
         items: list[T] = []
         pages: list[_List | ApiError | ConnectionFailedError] = []
@@ -146,13 +159,13 @@ class Reflector(Generic[T]):
                 for number, raw in enumerate(page.items or ()):
                     if number % SLICE == 0:
                         await anyio.lowlevel.checkpoint()
-                    decoded = self._decoded(raw)
+                    decoded = (self._same(raw, known) if known else None) or self._decoded(raw)
                     if decoded is not None:
                         items.append(decoded)
             if not page.metadata.continue_:
                 self._answered()
                 self._state.resource_version = page.metadata.resource_version
-                return Listed(tuple(items))
+                return Listed(items)
 
     async def _fetch(self, token: str, pages: list[_List | ApiError | ConnectionFailedError]) -> None:
         """A page of the list, or why there is none."""
@@ -196,7 +209,7 @@ class Reflector(Generic[T]):
         except UNREADABLE:
             self._without_object(line)
             return None
-        version = _version(event.object)
+        _, version = _identity(event.object)
         match event.type:
             case "ADDED" | "MODIFIED" if version:
                 self._state.resource_version = version
@@ -224,6 +237,17 @@ class Reflector(Generic[T]):
         if event.type != "BOOKMARK":
             self._decoded(event.object)  # which says what is wrong with it
 
+    def _same(self, raw: msgspec.Raw, known: Mapping[str, T]) -> T | None:
+        """What is known of an object, if it has not changed since."""
+        try:
+            listed = self._versioned.decode(raw).metadata
+        except UNREADABLE:
+            return None
+        found = known.get(f"{listed.namespace}/{listed.name}" if listed.namespace else listed.name)
+        if found is None or not listed.resource_version:
+            return None
+        return found if _identity(found) == (listed.uid, listed.resource_version) else None
+
     def _decoded(self, raw: msgspec.Raw) -> T | None:
         try:
             decoded: T = self._decode.decode(raw)
@@ -233,12 +257,13 @@ class Reflector(Generic[T]):
         return self._sharing.shared(decoded)
 
 
-def _version(item: object) -> str:
-    """The resourceVersion of an object, or of a plain document."""
+def _identity(item: object) -> tuple[str, str]:
+    """The uid and the resourceVersion of an object, or of a plain document."""
     if isinstance(item, dict):
-        return str(item["metadata"].get("resourceVersion", ""))
-    metadata: ObjectMeta = getattr(item, "metadata")  # noqa: B009 - whatever a reflector follows has it
-    return metadata.resource_version
+        metadata = item["metadata"]
+        return str(metadata.get("uid", "")), str(metadata.get("resourceVersion", ""))
+    has: ObjectMeta = getattr(item, "metadata")  # noqa: B009 - whatever a reflector follows has it
+    return has.uid, has.resource_version
 
 
 def _interruption(failure: ApiError | ConnectionFailedError) -> _InterruptedError:

@@ -95,12 +95,16 @@ class CycleActor:
             return
         started = self._clock.now()
         profile = self._profiles[info.pod.spec.scheduler_name]
-        snapshot = await ask(self._cache, TakeSnapshot)
-        asked = self._clock.now()
-        outcome = await self._decide(profile, info, snapshot)
-        self._observer.decided(self._clock.now() - asked)
-        placed = Assume(info, outcome.node) if isinstance(outcome, Chosen) else None
-        self._cache.tell_nowait(ReturnSnapshot(placed))
+        placed: Assume | None = None
+        try:
+            snapshot = await ask(self._cache, TakeSnapshot)
+            asked = self._clock.now()
+            outcome = await self._decide(profile, info, snapshot)
+            self._observer.decided(self._clock.now() - asked)
+            if isinstance(outcome, Chosen):
+                placed = Assume(info, outcome.node)
+        finally:  # Also when it is stopped: bindings that are undone then need the cache.
+            self._cache.tell_nowait(ReturnSnapshot(placed))
         match outcome:
             case Chosen():
                 await self._place(profile, queued, outcome.node, outcome.state, started)

@@ -41,7 +41,7 @@ class InformerActor(Generic[T]):
         return self._state.objects()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        async for told in self._source.changes():
+        async for told in self._source.changes(self._state.objects()):
             match told:
                 case Changed():
                     self._deliver(self._state.changed(told.object))

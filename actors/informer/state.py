@@ -5,7 +5,7 @@ A list that follows a broken watch is compared with the store, so that a deletio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -27,7 +27,7 @@ class InformerState(Generic[T]):
     def __init__(self) -> None:
         self._objects: dict[str, T] = {}
 
-    def listed(self, items: tuple[T, ...]) -> Iterator[list[Change[T]]]:
+    def listed(self, items: Iterable[T]) -> Iterator[list[Change[T]]]:
         """Object by object everything there is: what is new or changed or neither, then what is gone.
 
         An object is told when its turn comes, not before; others may have theirs between two of them.

@@ -18,7 +18,9 @@ class Clock(Protocol):
         """The time of day, in UTC."""
         ...
 
-    async def sleep(self, seconds: float) -> None: ...
+    async def sleep(self, seconds: float) -> None:
+        """Not at all for less than nothing."""
+        ...
 
 
 class SystemClock:
@@ -30,4 +32,4 @@ class SystemClock:
         return datetime.now(UTC)
 
     async def sleep(self, seconds: float) -> None:
-        await anyio.sleep(seconds)
+        await anyio.sleep(max(0.0, seconds))  # until a time that is over is no wait

@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 import yaml
 from aiohttp import web
@@ -406,6 +407,29 @@ async def test_bookmarks_and_what_is_left_out_move_the_version() -> None:
         told = await told_of(client, 2)
     assert [type(change) for change in told] == [Listed, Deleted]
     assert server.asked == ["list", "1", "5", "7", "7"]
+
+
+async def test_what_is_known_and_the_same_is_not_read_anew() -> None:
+    def named(name: str, version: str, uid: str = "u") -> dict[str, Any]:
+        return {"metadata": {"namespace": "ns", "name": name, "uid": uid, "resourceVersion": version}}
+
+    listed = [named("same", "5"), named("changed", "6"), named("replaced", "7", "other"), named("new", "8")]
+    before = (named("same", "5"), named("changed", "5"), named("replaced", "7"), named("versionless", ""))
+    known = {f"ns/{item['metadata']['name']}": msgspec.convert(item, Pod) for item in before}
+    items = [*listed, before[-1], {**listed[0], "metadata": 7}]
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({"metadata": {"resourceVersion": "9"}, "items": items})
+
+    async with served(handle) as url, Client(Connection(url)) as client:
+        reflector = Reflector(client, "/api/v1/pods", Pod, HastyClock(), Random(1))
+        async with aclosing(reflector.changes(known)) as changes:
+            told = await anext(changes)
+    assert isinstance(told, Listed)
+    assert [msgspec.to_builtins(item)["metadata"] for item in told.items] == [
+        item["metadata"] for item in (*listed, {"metadata": {"namespace": "ns", "name": "versionless", "uid": "u"}})
+    ]
+    assert [item is known.get(f"ns/{item.metadata.name}") for item in told.items] == [True, False, False, False, False]
 
 
 async def test_a_watch_shows_credentials_and_renews_them(tmp_path: Path) -> None:

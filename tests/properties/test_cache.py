@@ -330,6 +330,12 @@ class CacheHistory(RuleBasedStateMachine):
         assert bool(repaired) == (damage in self.nodes)
         self.snapshot_is_as_the_model_recounts_it()
 
+    @rule(nodes=st.integers(1, 3))
+    def some_of_the_snapshot_is_brought_up_to_date(self, nodes: int) -> None:
+        before = self.cache.behind
+        self.cache.catch_up(nodes)
+        assert self.cache.behind == max(0, before - nodes)
+
     @rule()
     def snapshot_is_as_the_model_recounts_it(self) -> None:
         snapshot = self.take()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -66,7 +66,7 @@ class _Subscription(Generic[Kept]):
         self._pending.append(event)
         self._news.ring()
 
-    async def changes(self) -> AsyncGenerator[Listed[Kept] | Changed[Kept] | Deleted[Kept]]:
+    async def changes(self, known: Mapping[str, Kept]) -> AsyncGenerator[Listed[Kept] | Changed[Kept] | Deleted[Kept]]:
         self._shelf.followers.append(self)
         try:
             yield Listed(tuple(self._shelf.items.values()))

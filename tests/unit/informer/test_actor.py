@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 
 import anyio
 import msgspec
@@ -18,7 +18,7 @@ NODES = 4 * SLICE
 
 
 class Source:
-    async def changes(self) -> AsyncGenerator[Listed[Node] | Changed[Node] | Deleted[Node]]:
+    async def changes(self, known: Mapping[str, Node]) -> AsyncGenerator[Listed[Node] | Changed[Node] | Deleted[Node]]:
         yield Listed(tuple(msgspec.convert({"metadata": {"name": f"n{i}"}}, Node) for i in range(NODES)))
         await anyio.sleep_forever()
 

@@ -1,15 +1,16 @@
-"""The collector looks at an object in one full collection at most."""
+"""The collector looks at few objects at a time, and frees every cycle in the end."""
 
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Iterator
 
 import anyio
 import pytest
 
 from actors.runtime import collector
-from actors.runtime.collector import collecting, tune_collector
+from actors.runtime.collector import FULL_EVERY, PATIENCE, THOROUGH_SECONDS, Rounds, collecting, tune_collector
 
 MANY = 50_000
 
@@ -26,7 +27,27 @@ def tuned() -> Iterator[None]:
         gc.unfreeze()
 
 
-@pytest.mark.usefixtures("tuned")
+@pytest.fixture
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "MOST", 100)
+
+
+class Tail:
+    """An object in a cycle with itself."""
+
+    def __init__(self) -> None:
+        self.own = self
+
+
+def ticks(rounds: Rounds, start: float, number: int, busy: float = 0.0) -> float:
+    """So many ticks, half a second apart; when the last one was."""
+    for tick in range(1, number + 1):
+        now = start + tick * collector.SECONDS
+        rounds.tick(now, now * busy)
+    return start + number * collector.SECONDS
+
+
+@pytest.mark.usefixtures("tuned", "few_are_many")
 def test_what_survives_a_full_collection_is_set_aside() -> None:
     before = gc.get_freeze_count()
     kept = [[number] for number in range(1000)]
@@ -36,6 +57,44 @@ def test_what_survives_a_full_collection_is_set_aside() -> None:
 
 
 @pytest.mark.usefixtures("tuned")
+def test_few_objects_are_not_set_aside_and_their_cycles_are_freed() -> None:
+    rounds, tail = Rounds(0.0, 0.0), Tail()
+    gone, before = weakref.ref(tail), gc.get_freeze_count()
+    now = ticks(rounds, 0.0, FULL_EVERY)
+    assert gc.get_freeze_count() <= before
+    del tail
+    ticks(rounds, now, FULL_EVERY)
+    assert gone() is None
+
+
+@pytest.mark.usefixtures("tuned", "few_are_many")
+@pytest.mark.parametrize(("busy", "patience"), [(0.0, 1), (1.0, PATIENCE)], ids=["idle", "busy"])
+def test_a_cycle_that_was_set_aside_is_freed_when_a_pause_does_not_matter(busy: float, patience: int) -> None:
+    rounds, tail, kept = Rounds(0.0, 0.0), Tail(), [[number] for number in range(1000)]
+    gone = weakref.ref(tail)
+    gc.collect()
+    assert not gc.get_objects(generation=2)
+    del tail, kept
+    until = int(patience * THOROUGH_SECONDS / collector.SECONDS)
+    now = ticks(rounds, 0.0, until - 1, busy)
+    assert gone() is not None, "it took the pause too early"
+    ticks(rounds, now, 1, busy)
+    assert gone() is None
+
+
+@pytest.mark.usefixtures("tuned", "few_are_many")
+def test_nothing_is_looked_at_twice_if_nothing_was_set_aside_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds, thorough = Rounds(0.0, 0.0), list[bool]()
+    kept = [[number] for number in range(1000)]
+    gc.collect()
+    now = ticks(rounds, 0.0, int(THOROUGH_SECONDS / collector.SECONDS))
+    monkeypatch.setattr(gc, "unfreeze", lambda: thorough.append(True))
+    ticks(rounds, now, int(THOROUGH_SECONDS / collector.SECONDS))
+    assert not thorough
+    assert kept
+
+
+@pytest.mark.usefixtures("tuned", "few_are_many")
 async def test_what_is_replaced_one_by_one_is_set_aside_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """CPython counts what is made less what is freed, and would let all of it pile up."""
     kept = [[number] for number in range(MANY)]
