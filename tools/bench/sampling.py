@@ -1,7 +1,7 @@
 """Where a process's time goes: the stack of its main thread, looked at each millisecond by the clock.
 
 A profiler that is called at every function makes short functions look long, and a scheduler is made of them. This one
-costs nothing between two looks, so what runs under it is as fast as without. A stack is written as flame graphs are
+costs nothing between two looks, so what runs under it is nearly as fast as without. A stack is written as flame graphs are
 made from it, "outermost;...;innermost"; what time C code takes is its caller's.
 """
 
