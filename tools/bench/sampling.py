@@ -1,8 +1,8 @@
 """Where a process's time goes: the stack of its main thread, looked at each millisecond by the clock.
 
 A profiler that is called at every function makes short functions look long, and a scheduler is made of them. This one
-costs nothing between two looks, so what runs under it is nearly as fast as without. A stack is written as flame graphs are
-made from it, "outermost;...;innermost"; what time C code takes is its caller's.
+costs nothing between two looks, so what runs under it is nearly as fast as without. A stack is written as flame graphs
+are made from it, "outermost;...;innermost"; what time C code takes is its caller's.
 """
 
 from __future__ import annotations
