@@ -19,7 +19,7 @@ def test_the_sampler_sees_who_runs_and_who_called_it() -> None:
     busy(0.2)
     stacks = sampler.stop()
     seen = sum(times for stack, times in stacks.items() if stack.endswith("busy.py:busy"))
-    assert seen > 20
+    assert seen > 5
     assert seen > sum(stacks.values()) * 0.8
     assert all("test_the_sampler_sees_who_runs" in stack for stack in stacks)
 
