@@ -56,7 +56,7 @@ class DryRuns:
 
         `sound_only`: no candidate breaks a budget. Raises PluginError.
         """
-        potential, nodes, least = attempt.potential, len(attempt.snapshot), _SOUND if sound_only else _BREAKING
+        potential, nodes, least = attempt.helped, len(attempt.snapshot), _SOUND if sound_only else _BREAKING
         if not some(potential):
             return Search(np.zeros(0, dtype=np.int64))
         apart = attempt.rules.filters_row_by_row(attempt.state)

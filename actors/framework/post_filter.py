@@ -80,9 +80,14 @@ class FailedAttempt:
         return by_row[columns.order]
 
     @property
-    def potential(self) -> Bools:
+    def helped(self) -> Bools:
         """Where, in the node tree's order, the pod might be let in if pods went away."""
         return np.asarray(self.codes == _UNSCHEDULABLE)
+
+    @property
+    def potential(self) -> Ints:
+        """The rows of these nodes."""
+        return np.asarray(self.snapshot.columns.order[self.helped])
 
     def supposed(self, rows: Ints) -> Diagnosis:
         """What the filters say of some rows while something is supposed. Raises PluginError."""

@@ -64,7 +64,7 @@ class DefaultPreemption(PostFilterPlugin):
         problem = ineligible(attempt)
         if problem:
             return PostFiltered(unschedulable(f"preemption: {problem}"))
-        potential = attempt.potential
+        potential = attempt.helped
         number = int(np.count_nonzero(potential))
         start = enough = 0
         if number:

@@ -210,7 +210,7 @@ def told(outcome: Candidate | Status) -> object:
 def one_by_one(attempt: FailedAttempt, limits: Sequence[Budget]) -> dict[int, Candidate | Status]:
     """What every node that may help comes to, by position in the node tree's order."""
     order = attempt.snapshot.columns.order
-    return {at: dry_run(attempt, [int(order[at])], limits)[0] for at in np.flatnonzero(attempt.potential).tolist()}
+    return {at: dry_run(attempt, [int(order[at])], limits)[0] for at in np.flatnonzero(attempt.helped).tolist()}
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,0 +1,54 @@
+"""What a PostFilter plugin is told of an attempt that found no node."""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+import numpy as np
+
+from actors.cache.state import CacheState, Lend
+from actors.framework.cycle_state import CycleState
+from actors.framework.feasibility import evaluate
+from actors.framework.post_filter import FailedAttempt
+from actors.framework.status import Code
+from actors.kube.core import Node, Pod
+from actors.messages import NodeAdded, TakeSnapshot
+from actors.model.pod_info import PodInfo
+from actors.model.snapshot import Snapshot
+from actors.system import profiles_of
+from config.load import from_mapping
+from tools.explain.handle import ReadOnlyHandle
+
+
+class _Nowhere:
+    def set(self, value: Snapshot) -> None:
+        """The snapshot is taken from the effect."""
+
+
+def test_only_nodes_that_are_full_may_be_helped() -> None:
+    cache = CacheState()
+    for name, labels in (("a", {"disk": "fast"}), ("b", {}), ("c", {"disk": "fast"})):
+        document = {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": {"cpu": "1", "pods": "9"}}}
+        cache.handle(NodeAdded(msgspec.convert(document, Node)))
+    (lend,) = cache.handle(TakeSnapshot(_Nowhere()))
+    assert isinstance(lend, Lend)
+    snapshot = lend.snapshot
+    asks = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], "nodeSelector": {"disk": "fast"}}
+    used = {"spec": {"nodeName": "a", **asks}}
+    profile = profiles_of(from_mapping(None), ReadOnlyHandle())["default-scheduler"]
+    for name in ("a", "c"):
+        pod = msgspec.convert({"metadata": {"name": name, "uid": name}, **used}, Pod)
+        info = snapshot.columns.infos[snapshot.columns.row_of[name]]
+        assert info is not None
+        info.add_pod(PodInfo(pod))
+        snapshot.columns.refresh(info)
+    wanting = PodInfo(msgspec.convert({"metadata": {"name": "p", "uid": "p"}, "spec": asks}, Pod))
+    state = CycleState()
+    attempt = FailedAttempt(profile, state, wanting, snapshot, evaluate(profile, state, wanting, snapshot), Random(0))
+    order = [snapshot.columns.names[row] for row in snapshot.columns.order]
+    codes = dict(zip(order, attempt.codes.tolist(), strict=True))
+    unresolvable = int(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+    assert codes == {"a": int(Code.UNSCHEDULABLE), "b": unresolvable, "c": int(Code.UNSCHEDULABLE)}
+    assert [snapshot.columns.names[row] for row in attempt.potential] == ["a", "c"]
+    assert np.array_equal(snapshot.columns.order[attempt.helped], attempt.potential)
