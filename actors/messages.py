@@ -35,6 +35,16 @@ class Order(msgspec.Struct, Generic[T], frozen=True):
     reply: ReplyTo[T]
 
 
+class Answer(msgspec.Struct, Generic[T], frozen=True):
+    """What a state has to say to an order; its actor gives it."""
+
+    order: Order[T]
+    value: T
+
+    def give(self) -> None:
+        self.order.reply.set(self.value)
+
+
 class Difference(msgspec.Struct, frozen=True, order=True):
     """What is otherwise here than at the API server: `what` is missed, redundant or stale.
 

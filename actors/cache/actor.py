@@ -19,18 +19,16 @@ from actors.cache.state import (
     CacheState,
     CacheStatistics,
     Compared,
-    Dumped,
     Effect,
     Expired,
     Lend,
-    Listed,
-    Located,
     Refused,
     Repaired,
     Vanished,
 )
 from actors.framework.events import ASSIGNED_POD_DELETE
 from actors.messages import (
+    Answer,
     BindingMessage,
     CacheMessage,
     ClusterChanged,
@@ -115,27 +113,22 @@ class CacheActor(Actor[CacheMessage]):
         return True
 
     async def _catch_up(self, order: TakeSnapshot) -> None:
-        """Answer an order in the end, unless the snapshot is given back by who does not wait for it any more."""
+        """Handle an order again, with little left to do, unless who gave it does not wait for the snapshot any more."""
         for _ in range(self._state.behind // SLICE):
             self._state.catch_up(SLICE)
             await anyio.lowlevel.checkpoint()
             if self._asked is not order:
                 return
         self._asked = None
-        for effect in self._state.handle(order, self._clock.now()):
-            self._follow(effect)
+        self.handle(order)
 
     def _follow(self, effect: Effect) -> None:
         match effect:
             case Lend():
                 self._lent = True
                 effect.order.reply.set(effect.snapshot)
-            case Located(order, node):
-                order.reply.set(node)
-            case Dumped(order, nodes):
-                order.reply.set(nodes)
-            case Listed(order, keys):
-                order.reply.set(keys)
+            case Answer():
+                effect.give()
             case Compared(order, found):
                 for difference in found if order.heal else ():
                     log.error("healed", what=difference.what, kind=difference.kind, key=difference.key)

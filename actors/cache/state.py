@@ -19,6 +19,7 @@ from actors.cache.comparison import counts, node_differences, pod_differences
 from actors.kube.core import Node, Pod
 from actors.kube.meta import key
 from actors.messages import (
+    Answer,
     AssignedPodAdded,
     AssignedPodDeleted,
     AssignedPodUpdated,
@@ -79,32 +80,11 @@ class Lend(msgspec.Struct, frozen=True):
     snapshot: Snapshot
 
 
-class Located(msgspec.Struct, frozen=True):
-    """Answer this order with the name of a node, or ""."""
-
-    order: WhereBound
-    node: str
-
-
 class Compared(msgspec.Struct, frozen=True):
     """Answer this order with what differs, or differed before it was healed."""
 
     order: Compare
     found: tuple[Difference, ...]
-
-
-class Listed(msgspec.Struct, frozen=True):
-    """Answer this order with the keys."""
-
-    order: ListCached
-    keys: CachedKeys
-
-
-class Dumped(msgspec.Struct, frozen=True):
-    """Answer this order with the nodes that there are, in the order in which they were asked for."""
-
-    order: TakeDump
-    nodes: tuple[NodeDump, ...]
 
 
 class Vanished(msgspec.Struct, frozen=True):
@@ -128,7 +108,17 @@ class Repaired(msgspec.Struct, frozen=True):
     nodes: int
 
 
-Effect = Refused | Lend | Located | Listed | Compared | Dumped | Vanished | Expired | Repaired
+Effect = (
+    Refused
+    | Lend
+    | Answer[str]
+    | Answer[CachedKeys]
+    | Answer[tuple[NodeDump, ...]]
+    | Compared
+    | Vanished
+    | Expired
+    | Repaired
+)
 
 
 class CacheState:
@@ -218,13 +208,13 @@ class CacheState:
         match order:
             case WhereBound(_, name, uid):
                 bound = name not in self._assumed and self._is_counted(name, uid)
-                return (Located(order, self._node_of[name] if bound else ""),)
+                return (Answer(order, self._node_of[name] if bound else ""),)
             case ListCached():
-                return (Listed(order, CachedKeys(tuple(self._infos), tuple(self._node_of))),)
+                return (Answer(order, CachedKeys(tuple(self._infos), tuple(self._node_of))),)
             case Compare():
                 return self._compare(order)
             case TakeDump(_, names):
-                return (Dumped(order, tuple(self._dump(self._infos[name]) for name in names if name in self._infos)),)
+                return (Answer(order, tuple(self._dump(self._infos[name]) for name in names if name in self._infos)),)
 
     # ------------------------------------------------------------------------------------------- pods
 

@@ -24,7 +24,7 @@ import structlog
 from actors.client.reflector_state import Ended, Next, ReflectorState
 from actors.client.rest import UNREADABLE, ApiError, Client, ConnectionFailedError, in_words, refusal
 from actors.client.sharing import Sharing
-from actors.kube.meta import HasMetadata, ListMeta, ObjectMeta
+from actors.kube.meta import HasMetadata, ListMeta
 from actors.kube.meta import Status as ApiStatus
 from actors.runtime.backoff import Rng
 from actors.runtime.clock import Clock
@@ -257,13 +257,12 @@ class Reflector(Generic[T]):
         return self._sharing.shared(decoded)
 
 
-def _identity(item: object) -> tuple[str, str]:
+def _identity(item: HasMetadata | dict[str, Any]) -> tuple[str, str]:
     """The uid and the resourceVersion of an object, or of a plain document."""
     if isinstance(item, dict):
         metadata = item["metadata"]
         return str(metadata.get("uid", "")), str(metadata.get("resourceVersion", ""))
-    has: ObjectMeta = getattr(item, "metadata")  # noqa: B009 - whatever a reflector follows has it
-    return has.uid, has.resource_version
+    return item.metadata.uid, item.metadata.resource_version
 
 
 def _interruption(failure: ApiError | ConnectionFailedError) -> _InterruptedError:

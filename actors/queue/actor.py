@@ -8,9 +8,9 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
-from actors.messages import FlushBackoff, FlushUnschedulable, QueueMessage
+from actors.messages import Answer, FlushBackoff, FlushUnschedulable, QueueMessage
 from actors.queue.backoff import WINDOW_SECONDS
-from actors.queue.state import Compared, Dumped, HandOut, Held, Listed, Moved, QueueState, Told
+from actors.queue.state import Compared, HandOut, Moved, QueueState
 from actors.runtime.actor import Actor
 from actors.runtime.clock import Clock
 from actors.runtime.mailbox import Mailbox
@@ -48,14 +48,8 @@ class QueueActor(Actor[QueueMessage]):
                 case Moved():
                     step = effect.step
                     self._log.debug("queued", pod=effect.key, queue=step.queue, because=step.event, plugin=step.plugin)
-                case Told(order, story):
-                    order.reply.set(story)
-                case Held(order, held):
-                    order.reply.set(held)
-                case Listed(order, keys):
-                    order.reply.set(keys)
-                case Dumped(order, pods):
-                    order.reply.set(pods)
+                case Answer():
+                    effect.give()
                 case Compared(order, found):
                     for difference in found if order.heal else ():
                         self._log.error("healed", what=difference.what, kind=difference.kind, key=difference.key)

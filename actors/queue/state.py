@@ -22,6 +22,7 @@ from actors.kube.core import Pod
 from actors.kube.meta import key
 from actors.messages import (
     Activate,
+    Answer,
     AttemptFailed,
     ClusterChanged,
     ComparePending,
@@ -92,34 +93,6 @@ class Moved(msgspec.Struct, frozen=True):
     step: StoryStep
 
 
-class Told(msgspec.Struct, frozen=True):
-    """Answer this order with a pod's story."""
-
-    order: TellStory
-    story: tuple[StoryStep, ...]
-
-
-class Held(msgspec.Struct, frozen=True):
-    """Answer this order with whether the pod is held back."""
-
-    order: IsHeld
-    held: bool
-
-
-class Listed(msgspec.Struct, frozen=True):
-    """Answer this order with the keys of all pods."""
-
-    order: ListQueued
-    keys: tuple[str, ...]
-
-
-class Dumped(msgspec.Struct, frozen=True):
-    """Answer this order with those of its pods that are here."""
-
-    order: DumpQueued
-    pods: tuple[QueuedPodDump, ...]
-
-
 class Compared(msgspec.Struct, frozen=True):
     """Answer this order with what differs, or differed before it was healed."""
 
@@ -127,7 +100,15 @@ class Compared(msgspec.Struct, frozen=True):
     found: tuple[Difference, ...]
 
 
-Effect = HandOut | Moved | Told | Held | Listed | Dumped | Compared
+Effect = (
+    HandOut
+    | Moved
+    | Answer[tuple[StoryStep, ...]]
+    | Answer[bool]
+    | Answer[tuple[str, ...]]
+    | Answer[tuple[QueuedPodDump, ...]]
+    | Compared
+)
 
 
 class QueueStatistics(msgspec.Struct, frozen=True):
@@ -426,11 +407,11 @@ class QueueState:
         match order:
             case IsHeld(key=name, uid=uid):
                 held = self._entries.get(name)
-                effects.append(Held(order, held is not None and held.info.uid == uid and held.held))
+                effects.append(Answer(order, held is not None and held.info.uid == uid and held.held))
             case TellStory(key=name):
-                effects.append(Told(order, self._stories.of(name)))
+                effects.append(Answer(order, self._stories.of(name)))
             case ListQueued():
-                effects.append(Listed(order, (*self._entries, *self._flying())))
+                effects.append(Answer(order, (*self._entries, *self._flying())))
             case DumpQueued(keys=keys):
                 flying = self._flying()
                 entries = (self._entries.get(name) or flying.get(name) for name in keys)
@@ -439,7 +420,7 @@ class QueueState:
                     for entry in entries
                     if entry is not None
                 )
-                effects.append(Dumped(order, tuple(pods)))
+                effects.append(Answer(order, tuple(pods)))
             case ComparePending():
                 self._compare(order, now, effects)
 

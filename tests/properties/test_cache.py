@@ -11,11 +11,12 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from actors.cache.state import CacheState, Compared, Expired, Lend, Listed, Located, Refused, Repaired, Vanished
+from actors.cache.state import CacheState, Compared, Expired, Lend, Refused, Repaired, Vanished
 from actors.kube.core import Node, Pod
 from actors.kube.labels import from_label_selector
 from actors.kube.meta import LabelSelector
 from actors.messages import (
+    Answer,
     AssignedPodAdded,
     AssignedPodDeleted,
     AssignedPodUpdated,
@@ -255,7 +256,7 @@ class CacheHistory(RuleBasedStateMachine):
         old = self.pods.get(name)
         order = WhereBound(Nowhere(), f"ns/{name}", old.uid if old is not None else "none")
         bound = old is not None and not old.assumed
-        assert self.send(order) == (Located(order, old.node if old is not None and bound else ""),)
+        assert self.send(order) == (Answer(order, old.node if old is not None and bound else ""),)
 
     # ------------------------------------------------------------------------------------------- comparing
 
@@ -269,8 +270,8 @@ class CacheHistory(RuleBasedStateMachine):
         for _ in range(1 + twice):
             found = set(self.expected_differences(nodes, told))
             (listed,) = self.send(ListCached(Nowhere()))
-            assert isinstance(listed, Listed)
-            here = listed.keys
+            assert isinstance(listed, Answer)
+            here = listed.value
             order = Compare(
                 Nowhere(),
                 {name: nodes.get(name) for name in (*nodes, *here.nodes)},

@@ -21,6 +21,7 @@ from actors.kube.core import Node, Pod, Service
 from actors.kube.meta import ObjectMeta
 from actors.messages import (
     Activate,
+    Answer,
     AttemptFailed,
     ClusterChanged,
     ComparePending,
@@ -36,7 +37,7 @@ from actors.messages import (
     QueueMessage,
 )
 from actors.model.pod_info import PodInfo
-from actors.queue.state import Compared, HandOut, Listed, Moved, QueueRules, QueueState
+from actors.queue.state import Compared, HandOut, Moved, QueueRules, QueueState
 from tests.kit.handle import Nowhere
 from tests.kit.queue_model import QueueModel
 
@@ -285,8 +286,10 @@ class QueueHistory(RuleBasedStateMachine):
     def a_comparison_finds_nothing(self) -> None:
         told = {f"ns/{row.name}": row.pod for row in self.model.rows}
         (listed,) = self.queue.handle(ListQueued(Nowhere()), self.model.now)
-        assert isinstance(listed, Listed)
-        assert sorted(listed.keys) == sorted(told)
+        assert isinstance(listed, Answer)
+        assert isinstance(listed.value, tuple)
+        assert {*listed.value} == told.keys()
+        assert len(listed.value) == len(told)
         (compared,) = self.queue.handle(ComparePending(Nowhere(), told, heal=True), self.model.now)
         assert isinstance(compared, Compared)
         assert compared.found == ()

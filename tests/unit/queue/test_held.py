@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.messages import AttemptFailed, FlushUnschedulable, IsHeld, PreemptionEnded
-from actors.queue.state import Held
+from actors.messages import Answer, AttemptFailed, FlushUnschedulable, IsHeld, PreemptionEnded
 from tests.kit.handle import Nowhere
 from tests.unit.queue.test_state import POD_GONE, Harness, make_pod
 
@@ -22,8 +21,9 @@ def held() -> Harness:
 
 def is_held(queue: Harness) -> bool:
     (effect,) = queue.send(IsHeld(Nowhere(), "ns/p", "p"))
-    assert isinstance(effect, Held)
-    return effect.held
+    assert isinstance(effect, Answer)
+    assert isinstance(effect.value, bool)
+    return effect.value
 
 
 def test_what_happens_while_it_is_held_wakes_it_when_that_ends(held: Harness) -> None:

@@ -12,6 +12,7 @@ from actors.framework.status import SUCCESS, Status, unresolvable
 from actors.kube.core import Node, Pod
 from actors.messages import (
     Activate,
+    Answer,
     AttemptFailed,
     ClusterChanged,
     Done,
@@ -27,7 +28,7 @@ from actors.messages import (
     TellStory,
 )
 from actors.queue.heap import KeyedHeap
-from actors.queue.state import Effect, HandOut, Moved, QueueRules, QueueState, Told
+from actors.queue.state import Effect, HandOut, Moved, QueueRules, QueueState
 from actors.queue.story import Stories
 from tests.kit.handle import Nowhere
 
@@ -343,7 +344,7 @@ def test_the_story_names_the_event_and_whose_hint_said_so(queue: Harness) -> Non
     queue.send(NODE_ADDED)
     order = TellStory(Nowhere(), "ns/p")
     (told,) = queue.send(order)
-    assert told == Told(
+    assert told == Answer(
         order,
         (
             StoryStep(0.0, "active", "UnschedulablePodAdd"),
