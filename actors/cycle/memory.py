@@ -142,7 +142,7 @@ class Memory:
         self._version, self._node_version = version, node_version
         stale = self._changed.bools
         if self.restricted:
-            stale[[place for place, row in enumerate(self.order.tolist()) if row in changed]] = True
+            stale[np.isin(self.order, [*changed])] = True
             return
         for row in changed:
             stale[columns.position[row]] = True
