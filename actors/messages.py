@@ -110,12 +110,14 @@ class ClusterChanged(msgspec.Struct, frozen=True):
     """Something happened that may help parked pods; old and new are the objects of the event.
 
     `max_priority`: it can help only pods of at most this priority (a nomination that is gone held nobody else up).
+    `except_uid`: it cannot help the pod of this uid (the room that a pod gives up when its own binding fails).
     """
 
     event: ClusterEvent
     old: object | None = None
     new: object | None = None
     max_priority: int | None = None
+    except_uid: str = ""
 
 
 class NextPod(Order[QueuedPod], frozen=True):
@@ -125,31 +127,44 @@ class NextPod(Order[QueuedPod], frozen=True):
 class AttemptFailed(msgspec.Struct, frozen=True):
     """The attempt for a pod in flight has failed; park it or let it back off.
 
-    `unschedulable` are the plugins that rejected it, `pending` those that wait for something to happen;
-    `error` is true if the attempt ended with an error instead of a rejection. `held`: room is being made for the pod;
-    whatever happens, it is not tried again before PreemptionEnded, but it may be when it has been parked for too long.
+    `unschedulable` are the plugins that rejected it, `pending` those that wait for something to happen; the attempt
+    ended with an error if there are none. `nominated_node` is the node that the pod is nominated to from now on, ""
+    for none, None for the one in its status. With a `hold` above 0, room is being made for the pod: it is not tried
+    again before the PreemptionEnded of that number.
     """
 
     pod: QueuedPod
     unschedulable: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
-    error: bool = False
-    held: bool = False
+    nominated_node: str | None = None
+    hold: int = 0
 
 
 class PreemptionEnded(msgspec.Struct, frozen=True):
-    """The victims have been told to go; `failed` if some could not be. The preemptor of this key is held no longer."""
+    """All victims of a preemption were asked to go; `failed` if the API server refused one.
+
+    It ends this very hold of the preemptor, not a later one.
+    """
 
     key: str
     uid: str
+    hold: int
     failed: bool = False
 
 
 class IsHeld(Order[bool], frozen=True):
-    """Whether the pod of this key and uid is in the queue, held back by a preemption."""
+    """Whether the pod of this key and uid is in the queue, kept back by this very hold."""
 
     key: str
     uid: str
+    hold: int
+
+
+class Displace(msgspec.Struct, frozen=True):
+    """A preemptor takes the node that this pod of lower priority was nominated to: it is nominated no longer."""
+
+    info: PodInfo
+    node: str
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -224,6 +239,7 @@ QueueMessage = (
     | Done
     | PreemptionEnded
     | IsHeld
+    | Displace
     | Activate
     | TellStory
     | ListQueued
@@ -490,16 +506,27 @@ class SetUnschedulable(msgspec.Struct, frozen=True):
     nominated_node: str | None = None
 
 
-RecorderMessage = RecordEvent | SetUnschedulable
+class SetNominatedNode(msgspec.Struct, frozen=True):
+    """Write the nomination to the pod's status; "" clears it."""
+
+    pod: Pod
+    nominated_node: str
+
+
+RecorderMessage = RecordEvent | SetUnschedulable | SetNominatedNode
 
 # ------------------------------------------------------------------------------------------------ preemption
 
 
 class Preempt(msgspec.Struct, frozen=True):
-    """Make room on a node for a preemptor: these victims have to go, these nominated pods are in the way."""
+    """Make room on a node for a preemptor: these victims have to go, these nominated pods are in the way.
+
+    It is carried out only while the preemptor is kept back by this very `hold`.
+    """
 
     preemptor: PodInfo
     node: str
+    hold: int
     victims: tuple[PodInfo, ...]
     displaced: tuple[PodInfo, ...] = ()
 

@@ -79,15 +79,6 @@ class ApiWrites:
             return error(f"binding rejected: {failure}")
         return SUCCESS
 
-    async def nominate(self, namespace: str, name: str, uid: str, node: str) -> Status:
-        path = f"/api/v1/namespaces/{namespace}/pods/{name}/status"
-        patch = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": node or None}}
-        try:
-            await self._client.patch(path, patch, dict)
-        except (ApiError, ConnectionFailedError) as failure:
-            return error(f"nomination rejected: {failure}")
-        return SUCCESS
-
 
 class ClientHandle:
     """What plugins are given."""
@@ -172,8 +163,9 @@ async def schedule(
 
     Decisions are made by `scheduler`, or by one of its own.
     """
-    api, in_binding = ApiWrites(access.calls), PodsInBinding()
-    profiles = profiles_of(configuration, ClientHandle(api, in_binding, options.feature_gates))
+    in_binding = PodsInBinding()
+    handle = ClientHandle(ApiWrites(access.calls), in_binding, options.feature_gates)
+    profiles = profiles_of(configuration, handle)
     queue: Mailbox[QueueMessage] = Mailbox("queue", None)
     cache: Mailbox[CacheMessage] = Mailbox("cache", None)
     binding: Mailbox[BindingMessage] = Mailbox("binding", None)
@@ -221,15 +213,15 @@ async def schedule(
         *served,
         Child("recorder", RecorderActor(recorder, RecorderState(), access.events, clock, rng).run),
         Child("cache", CacheActor(cache, cache_state, clock, queue, binding).run),
-        Child("queue", QueueActor(queue, queue_state, clock).run),
+        Child("queue", QueueActor(queue, queue_state, clock, cache, recorder).run),
         *looked_up,
         Child("informer of Node", nodes.run, OnCrash.RETRY),
         Child("informer of Pod", pods.run, OnCrash.RETRY),
         Child("cache debugger", debugger.run),
     )
-    binder = BindingActor(binding, profiles, extenders, clock, queue, cache, recorder, in_binding, api, observer)
+    binder = BindingActor(binding, profiles, extenders, clock, queue, cache, recorder, in_binding, observer)
     preemptor = PreemptionActor(
-        preemption, in_binding, access.calls, api, clock, queue, cache, recorder, configuration.parallelism
+        preemption, in_binding, access.calls, clock, rng, queue, recorder, configuration.parallelism
     )
     cycle = CycleActor(profiles, scheduler, extenders, clock, queue, cache, binding, preemption, recorder, observer)
     gated = (

@@ -17,14 +17,13 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from actors.binding.state import PodsInBinding
 from actors.client.extender import Extenders
+from actors.failure import Failure, Stage, consequences, requeue, tell_user
 from actors.framework.events import ASSIGNED_POD_DELETE
-from actors.framework.interface import ApiHandle
 from actors.framework.runner import PreBindStep, Profile
 from actors.framework.status import SUCCESS, Code, Status
 from actors.messages import (
     Activate,
     AllowWaiting,
-    AttemptFailed,
     BindingMessage,
     BindPlaced,
     CacheMessage,
@@ -38,10 +37,9 @@ from actors.messages import (
     RecorderMessage,
     RecordEvent,
     RejectWaiting,
-    SetUnschedulable,
+    SetNominatedNode,
     WhereBound,
 )
-from actors.model.pod_info import PodInfo
 from actors.runtime.actor import Actor
 from actors.runtime.ask import ask
 from actors.runtime.bell import Bell
@@ -66,7 +64,6 @@ class BindingActor(Actor[BindingMessage]):
         cache: Mailbox[CacheMessage],
         recorder: Mailbox[RecorderMessage],
         pods: PodsInBinding,
-        api: ApiHandle,
         observer: Observer = NOBODY,
     ) -> None:
         super().__init__("binding", mailbox)
@@ -77,10 +74,8 @@ class BindingActor(Actor[BindingMessage]):
         self._cache = cache
         self._recorder = recorder
         self._pods = pods
-        self._api = api
         self._observer = observer
         self._log = log.bind()
-        self._nominated: set[str] = set()  # uids of pods whose nomination was written for this binding
         self._group: TaskGroup | None = None
         self._placed: deque[Placement] = deque()
         self._idle: list[Bell] = []  # of the tasks that wait for a placement
@@ -135,52 +130,48 @@ class BindingActor(Actor[BindingMessage]):
     async def _bind(self, placement: Placement) -> None:
         """One binding cycle."""
         profile = self._profiles[placement.scheduler_name]
-        status: Status | None = None
+        failure: Failure | None = None
+        ended = False
         try:
-            status = await self._bound(profile, placement)
+            failure = await self._bound(profile, placement)
+            ended = True
         finally:
             self._pods.forget(placement.pod.info.uid)
-            if status is None:  # Cancelled: the process stops, and whoever leads next sees the pod pending.
+            if not ended:  # Cancelled: the process stops, and whoever leads next sees the pod pending.
                 self._give_back(profile, placement)
-        if status.ok:
+        if failure is None:
             self._finish(profile, placement)
         else:
-            await self._undo(profile, placement, status)
-        self._nominated.discard(placement.pod.info.uid)
+            await self._undo(profile, placement, failure)
 
-    async def _bound(self, profile: Profile, placement: Placement) -> Status:
-        """Wait on Permit, then PreBind and Bind, which an extender may take from the plugins; the first status that is
-        no success, or success.
+    async def _bound(self, profile: Profile, placement: Placement) -> Failure | None:
+        """Wait on Permit, then PreBind and Bind, which an extender may take from the plugins; what failed, if anything
+        did.
         """
         info, node = placement.pod.info, placement.node
         flight = profile.pre_bind_pre_flight(placement.cycle, info, node)
         if not flight.ok and flight.code is not Code.SKIP:
-            return flight
-        if placement.waits or flight.ok:
-            await self._nominate(info, node)
+            return Failure(Stage.BEFORE_DONE, flight)
+        if (placement.waits or flight.ok) and info.pod.status.nominated_node_name != node:
+            # The wait may be long: a cluster autoscaler is to leave the node alone.
+            self._recorder.tell_nowait(SetNominatedNode(info.pod, node))
         if placement.waits:
             status = await self._permitted(info.uid)
             if not status.ok:
-                return status.on_chosen_node() if status.rejected else status
+                return Failure(Stage.BEFORE_DONE, status)
         self._queue.tell_nowait(Done(info.uid))
         if flight.ok:
             status = await self._prepared(profile, placement)
             if not status.ok:
-                return status
+                return Failure(Stage.AFTER_DONE, status)
+        status = await self._written(profile, placement)
+        return None if status.ok else Failure(Stage.AFTER_DONE, status)
+
+    async def _written(self, profile: Profile, placement: Placement) -> Status:
+        """Bind, by an extender or by plugins."""
+        info, node = placement.pod.info, placement.node
         by_extender = await self._extenders.bind(info.pod, node)
         return await profile.bind(placement.cycle, info, node) if by_extender is None else by_extender
-
-    async def _nominate(self, info: PodInfo, node: str) -> None:
-        """Say where the pod is going before a long wait, so that a cluster autoscaler leaves the node alone."""
-        self._nominated.add(info.uid)
-        if info.pod.status.nominated_node_name != node:
-            status = await self._write_nomination(info, node)
-            if not status.ok:
-                log.warning("not nominated", pod=info.key, node=node, error=status.message)
-
-    async def _write_nomination(self, info: PodInfo, node: str) -> Status:
-        metadata = info.pod.metadata
-        return await self._api.nominate(metadata.namespace, metadata.name, metadata.uid, node)
 
     async def _permitted(self, uid: str) -> Status:
         """Wait until every Permit plugin has let the pod go on, one has turned it away, or a time is over."""
@@ -251,7 +242,7 @@ class BindingActor(Actor[BindingMessage]):
             log.error("unreserve failed", pod=info.key, node=node, error=failure.message)
         self._cache.tell_nowait(Forget(info, node))
 
-    async def _undo(self, profile: Profile, placement: Placement, status: Status) -> None:
+    async def _undo(self, profile: Profile, placement: Placement, failure: Failure) -> None:
         """Give back what the pod held, and try it again, unless the API server says that it is bound."""
         info, node = placement.pod.info, placement.node
         self._give_back(profile, placement)
@@ -260,39 +251,19 @@ class BindingActor(Actor[BindingMessage]):
             # Written after all: the answer was lost, and the watch was quicker than the time-out.
             self._tell_scheduled(placement)
             return
-        result = Result.UNSCHEDULABLE if status.rejected else Result.ERROR
+        after = consequences(failure)
+        result = Result.ERROR if after.error else Result.UNSCHEDULABLE
         seconds = self._clock.now() - placement.started
-        log_attempt(self._log, info.key, result, placement.pod.attempts, seconds, node=node, reason=status.message)
-        self._requeue(placement, status)
+        log_attempt(self._log, info.key, result, placement.pod.attempts, seconds, node=node, reason=after.message)
+        # The room that is free again may help others, but not this pod.
+        spec = msgspec.structs.replace(info.pod.spec, node_name=node)
+        pod = msgspec.structs.replace(info.pod, spec=spec)
+        self._queue.tell_nowait(requeue(placement.pod, after))
+        self._queue.tell_nowait(ClusterChanged(ASSIGNED_POD_DELETE, pod, None, except_uid=info.uid))
         if where:
             return  # Bound by somebody else, to another node.
-        if info.uid in self._nominated:
-            await self._write_nomination(info, "")
-        reason = "Unschedulable" if status.rejected else "SchedulerError"
-        self._recorder.tell_nowait(SetUnschedulable(info.pod, reason, status.message))
-        self._recorder.tell_nowait(
-            _event(placement, EventType.WARNING, "FailedScheduling", "Scheduling", status.message)
-        )
-
-    def _requeue(self, placement: Placement, status: Status) -> None:
-        """Back to the queue, and wake those that the freed room may help.
-
-        A rejected pod is parked first, and is not to be woken by the room that it left itself.
-        """
-        info = placement.pod.info
-        spec = msgspec.structs.replace(info.pod.spec, node_name=placement.node)
-        freed = ClusterChanged(ASSIGNED_POD_DELETE, msgspec.structs.replace(info.pod, spec=spec), None)
-        if not status.rejected:
-            self._queue.tell_nowait(freed)
-            self._queue.tell_nowait(AttemptFailed(placement.pod, error=True))
-            return
-        plugins = frozenset((status.plugin,)) - {""}
-        pending = status.code is Code.PENDING
-        nobody = frozenset[str]()
-        self._queue.tell_nowait(
-            AttemptFailed(placement.pod, nobody if pending else plugins, plugins if pending else nobody)
-        )
-        self._queue.tell_nowait(freed)
+        for order in tell_user(placement.pod, after):
+            self._recorder.tell_nowait(order)
 
 
 def _event(placement: Placement, kind: EventType, reason: str, action: str, note: str) -> RecordEvent:

@@ -134,9 +134,10 @@ class CacheActor(Actor[CacheMessage]):
                     log.error("healed", what=difference.what, kind=difference.kind, key=difference.key)
                 order.reply.set(found)
             case Vanished(pod, node):
-                self._binding.tell_nowait(RejectWaiting(pod.metadata.uid, "", "removed"))
+                uid = pod.metadata.uid
+                self._binding.tell_nowait(RejectWaiting(uid, "", "removed"))
                 gone = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
-                self._queue.tell_nowait(ClusterChanged(ASSIGNED_POD_DELETE, gone, None))
+                self._queue.tell_nowait(ClusterChanged(ASSIGNED_POD_DELETE, gone, None, except_uid=uid))
             case Expired(name, node):
                 log.warning("expired", pod=name, node=node)
             case Repaired(rows, nodes):

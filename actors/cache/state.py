@@ -234,9 +234,6 @@ class CacheState:
         if info.key not in self._assumed or self._node_of[info.key] != node:
             return (Refused(info.key, f"cannot be forgotten: it is not assumed on {node}"),)
         self._drop(info.key)
-        promised = info.pod.status.nominated_node_name
-        if promised:
-            self._nominations.put(info, promised)
         return ()
 
     def _put(self, pod: Pod) -> tuple[Effect, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from itertools import count
 
 import anyio
 import structlog
@@ -16,32 +17,28 @@ from anyio.abc import TaskStatus
 
 from actors.client.extender import Extenders
 from actors.cycle.state import Chosen, Failed, Outcome, Scheduler, Unfit
+from actors.failure import Failure, Stage, consequences, failed_scheduling, requeue, tell_user
 from actors.framework.cycle_state import CycleState
+from actors.framework.post_filter import Nomination
 from actors.framework.runner import Profile
-from actors.framework.status import Code, Status
+from actors.framework.status import Code
 from actors.messages import (
     Activate,
     Assume,
-    AttemptFailed,
     BindingMessage,
     BindPlaced,
     CacheMessage,
     Done,
-    EventType,
     Forget,
     NextPod,
-    Nominate,
     Placement,
     Preempt,
     PreemptionMessage,
     QueuedPod,
     QueueMessage,
     RecorderMessage,
-    RecordEvent,
     ReturnSnapshot,
-    SetUnschedulable,
     TakeSnapshot,
-    Unnominate,
 )
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import Snapshot
@@ -78,6 +75,7 @@ class CycleActor:
         self._preemption = preemption
         self._recorder = recorder
         self._observer = observer
+        self._holds = count(1)  # each preemption keeps its preemptor back by a number of its own
         self._log = log.bind()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -108,24 +106,17 @@ class CycleActor:
         match outcome:
             case Chosen():
                 await self._place(profile, queued, outcome.node, outcome.state, started)
-            case Unfit():
-                self._park(queued, outcome, started)
-            case Failed():
-                self._reject(AttemptFailed(queued, error=True), outcome.status, started)
+            case Unfit(nomination=nomination):
+                hold = 0 if nomination is None else next(self._holds)
+                self._fail(queued, outcome.failure(hold), started)
+                if nomination is not None:
+                    self._make_room(info, nomination, hold)
+            case Failed(status):
+                self._fail(queued, Failure(Stage.DECISION, status), started)
 
-    def _park(self, queued: QueuedPod, unfit: Unfit, started: float) -> None:
-        """Back to the queue; where preemption helps, promise the pod its node and have room made there."""
-        info, nomination = queued.info, unfit.nomination
-        nominated = "" if unfit.denominate else None
-        if nomination is not None:
-            nominated = nomination.node
-            self._cache.tell_nowait(Nominate(info, nominated))
-        elif unfit.denominate:
-            self._cache.tell_nowait(Unnominate(info.key))
-        failure = AttemptFailed(queued, unfit.rejected_by - unfit.pending, unfit.pending, held=nomination is not None)
-        self._reject(failure, Status(Code.UNSCHEDULABLE, (unfit.message,)), started, nominated)
-        if nomination is not None:
-            self._preemption.tell_nowait(Preempt(info, nomination.node, nomination.victims, nomination.displaced))
+    def _make_room(self, info: PodInfo, nomination: Nomination, hold: int) -> None:
+        victims, displaced = nomination.victims, nomination.displaced
+        self._preemption.tell_nowait(Preempt(info, nomination.node, hold, victims, displaced))
 
     async def _decide(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:
         """Let the scheduler decide, and ask the extenders for it where they have a say."""
@@ -155,40 +146,14 @@ class CycleActor:
         for crash in profile.unreserve(state, info, node):
             log.error("unreserve failed", pod=info.key, node=node, error=crash.message)
         self._cache.tell_nowait(Forget(info, node))
-        nobody, plugins = frozenset[str](), frozenset((status.plugin,))
-        match status.code:
-            case Code.PENDING:
-                failure = AttemptFailed(queued, nobody, plugins)
-            case _ if status.rejected:
-                failure = AttemptFailed(queued, plugins)
-            case _:
-                failure = AttemptFailed(queued, error=True)
-        self._reject(failure, status.on_chosen_node() if status.rejected else status, started)
+        self._fail(queued, Failure(Stage.BEFORE_DONE, status), started)
 
-    def _reject(self, failure: AttemptFailed, status: Status, started: float, nominated: str | None = None) -> None:
-        """Back to the queue, and tell the user why; `nominated` as in SetUnschedulable."""
-        queued, pod = failure.pod, failure.pod.info.pod
-        result = Result.ERROR if failure.error else Result.UNSCHEDULABLE
+    def _fail(self, queued: QueuedPod, failure: Failure, started: float) -> None:
+        """Back to the queue, and tell the user why."""
+        after = consequences(failure)
+        result = Result.ERROR if after.error else Result.UNSCHEDULABLE
         seconds = self._clock.now() - started
-        log_attempt(self._log, queued.info.key, result, queued.attempts, seconds, reason=status.message)
-        self._queue.tell_nowait(failure)
-        reason = "SchedulerError" if failure.error else "Unschedulable"
-        self._recorder.tell_nowait(SetUnschedulable(pod, reason, status.message, nominated))
-        self._recorder.tell_nowait(failed_scheduling(queued, status.message))
-
-
-def failed_scheduling(queued: QueuedPod, message: str) -> RecordEvent:
-    """The event that tells a pod's user why it is not placed."""
-    metadata = queued.info.pod.metadata
-    return RecordEvent(
-        "v1",
-        "Pod",
-        metadata.namespace,
-        metadata.name,
-        metadata.uid,
-        EventType.WARNING,
-        "FailedScheduling",
-        "Scheduling",
-        message,
-        queued.info.pod.spec.scheduler_name,
-    )
+        log_attempt(self._log, queued.info.key, result, queued.attempts, seconds, reason=after.message)
+        self._queue.tell_nowait(requeue(queued, after))
+        for order in tell_user(queued, after):
+            self._recorder.tell_nowait(order)

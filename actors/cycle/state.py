@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from actors.cycle.memory import Memories, Memory
+from actors.failure import Failure, Stage
 from actors.framework.cycle_state import CycleState
 from actors.framework.extender import Filtered, FilterNodes, PrioritizeNodes, Steps, unasked
 from actors.framework.feasibility import Evaluation, evaluate, fits_on
@@ -44,7 +45,8 @@ class Unfit(msgspec.Struct, frozen=True):
     """No node fits. `message` is what the user reads; `rejected_by` are the plugins whose events may help.
 
     `pending` are those of them that only wait for something to happen: the pod need not back off once it has.
-    `nomination` is the node that PostFilter promises; `denominate` says that an earlier promise is void.
+    `nomination` is the node that PostFilter promises; `denominate` says that an earlier promise is void, as it is
+    without any PostFilter plugin.
     """
 
     message: str
@@ -52,6 +54,14 @@ class Unfit(msgspec.Struct, frozen=True):
     pending: frozenset[str] = frozenset()
     nomination: Nomination | None = None
     denominate: bool = False
+
+    def failure(self, hold: int) -> Failure:
+        """The failed attempt; `hold` is the number of the preemption that follows from a nomination."""
+        node = "" if self.denominate else None
+        if self.nomination is not None:
+            node = self.nomination.node
+        status = Status(Code.UNSCHEDULABLE, (self.message,))
+        return Failure(Stage.DECISION, status, self.rejected_by, self.pending, node, hold)
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -137,7 +147,7 @@ class Scheduler:
     def steps(self, profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool) -> Steps[Outcome]:
         """Choose a node for the pod; `extended` if there are extenders to ask."""
         if not len(snapshot):
-            return Unfit(NO_NODES, frozenset())
+            return Unfit(NO_NODES, frozenset(), denominate=True)
         try:
             search = self._remembered(profile, info, snapshot, extended)
             if search is None:
@@ -146,7 +156,7 @@ class Scheduler:
                 if evaluation.diagnosis is None:
                     return (yield from _unfit(profile, state, info, snapshot, evaluation, self._rng, extended))
                 search = _searched(state, snapshot, evaluation)
-            promised = snapshot.nominations.node_of(info.key) or info.pod.status.nominated_node_name
+            promised = snapshot.nominations.node_of(info.key)
             if promised and (yield from self._fits_on(promised, profile, search.state, info, snapshot, extended)):
                 return Chosen(promised, search.state, 1, 1)
             sample, evaluated = self._sample(profile, search, extended)
@@ -329,7 +339,7 @@ def _unfit(
     attempt = FailedAttempt(profile, state, info, snapshot, evaluation, rng, extended=extended)
     found = yield from profile.post_filter(attempt)
     if found is None:
-        return Unfit(message, rejected_by, pending)
+        return Unfit(message, rejected_by, pending, denominate=True)
     if found.status.message:
         message = f"{message} {found.status.message}"
     return Unfit(message, rejected_by, pending, found.nomination, found.denominate)

@@ -43,10 +43,6 @@ class ApiHandle(Protocol):
         """Bind a pod to a node; a refusal by the API server comes back as a Status with code ERROR."""
         ...
 
-    def nominate(self, namespace: str, name: str, uid: str, node: str) -> Awaitable[Status]:
-        """Write the pod's status.nominatedNodeName, "" to clear it; refusals come back as for `bind`."""
-        ...
-
 
 class WaitingPod(msgspec.Struct, frozen=True):
     """A pod that is reserved on a node and waits for Permit plugins to let it go on."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import TypeGuard
 
 from actors.framework.changes import node_changes, pod_changes
 from actors.framework.events import Action, ClusterEvent, Resource
 from actors.informer.state import Change
 from actors.kube.core import OVER, Node, Pod
-from actors.kube.meta import HasMetadata, key
+from actors.kube.meta import HasMetadata
 from actors.messages import (
     AssignedPodAdded,
     AssignedPodDeleted,
@@ -20,16 +19,13 @@ from actors.messages import (
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
-    Nominate,
     ObjectPut,
     ObjectRemoved,
     PendingPodAdded,
     PendingPodDeleted,
     PendingPodUpdated,
     QueueMessage,
-    Unnominate,
 )
-from actors.model.pod_info import PodInfo
 
 Told = tuple[list[CacheMessage], list[QueueMessage]]
 
@@ -43,11 +39,6 @@ def route_pod(change: Change[Pod], schedulers: Set[str]) -> Told:
     """`schedulers` are the names that we answer to. A pod that is over is gone to the scheduler."""
     cache: list[CacheMessage] = []
     queue: list[QueueMessage] = []
-    nominated = _nomination(change.new, schedulers)
-    if nominated is not None:
-        cache.append(nominated)
-    elif _pends(change.old, schedulers) and (change.old.status.nominated_node_name or not _stays(change)):
-        cache.append(Unnominate(key(change.old)))  # Of a pod that is gone, not all nominations were written yet.
     old = change.old if change.old is not None and change.old.status.phase not in OVER else None
     new = change.new if change.new is not None and change.new.status.phase not in OVER else None
     old_node, new_node = old is not None and bool(old.spec.node_name), new is not None and bool(new.spec.node_name)
@@ -74,29 +65,6 @@ def route_pod(change: Change[Pod], schedulers: Set[str]) -> Told:
 def _goes(pod: Pod | None) -> bool:
     """Whether a pod that had no node is gone, or will be without ever getting one."""
     return pod is None or (not pod.spec.node_name and pod.metadata.deletion_timestamp is not None)
-
-
-def _nomination(pod: Pod | None, schedulers: Set[str]) -> Nominate | None:
-    """What the pod's status says of the node that it is promised, while it is pending and ours."""
-    if not _pends(pod, schedulers):
-        return None
-    node = pod.status.nominated_node_name
-    return Nominate(PodInfo(pod), node) if node else None
-
-
-def _pends(pod: Pod | None, schedulers: Set[str]) -> TypeGuard[Pod]:
-    """Whether it is ours to find a node for."""
-    if pod is None or pod.spec.node_name or pod.status.phase in OVER:
-        return False
-    return pod.spec.scheduler_name in schedulers
-
-
-def _stays(change: Change[Pod]) -> bool:
-    """Whether it is still the same pod, and not over."""
-    old, new = change.old, change.new
-    if old is None or new is None or new.status.phase in OVER:
-        return False
-    return old.metadata.uid == new.metadata.uid
 
 
 def _nomination_gone(old: Pod, new: Pod | None) -> list[QueueMessage]:

@@ -62,7 +62,7 @@ class Nominations:
             return []
         ahead, least = [], info.priority
         for pod in on.values():
-            if pod.uid == info.uid:
+            if pod.uid == info.uid and pod.key == info.key:
                 least += 1
             elif pod.priority >= least:
                 ahead.append(pod)

@@ -147,7 +147,7 @@ def ineligible(attempt: FailedAttempt) -> str:
     pod, snapshot = attempt.info.pod, attempt.snapshot
     if pod.spec.preemption_policy == "Never":
         return "not eligible due to preemptionPolicy=Never."
-    promised = snapshot.nominations.node_of(attempt.info.key) or pod.status.nominated_node_name  # maybe not written yet
+    promised = snapshot.nominations.node_of(attempt.info.key)
     row = snapshot.columns.row_of.get(promised)
     if row is None or attempt.codes[snapshot.columns.position[row]] == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
         return ""

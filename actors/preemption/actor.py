@@ -3,13 +3,15 @@
 There are as many as may ask the API server at a time, each made when it is first needed; a preemption that has begun
 comes before one that has not.
 Waiting pods are turned away in memory; others get the DisruptionTarget condition and are deleted. The queue holds the
-preemptor back until that has ended, well or badly. Nobody is deleted for a pod that no longer waits.
+preemptor back until that has ended, well or badly. Nobody is deleted for a pod that no longer waits for this very
+preemption. Where the API server gives no answer, nobody knows whether the victim goes: it is asked again until there is
+one, and the preemptor makes room nowhere else meanwhile.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol, assert_never
 
@@ -20,21 +22,20 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from actors.client.access import Calls
 from actors.client.rest import Accepted, ApiError, ConnectionFailedError
-from actors.framework.status import Status
 from actors.messages import (
-    CacheMessage,
+    Displace,
     IsHeld,
     Preempt,
     PreemptionEnded,
     PreemptionMessage,
     QueueMessage,
     RecorderMessage,
-    Unnominate,
 )
 from actors.model.pod_info import PodInfo
 from actors.preemption.state import deletion, disruption_patch, preempted, victims_to_tell
 from actors.runtime.actor import Actor
 from actors.runtime.ask import ask
+from actors.runtime.backoff import Backoff, Rng
 from actors.runtime.bell import Bell
 from actors.runtime.clock import Clock
 from actors.runtime.mailbox import Mailbox
@@ -43,6 +44,7 @@ log = structlog.get_logger(__name__)
 
 PLUGIN = "DefaultPreemption"
 GONE = 404
+BACKOFF = Backoff(0.5, 10.0, 0.5)
 
 
 class InBinding(Protocol):
@@ -53,16 +55,12 @@ class InBinding(Protocol):
         ...
 
 
-class Nominator(Protocol):
-    async def nominate(self, namespace: str, name: str, uid: str, node: str) -> Status: ...
-
-
 class _Begun(msgspec.Struct):
-    """A preemption of which some victims are `left` to be told."""
+    """A preemption of which some victims are `left` to be told; `failed` if one could not be."""
 
     order: Preempt
     left: int
-    failed: bool
+    failed: bool = False
 
 
 class PreemptionActor(Actor[PreemptionMessage]):
@@ -71,20 +69,18 @@ class PreemptionActor(Actor[PreemptionMessage]):
         mailbox: Mailbox[PreemptionMessage],
         in_binding: InBinding,
         client: Calls,
-        api: Nominator,
         clock: Clock,
+        rng: Rng,
         queue: Mailbox[QueueMessage],
-        cache: Mailbox[CacheMessage],
         recorder: Mailbox[RecorderMessage],
         parallelism: int,
     ) -> None:
         super().__init__("preemption", mailbox)
         self._in_binding = in_binding
         self._client = client
-        self._api = api
         self._clock = clock
+        self._rng = rng
         self._queue = queue
-        self._cache = cache
         self._recorder = recorder
         self._parallelism = parallelism
         self._jobs: deque[Callable[[], Awaitable[None]]] = deque()
@@ -127,56 +123,63 @@ class PreemptionActor(Actor[PreemptionMessage]):
             await bell.wait()
 
     async def _begin(self, order: Preempt) -> None:
-        info = order.preemptor
-        waits: bool = await ask(self._queue, lambda reply: IsHeld(reply, info.key, info.uid))
-        if not waits:
-            # It may have gone while it was nominated, after which nobody would take that back.
-            await self._cache.tell(Unnominate(info.key, info.uid))
+        if not await self._is_wanted(order):
             return
+        for info in order.displaced:
+            # They may fit no longer; the sooner they look elsewhere, the better.
+            self._queue.tell_nowait(Displace(info, order.node))
         victims = victims_to_tell(order)
-        begun = _Begun(order, len(victims), not await self._denominate(order.displaced))
+        begun = _Begun(order, len(victims))
         if not victims:
-            await self._end(begun)
+            self._end(begun)
             return
         self._jobs.extendleft(partial(self._tell, begun, victim) for victim in reversed(victims))
         self._summon(len(victims) - 1)  # The first is for this worker.
+
+    async def _is_wanted(self, order: Preempt) -> bool:
+        """True while the preemptor waits for this very preemption."""
+        info, hold = order.preemptor, order.hold
+        held: bool = await ask(self._queue, lambda reply: IsHeld(reply, info.key, info.uid, hold))
+        return held
 
     async def _tell(self, begun: _Begun, victim: PodInfo) -> None:
         told = await self._evict(begun.order, victim)
         begun.failed = begun.failed or not told
         begun.left -= 1
         if not begun.left:
-            await self._end(begun)
+            self._end(begun)
 
-    async def _end(self, begun: _Begun) -> None:
+    def _end(self, begun: _Begun) -> None:
         info = begun.order.preemptor
-        await self._queue.tell(PreemptionEnded(info.key, info.uid, begun.failed))
-
-    async def _denominate(self, displaced: Sequence[PodInfo]) -> bool:
-        """Nominated pods of lower priority may fit no longer; the sooner they look elsewhere, the better."""
-        written = True
-        for info in displaced:
-            metadata = info.pod.metadata
-            await self._cache.tell(Unnominate(info.key))
-            if info.pod.status.nominated_node_name:
-                status = await self._api.nominate(metadata.namespace, metadata.name, metadata.uid, "")
-                written = written and status.ok
-        return written
+        self._queue.tell_nowait(PreemptionEnded(info.key, info.uid, begun.order.hold, begun.failed))
 
     async def _evict(self, order: Preempt, victim: PodInfo) -> bool:
-        """True if the victim goes, or is gone already."""
-        pod, preemptor = victim.pod, order.preemptor.pod
-        if not self._in_binding.preempt(victim.uid, PLUGIN, "preempted"):
+        """True if the victim goes, or is gone already; False if it need not, or if the API server refuses."""
+        failures = 0
+        while await self._is_wanted(order):
+            if self._in_binding.preempt(victim.uid, PLUGIN, "preempted"):
+                break
             try:
-                await self._delete(victim, preemptor.spec.scheduler_name)
-            except (ApiError, ConnectionFailedError) as failure:
-                if isinstance(failure, ApiError) and failure.code == GONE:
-                    return True
-                self._log.warning("not preempted", pod=victim.key, preemptor=order.preemptor.key, error=str(failure))
-                return False
+                await self._delete(victim, order.preemptor.pod.spec.scheduler_name)
+            except ApiError as refused:
+                if refused.code != GONE:
+                    self._warn(order, victim, refused)
+                return refused.code == GONE
+            except ConnectionFailedError as failure:
+                failures += 1
+                if failures == 1:
+                    self._warn(order, victim, failure)
+                await self._clock.sleep(BACKOFF.delay(failures, self._rng))
+            else:
+                break
+        else:
+            return False
         self._log.info("preempted", pod=victim.key, preemptor=order.preemptor.key, node=order.node)
-        await self._recorder.tell(preempted(pod, preemptor, order.node))
+        self._recorder.tell_nowait(preempted(victim.pod, order.preemptor.pod, order.node))
         return True
+
+    def _warn(self, order: Preempt, victim: PodInfo, failure: Exception) -> None:
+        self._log.warning("not preempted", pod=victim.key, preemptor=order.preemptor.key, error=str(failure))
 
     async def _delete(self, victim: PodInfo, scheduler_name: str) -> None:
         metadata = victim.pod.metadata

@@ -1,4 +1,7 @@
-"""The queue actor: feeds the queue's state with messages and ticks, and sends out its answers."""
+"""The queue actor: feeds the queue's state with messages and ticks, and sends out its answers.
+
+The cache counts nominated pods, but the queue knows which there are: it tells the cache.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,17 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
-from actors.messages import Answer, FlushBackoff, FlushUnschedulable, QueueMessage
+from actors.messages import (
+    Answer,
+    CacheMessage,
+    FlushBackoff,
+    FlushUnschedulable,
+    Nominate,
+    QueueMessage,
+    RecorderMessage,
+    SetNominatedNode,
+    Unnominate,
+)
 from actors.queue.backoff import WINDOW_SECONDS
 from actors.queue.state import Compared, HandOut, Moved, QueueState
 from actors.runtime.actor import Actor
@@ -22,9 +35,18 @@ UNSCHEDULABLE_FLUSH_SECONDS = 30.0
 
 
 class QueueActor(Actor[QueueMessage]):
-    def __init__(self, mailbox: Mailbox[QueueMessage], state: QueueState, clock: Clock) -> None:
+    def __init__(
+        self,
+        mailbox: Mailbox[QueueMessage],
+        state: QueueState,
+        clock: Clock,
+        cache: Mailbox[CacheMessage],
+        recorder: Mailbox[RecorderMessage],
+    ) -> None:
         super().__init__("queue", mailbox)
         self._state = state
+        self._cache = cache
+        self._recorder = recorder
         self._clock = clock
         self._log = log.bind()  # Once, and not for each line: a pod moves often, and mostly nobody wants to know.
 
@@ -48,6 +70,10 @@ class QueueActor(Actor[QueueMessage]):
                 case Moved():
                     step = effect.step
                     self._log.debug("queued", pod=effect.key, queue=step.queue, because=step.event, plugin=step.plugin)
+                case Nominate() | Unnominate():
+                    self._cache.tell_nowait(effect)
+                case SetNominatedNode():
+                    self._recorder.tell_nowait(effect)
                 case Answer():
                     effect.give()
                 case Compared(order, found):

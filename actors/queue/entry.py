@@ -12,7 +12,8 @@ class Entry:
 
     `rejections` counts the attempts that ended with a rejection, `errors` those that ended with an error since the
     last rejection. `unschedulable` and `pending` are the plugins that rejected the last attempt, `gated_by` the
-    PreEnqueue plugin that keeps the pod out. `held` is true while room is being made for the pod.
+    PreEnqueue plugin that keeps the pod out. `hold` is the number of the preemption that makes room for the pod, 0 if
+    there is none. `nominated_node` is the node that the cache was last told the pod is nominated to, "" for none.
     """
 
     __slots__ = (
@@ -22,8 +23,9 @@ class Entry:
         "errors",
         "first_attempt_at",
         "gated_by",
-        "held",
+        "hold",
         "info",
+        "nominated_node",
         "pending",
         "place",
         "rejections",
@@ -42,7 +44,8 @@ class Entry:
         self.unschedulable = NOBODY
         self.pending = NOBODY
         self.gated_by = ""
-        self.held = False
+        self.hold = 0
+        self.nominated_node = ""
         self.place = ""
         self.after_flush = False
 

@@ -70,8 +70,8 @@ class HintTable:
             return None if change.new is not None and not _is(entry, change.new) else Worth(str(event))
         if event.resource is Resource.UNSCHEDULED_POD and not _is(entry, change.new):
             return None
-        if event.resource is Resource.ASSIGNED_POD and change.new is None and _is(entry, change.old):
-            return None  # The room that the pod itself gave up when its binding failed.
+        if change.except_uid and change.except_uid == entry.info.uid:
+            return None
         if not rejectors:
             return Worth(str(event))
         concerned = self.concerned(event)

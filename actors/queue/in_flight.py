@@ -34,6 +34,10 @@ class InFlight:
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
 
+    def get(self, uid: str) -> Entry | None:
+        """The pod of this uid, if it is handed out."""
+        return self._entries.get(uid)
+
     def take_off(self, entry: Entry) -> None:
         """The pod is handed out: events count for it from now on."""
         uid = entry.info.uid

@@ -41,6 +41,6 @@ def dump(entry: Entry, backoff_left: float, story: tuple[StoryStep, ...]) -> Que
         tuple(sorted(entry.unschedulable)),
         tuple(sorted(entry.pending)),
         entry.gated_by,
-        entry.held,
+        entry.hold > 0,
         story,
     )

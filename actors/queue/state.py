@@ -16,7 +16,14 @@ from typing import assert_never
 import msgspec
 
 from actors.framework.changes import pod_changes
-from actors.framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, ClusterEvent, Registration, Resource
+from actors.framework.events import (
+    ASSIGNED_POD_DELETE,
+    FORCE_ACTIVATE,
+    UNSCHEDULABLE_TIMEOUT,
+    ClusterEvent,
+    Registration,
+    Resource,
+)
 from actors.framework.status import Status
 from actors.kube.core import Pod
 from actors.kube.meta import key
@@ -27,6 +34,7 @@ from actors.messages import (
     ClusterChanged,
     ComparePending,
     Difference,
+    Displace,
     Done,
     DumpQueued,
     FlushBackoff,
@@ -34,6 +42,7 @@ from actors.messages import (
     IsHeld,
     ListQueued,
     NextPod,
+    Nominate,
     PendingPodAdded,
     PendingPodDeleted,
     PendingPodUpdated,
@@ -41,8 +50,10 @@ from actors.messages import (
     QueuedPod,
     QueuedPodDump,
     QueueMessage,
+    SetNominatedNode,
     StoryStep,
     TellStory,
+    Unnominate,
 )
 from actors.model.pod_info import PodInfo
 from actors.queue.backoff import Backoff
@@ -103,6 +114,9 @@ class Compared(msgspec.Struct, frozen=True):
 Effect = (
     HandOut
     | Moved
+    | Nominate
+    | Unnominate
+    | SetNominatedNode
     | Answer[tuple[StoryStep, ...]]
     | Answer[bool]
     | Answer[tuple[str, ...]]
@@ -150,20 +164,21 @@ class QueueState:
             case Done():
                 self._in_flight.done(message.uid)
             case PendingPodDeleted():
-                self._delete(message.pod)
+                self._delete(message.pod, effects)
             case PendingPodUpdated(old, new):
                 self._update(old, new, now, effects)
             case AttemptFailed():
                 self._failed(message, now, effects)
             case PreemptionEnded():
                 self._release(message, now, effects)
+            case Displace(info, node):
+                self._displace(info, node, now, effects)
             case IsHeld() | TellStory() | ListQueued() | DumpQueued() | ComparePending():
                 self._answer(message, now, effects)
             case Activate(keys):
                 self._activate(keys, now, effects)
             case FlushBackoff():
-                for entry in self._backoff.over(now):
-                    self._to_active(entry, Worth(BACKOFF_COMPLETE), now, effects)
+                self._flush_backoff(now, effects)
             case FlushUnschedulable():
                 self._flush_unschedulable(now, effects)
             case _:
@@ -185,12 +200,13 @@ class QueueState:
             return
         if known is not None:
             self._take_out(known)
+            self._nominate(known, "", effects)
         self._requeue(Entry(info, now, next(self._arrival)), WORTH_OF[event], now, effects)
 
     def _update(self, old: Pod, new: Pod, now: float, effects: list[Effect]) -> None:
         uid = new.metadata.uid
         if old.metadata.uid != uid:
-            self._delete(old)
+            self._delete(old, effects)
             self._add(new, POD_ADDED, now, effects)
             return
         if uid in self._in_flight:
@@ -202,6 +218,8 @@ class QueueState:
             self._add(new, POD_UPDATED, now, effects)
             return
         entry.info = PodInfo(new, entry.info)
+        if entry.first_attempt_at is not None:
+            self._nominate(entry, _nominated_node(entry, old, new), effects)
         match entry.place:
             case "active":
                 self._active.put(entry.key, self._sort_slot(entry), entry)
@@ -210,12 +228,14 @@ class QueueState:
             case _:
                 self._consider(entry, _own_update(old, new), now, effects)
 
-    def _delete(self, pod: Pod) -> None:
-        if self._in_flight.land(pod.metadata.uid) is not None:
+    def _delete(self, pod: Pod, effects: list[Effect]) -> None:
+        landed = self._in_flight.land(pod.metadata.uid)
+        entry = self._entries.get(key(pod)) if landed is None else landed[0]
+        if entry is None or entry.info.uid != pod.metadata.uid:
             return
-        entry = self._entries.get(key(pod))
-        if entry is not None and entry.info.uid == pod.metadata.uid:
+        if landed is None:
             self._take_out(entry)
+        self._nominate(entry, "", effects)
 
     # ------------------------------------------------------------------------------------------- what the cycle says
 
@@ -244,10 +264,14 @@ class QueueState:
         if latest is not None:
             entry.info = PodInfo(latest, entry.info)
         if entry.key in self._entries:
+            self._nominate(entry, "", effects)
             return  # Another pod of this name is in the queue already.
-        rejected_by = (NOBODY, NOBODY) if failure.error else (failure.unschedulable, failure.pending)
-        entry.failed(*rejected_by, now, next(self._arrival))
-        entry.held = failure.held
+        entry.failed(failure.unschedulable, failure.pending, now, next(self._arrival))
+        entry.hold = failure.hold
+        node = failure.nominated_node
+        if node is None:
+            node = _nominated_node(entry, failure.pod.info.pod, entry.info.pod)
+        self._nominate(entry, node, effects)
         worth = self._worth_after(entry, missed)
         if worth is None:
             self._park(entry, ATTEMPT_FAILED, now, effects)
@@ -257,11 +281,32 @@ class QueueState:
     def _release(self, ended: PreemptionEnded, now: float, effects: list[Effect]) -> None:
         """What would have woken the pod while it was held does so now; after a failure it is tried in any case."""
         entry = self._entries.get(ended.key)
-        if entry is None or entry.info.uid != ended.uid or not entry.held:
+        if entry is None or entry.info.uid != ended.uid or entry.hold != ended.hold:
             return
-        entry.held = False
+        entry.hold = 0
         if ended.failed or (entry.place == "gated" and entry.gated_by == PREEMPTION):
             self._requeue(entry, Worth(PREEMPTION_ENDED), now, effects)
+
+    def _displace(self, info: PodInfo, node: str, now: float, effects: list[Effect]) -> None:
+        """The pod loses its nomination, which wakes it and those that left the node to it."""
+        entry = self._in_flight.get(info.uid) or self._entries.get(info.key)
+        if entry is None or entry.info.uid != info.uid or entry.nominated_node != node:
+            return  # It is gone, or was nominated elsewhere meanwhile.
+        self._nominate(entry, "", effects)
+        effects.append(SetNominatedNode(entry.info.pod, ""))
+        status = msgspec.structs.replace(entry.info.pod.status, nominated_node_name=node)
+        was = msgspec.structs.replace(entry.info.pod, status=status)
+        self._changed(ClusterChanged(ASSIGNED_POD_DELETE, was, None, entry.info.priority), now, effects)
+
+    def _nominate(self, entry: Entry, node: str, effects: list[Effect]) -> None:
+        """Have the cache count the pod on a node from now on, or on none. A pod is nominated once it has been active:
+        only PreEnqueue says whether there is a pod to make room for.
+        """
+        if node:
+            effects.append(Nominate(entry.info, node))
+        elif entry.nominated_node:
+            effects.append(Unnominate(entry.key, entry.info.uid))
+        entry.nominated_node = node
 
     def _worth_after(self, entry: Entry, missed: Sequence[ClusterChanged] | None) -> Worth | None:
         """Whether to try again without waiting for an event: by what happened in flight. None: park the pod."""
@@ -269,10 +314,6 @@ class QueueState:
             return Worth("")  # An error is not cured by an event, and after Done nobody knows what the pod missed.
         best: Worth | None = None
         for change in missed:
-            event = change.event
-            # Its own release of what was assumed for it, on its way back, does not help it.
-            if event.resource is Resource.ASSIGNED_POD and _uid(change.new or change.old) == entry.info.uid:
-                continue
             worth = self._hints.judge(entry, change)
             if worth is not None and (worth.immediately or not entry.pending):
                 return worth
@@ -285,7 +326,7 @@ class QueueState:
         self._in_flight.remember(change)
         for parked in (self._unschedulable, self._gated):
             for entry in parked.concerned(change.event):
-                if entry.held and entry.gated_by == PREEMPTION and entry.place == "gated":
+                if entry.hold and entry.gated_by == PREEMPTION and entry.place == "gated":
                     continue  # It is known already that something woke the pod while it is held.
                 if change.max_priority is None or entry.info.priority <= change.max_priority:
                     self._consider(entry, change, now, effects)
@@ -296,18 +337,21 @@ class QueueState:
         if worth is not None:
             self._requeue(entry, worth, now, effects)
 
+    def _flush_backoff(self, now: float, effects: list[Effect]) -> None:
+        for entry in self._backoff.over(now):
+            self._to_active(entry, Worth(BACKOFF_COMPLETE), now, effects)
+
     def _flush_unschedulable(self, now: float, effects: list[Effect]) -> None:
         """Try the pods that have waited for too long, the gated ones too: an event may have been missed.
 
-        A pod that stays gated is tried again after as long a time, not at each flush.
+        A pod that stays gated, as one does for which room is being made, is tried again after as long a time, not at
+        each flush.
         """
         worth = Worth(str(UNSCHEDULABLE_TIMEOUT))
         for entry in self._unschedulable.longer_than(self._rules.max_unschedulable, now):
             entry.after_flush = True
-            entry.held = False
             self._requeue(entry, worth, now, effects)
         for entry in self._gated.longer_than(self._rules.max_unschedulable, now):
-            entry.held = False
             self._requeue(entry, worth, now, effects)
 
     def _activate(self, keys: Sequence[str], now: float, effects: list[Effect]) -> None:
@@ -332,7 +376,7 @@ class QueueState:
         `event` is the name of the move where it is not that of the event which was worth it.
         """
         status = self._rules.pre_enqueue(entry.info.pod)
-        if not status.ok or entry.held:
+        if not status.ok or entry.hold:
             plugin = PREEMPTION if status.ok else status.plugin
             self._gate(entry, plugin, event or worth.event, now, effects)
         elif worth.immediately or not self._backoff.holds(entry, now):
@@ -348,6 +392,7 @@ class QueueState:
         entry.gated_by = ""
         if entry.first_attempt_at is None:
             entry.first_attempt_at = now
+            self._nominate(entry, entry.info.pod.status.nominated_node_name, effects)
         self._active.put(entry.key, self._sort_slot(entry), entry)
         self._moved(entry, worth, now, effects, event)
 
@@ -405,9 +450,9 @@ class QueueState:
         self, order: IsHeld | TellStory | ListQueued | DumpQueued | ComparePending, now: float, effects: list[Effect]
     ) -> None:
         match order:
-            case IsHeld(key=name, uid=uid):
+            case IsHeld(key=name, uid=uid, hold=hold):
                 held = self._entries.get(name)
-                effects.append(Answer(order, held is not None and held.info.uid == uid and held.held))
+                effects.append(Answer(order, held is not None and held.info.uid == uid and held.hold == hold))
             case TellStory(key=name):
                 effects.append(Answer(order, self._stories.of(name)))
             case ListQueued():
@@ -434,7 +479,7 @@ class QueueState:
         for difference in found if order.heal else ():
             entry = self._entries.get(difference.key) or flying.get(difference.key)
             if entry is not None:
-                self._delete(entry.info.pod)
+                self._delete(entry.info.pod, effects)
             pod = order.pods[difference.key]
             if pod is not None:
                 self._add(pod, POD_ADDED, now, effects)
@@ -493,9 +538,11 @@ class QueueState:
         assert not (self._waiting and self._active), "somebody waits while a pod is ready"
 
 
+def _nominated_node(entry: Entry, old: Pod, new: Pod) -> str:
+    """The status counts where it changes: what we last decided may not be written to it yet."""
+    before, after = old.status.nominated_node_name, new.status.nominated_node_name
+    return entry.nominated_node if before == after else after
+
+
 def _own_update(old: Pod, new: Pod) -> ClusterChanged:
     return ClusterChanged(ClusterEvent(Resource.UNSCHEDULED_POD, pod_changes(old, new)), old, new)
-
-
-def _uid(item: object | None) -> str:
-    return item.metadata.uid if isinstance(item, Pod) else ""

@@ -13,9 +13,9 @@ from anyio.abc import TaskStatus
 from actors.client.access import Calls
 from actors.client.rest import ApiError, ConnectionFailedError
 from actors.kube.core import Pod
-from actors.messages import RecorderMessage, SetUnschedulable
+from actors.messages import RecorderMessage
 from actors.recorder.event import Event
-from actors.recorder.state import RecorderState, condition_patch
+from actors.recorder.state import RecorderState, StatusOrder
 from actors.runtime.actor import Actor
 from actors.runtime.backoff import Backoff, Rng
 from actors.runtime.bell import Bell
@@ -96,7 +96,7 @@ class RecorderActor(Actor[RecorderMessage]):
             if len(self._state):
                 self._wake_writer()
             try:
-                await (self._write_event(work) if isinstance(work, Event) else self._write_condition(work))
+                await (self._write_event(work) if isinstance(work, Event) else self._write_status(work))
             except ConnectionFailedError as failure:
                 self._state.put_back(work)
                 if self._stopping:
@@ -135,12 +135,12 @@ class RecorderActor(Actor[RecorderMessage]):
             if refused.reason != "AlreadyExists":  # the answer to the first POST was lost
                 raise
 
-    async def _write_condition(self, order: SetUnschedulable) -> None:
-        """Unless the pod is gone or has got a node meanwhile: that, too, the condition would say."""
+    async def _write_status(self, order: StatusOrder) -> None:
+        """Unless the pod is gone or has got a node meanwhile: that, too, the status would say."""
         pod, metadata = order.pod, order.pod.metadata
         path = f"/api/v1/namespaces/{metadata.namespace}/pods/{metadata.name}"
         for _ in range(MOST_CONFLICTS):
-            patch = condition_patch(order, pod, self._clock.wall())
+            patch = self._state.patch(order, pod, self._clock.wall())
             if patch is None:
                 return
             try:
@@ -151,10 +151,9 @@ class RecorderActor(Actor[RecorderMessage]):
                 if refused.code != 409:
                     raise
             else:
+                self._state.wrote(order)
                 return
             pod = await self._client.call("GET", path, Pod)
             if pod.metadata.uid != metadata.uid or pod.spec.node_name:
                 return
-        log.warning(
-            "condition not written", pod=f"{metadata.namespace}/{metadata.name}", error="the pod keeps changing"
-        )
+        log.warning("status not written", pod=f"{metadata.namespace}/{metadata.name}", error="the pod keeps changing")

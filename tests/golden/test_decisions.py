@@ -34,8 +34,8 @@ def decided(scenario: dict[str, Any]) -> dict[str, Any]:
     """What berth decides, in the recording's form."""
     profiles = profiles_of(from_mapping(scenario["config"]), NoApi())
     pod = msgspec.convert(scenario["pod"], Pod)
-    snapshot = snapshot_of(scenario["objects"], profiles.keys())
-    decision = decide(profiles[pod.spec.scheduler_name], PodInfo(pod), snapshot)
+    info = PodInfo(pod)
+    decision = decide(profiles[pod.spec.scheduler_name], info, snapshot_of(scenario["objects"], profiles.keys(), info))
     found: dict[str, Any] = msgspec.to_builtins(decision)
     return found
 

@@ -19,6 +19,7 @@ from actors.messages import (
     PendingPodDeleted,
     RecorderMessage,
     RecordEvent,
+    SetNominatedNode,
     SetUnschedulable,
 )
 from actors.model.pod_info import PodInfo
@@ -132,7 +133,7 @@ async def test_pre_bind_runs_beside_its_neighbour_and_the_node_is_named_before()
     async with pipeline(First, Second) as running:
         await started(running, pod("p"))
         assert Diary.did == ["reserve first", "reserve second", "begin first", "begin second"]
-        assert running.store.nominations == [("p", "n")]
+        assert await running.nominated() == [("p", "n")]
         assert running.store.bound == []
         Diary.gate.set()
         await running.clock.advance(0)
@@ -146,7 +147,7 @@ async def test_who_has_nothing_to_prepare_is_left_out_and_nothing_is_nominated()
     async with pipeline(First, Second) as running:
         await started(running, pod("p"))
         assert Diary.did == ["reserve first", "reserve second", "post-bind"]
-        assert running.store.nominations == []
+        assert await running.nominated() == []
         assert running.store.bound == [("p", "n")]
 
 
@@ -183,10 +184,11 @@ async def test_a_failed_step_is_undone_in_reverse_told_and_tried_again(
         assert Diary.did[-2:] == undone
         assert "end first" not in Diary.did, "its neighbour failed"
         assert assumed(running) == 0
-        told = [item for item in await running.told() if isinstance(item, SetUnschedulable)]
-        assert [(item.reason, item.message) for item in told] == [(reason, message)]
-        if "begin second" in answers:
-            assert running.store.nominations == [("p", "n"), ("p", "")]
+        told = await running.told()
+        conditions = [item for item in told if isinstance(item, SetUnschedulable)]
+        assert [(item.reason, item.message, item.nominated_node) for item in conditions] == [(reason, message, "")]
+        nominated = [item.nominated_node for item in told if isinstance(item, SetNominatedNode)]
+        assert nominated == (["n"] if "begin second" in answers else [])
         Diary.answers = {}
         Diary.gate.set()
         await running.clock.advance(400)

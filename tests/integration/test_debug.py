@@ -28,6 +28,7 @@ from actors.messages import (
     NodeDump,
     PendingPodAdded,
     QueueMessage,
+    RecorderMessage,
 )
 from actors.model.pod_info import PodInfo
 from actors.queue.actor import QueueActor
@@ -126,6 +127,7 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
     cache: Mailbox[CacheMessage] = Mailbox("cache", None)
     queue: Mailbox[QueueMessage] = Mailbox("queue", None)
     binding: Mailbox[BindingMessage] = Mailbox("binding", None)
+    recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
     debugger = CacheDebugger(cache, queue, lambda: told_nodes, lambda: told_pods, {"ours"}, clock, {})
     rules = QueueRules(lambda info, at: (-info.priority, at), lambda _: SUCCESS, {})
     address = Address("127.0.0.1", free_port())
@@ -133,10 +135,10 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
     async with anyio.create_task_group() as group:
         await group.start(ServerActor(address, lambda: True, lambda: b"", {}, debug).run)
         await group.start(CacheActor(cache, CacheState(), clock, queue, binding).run)
-        await group.start(QueueActor(queue, QueueState(rules), clock).run)
+        await group.start(QueueActor(queue, QueueState(rules), clock, cache, recorder).run)
         yield f"http://{address.host}:{address.port}", queue
         group.cancel_scope.cancel()
-    for mailbox in (cache, queue, binding):
+    for mailbox in (cache, queue, binding, recorder):
         mailbox.close()
 
 

@@ -108,7 +108,7 @@ async def test_a_waiting_pod_goes_on_or_is_turned_away(verdict: str) -> None:
         await running.clock.advance(5)
         assert running.store.bound == []
         assert Gatekeeper.reserved == {"ns/p"}
-        assert running.store.nominations == [("p", "n")]
+        assert await running.nominated() == [("p", "n")]
         match verdict:
             case "allow":
                 await running.binding.tell(AllowWaiting("p", "Gatekeeper"))

@@ -11,9 +11,6 @@ class _Api:
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
         raise AssertionError(f"{namespace}/{name} bound to {node} by a decision")
 
-    async def nominate(self, namespace: str, name: str, uid: str, node: str) -> Status:
-        raise AssertionError(f"{namespace}/{name} nominated to {node} by a decision")
-
 
 class NoApi:
     """A handle whose every write is a failure of the test."""

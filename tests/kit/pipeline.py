@@ -32,6 +32,7 @@ from actors.messages import (
     PreemptionMessage,
     QueueMessage,
     RecorderMessage,
+    SetNominatedNode,
 )
 from actors.plugins.in_tree import IN_TREE
 from actors.queue.actor import QueueActor
@@ -50,7 +51,6 @@ class Store:
         self._cache = cache
         self.pods: dict[str, Pod] = {}
         self.bound: list[tuple[str, str]] = []
-        self.nominations: list[tuple[str, str]] = []
         self.refusals: list[Status] = []
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
@@ -65,10 +65,6 @@ class Store:
         self.bound.append((name, node))
         await self._queue.tell(PendingPodDeleted(pod))
         await self._cache.tell(AssignedPodAdded(bound))
-        return SUCCESS
-
-    async def nominate(self, namespace: str, name: str, uid: str, node: str) -> Status:
-        self.nominations.append((name, node))
         return SUCCESS
 
 
@@ -107,7 +103,7 @@ class Pipeline:
         extenders = Extenders()
         self.actors = (
             CacheActor(self.cache, self.cache_state, self.clock, self.queue, self.binding),
-            QueueActor(self.queue, self.queue_state, self.clock),
+            QueueActor(self.queue, self.queue_state, self.clock, self.cache, self.recorder),
             BindingActor(
                 self.binding,
                 profiles,
@@ -117,7 +113,6 @@ class Pipeline:
                 self.cache,
                 self.recorder,
                 self.in_binding,
-                self.store,
             ),
             CycleActor(
                 profiles,
@@ -139,6 +134,11 @@ class Pipeline:
     async def add_pod(self, pod: Pod) -> None:
         self.store.pods[f"{pod.metadata.namespace}/{pod.metadata.name}"] = pod
         await self.queue.tell(PendingPodAdded(pod))
+
+    async def nominated(self) -> list[tuple[str, str]]:
+        """Which nominations the recorder was told to write alone so far; all that it was told is taken out."""
+        told = await self.told()
+        return [(m.pod.metadata.name, m.nominated_node) for m in told if isinstance(m, SetNominatedNode)]
 
     async def told(self) -> list[RecorderMessage]:
         """What the recorder was given so far, taken out."""

@@ -213,19 +213,16 @@ class CacheHistory(RuleBasedStateMachine):
         self.pods[name] = Counted(pod, node, assumed=True)
         self.nominated.pop(name, None)
 
-    @rule(name=PODS, node=NODES, stale=st.booleans(), promised=st.just("") | NODES)
-    def forget(self, name: str, node: str, stale: bool, promised: str) -> None:
+    @rule(name=PODS, node=NODES, stale=st.booleans())
+    def forget(self, name: str, node: str, stale: bool) -> None:
         old = self.pods.get(name)
         known = old is not None and not stale
         pod = old.pod if old is not None and not stale else make_pod(name, self.next(), "", 1, 0)
-        pod = msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, nominated_node_name=promised))
         effects = self.send(Forget(PodInfo(pod), node))
         fits = old is not None and known and old.assumed and old.node == node
         assert [type(effect) for effect in effects] == ([Refused] if known and not fits else [])
         if fits:
             del self.pods[name]
-            if promised:
-                self.nominated[name] = promised
 
     @rule(name=PODS)
     def binding_finished(self, name: str) -> None:

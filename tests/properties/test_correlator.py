@@ -16,7 +16,7 @@ from actors.kube.meta import ObjectMeta
 from actors.messages import EventType, RecordEvent, SetUnschedulable
 from actors.recorder.correlator import COMBINED, Correlator, cut
 from actors.recorder.event import Event
-from actors.recorder.state import RecorderState, Work, condition_patch
+from actors.recorder.state import RecorderState, Work, status_patch
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PODS = st.sampled_from(["a", "b", "c", "d"])
@@ -154,13 +154,13 @@ def test_a_full_outbox_drops_the_oldest_events_and_no_condition() -> None:
 
 def test_a_condition_is_written_only_if_it_changes_and_keeps_its_transition_time() -> None:
     order = SetUnschedulable(pod("a"), "Unschedulable", "no room")
-    patch = condition_patch(order, order.pod, START)
+    patch = status_patch(order, order.pod, None, START)
     assert patch is not None
     assert patch["metadata"] == {"uid": "a", "resourceVersion": "1"}
     told = msgspec.structs.replace(order.pod, status=msgspec.convert(patch["status"], type(order.pod.status)))
     later = START + timedelta(seconds=60)
-    assert condition_patch(order, told, later) is None
-    changed = condition_patch(SetUnschedulable(told, "Unschedulable", "other"), told, later)
+    assert status_patch(order, told, None, later) is None
+    changed = status_patch(SetUnschedulable(told, "Unschedulable", "other"), told, None, later)
     assert changed is not None
     (condition,) = changed["status"]["conditions"]
     assert (condition["message"], condition["lastTransitionTime"]) == ("other", "2026-01-01T00:00:00Z")

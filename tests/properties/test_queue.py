@@ -194,7 +194,8 @@ class QueueHistory(RuleBasedStateMachine):
     def fail(self, uid: str, unschedulable: frozenset[str], pending: frozenset[str], *, error: bool = False) -> None:
         queued = self.flying.pop(uid)
         self.model.fail(uid, unschedulable, pending, error=error)
-        self.send(AttemptFailed(queued, unschedulable, pending, error))
+        rejected_by = (frozenset[str](), frozenset[str]()) if error else (unschedulable, pending)
+        self.send(AttemptFailed(queued, *rejected_by))
 
     def try_one(self, unschedulable: frozenset[str], pending: frozenset[str]) -> None:
         before = set(self.flying)

@@ -36,6 +36,7 @@ from actors.messages import (
     NodeDeleted,
     NodeUpdated,
     QueueMessage,
+    RecorderMessage,
     TakeSnapshot,
 )
 from actors.model.pod_info import PodInfo
@@ -171,6 +172,7 @@ async def comparison(state: CacheState, nodes: dict[str, Node], pods: dict[str, 
     cache: Mailbox[CacheMessage] = Mailbox("cache", None)
     queue: Mailbox[QueueMessage] = Mailbox("queue", None)
     binding: Mailbox[BindingMessage] = Mailbox("binding", None)
+    recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
     rules = QueueRules(lambda info, at: (-info.priority, at), lambda _: SUCCESS, {})
     clock, longest = SystemClock(), 0.0
     debugger = CacheDebugger(cache, queue, lambda: nodes, lambda: pods, {"default-scheduler"}, clock, {})
@@ -184,7 +186,7 @@ async def comparison(state: CacheState, nodes: dict[str, Node], pods: dict[str, 
 
     async with anyio.create_task_group() as group:
         await group.start(CacheActor(cache, state, clock, queue, binding).run)
-        await group.start(QueueActor(queue, QueueState(rules), clock).run)
+        await group.start(QueueActor(queue, QueueState(rules), clock, cache, recorder).run)
         group.start_soon(wait_turns)
         await anyio.lowlevel.checkpoint()
         start = perf_counter()

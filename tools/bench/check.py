@@ -157,7 +157,7 @@ def difference(kept: Kept, configuration: KubeSchedulerConfiguration) -> str:
         case Decision(hosts=[]) as decision, Unfit() as unfit:
             return _of_unfit(unfit, decision, explained)
         case Decision(hosts=[_, *_]) as decision, Chosen() as chosen:
-            nominated = snapshot.nominations.node_of(info.key) or kept.pod.status.nominated_node_name
+            nominated = snapshot.nominations.node_of(info.key)
             if decision.hosts == [nominated]:
                 return _other("the node", chosen.node, nominated)
             sample = _sample(kept, decision, profile, configuration)

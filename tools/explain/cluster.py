@@ -17,8 +17,10 @@ class _Ignored:
         """The snapshot is taken from the effect."""
 
 
-def snapshot_of(objects: Iterable[dict[str, object]], schedulers: Set[str]) -> Snapshot:
-    """The cluster that these objects make. `schedulers` are the names whose nominated pods count.
+def snapshot_of(objects: Iterable[dict[str, object]], schedulers: Set[str], info: PodInfo | None = None) -> Snapshot:
+    """The cluster that these objects make, for a decision about the pod `info`.
+
+    `schedulers` are the names whose nominated pods count.
 
     Raises msgspec.ValidationError for an object of the wrong shape.
     """
@@ -37,6 +39,8 @@ def snapshot_of(objects: Iterable[dict[str, object]], schedulers: Set[str]) -> S
                 pass
             case other:
                 cache.handle(ObjectPut(other))
+    if info is not None and info.pod.status.nominated_node_name:
+        cache.handle(Nominate(info, info.pod.status.nominated_node_name))
     (lend,) = cache.handle(TakeSnapshot(_Ignored()))
     assert isinstance(lend, Lend)
     return lend.snapshot

@@ -107,7 +107,8 @@ def answer(question: Question) -> Explained:
 def _decided(question: Question, profiles: dict[str, Profile]) -> Explained:
     try:
         pod = msgspec.convert(question.pod, Pod, strict=False)
-        snapshot = snapshot_of(question.objects, profiles.keys())
+        info = PodInfo(pod)
+        snapshot = snapshot_of(question.objects, profiles.keys(), info)
     except msgspec.ValidationError as invalid:
         raise SourceError(path_first(invalid, Pod)) from None
     profile = profiles.get(pod.spec.scheduler_name)
@@ -115,8 +116,8 @@ def _decided(question: Question, profiles: dict[str, Profile]) -> Explained:
         ours = ", ".join(profiles)
         raise SourceError(f"spec.schedulerName: expected one of {ours}, got {pod.spec.scheduler_name!r}")
     if question.configuration.extenders:
-        return anyio.run(_asked, question.configuration, profile, PodInfo(pod), snapshot)
-    return unasked(steps(profile, PodInfo(pod), snapshot, extended=False))
+        return anyio.run(_asked, question.configuration, profile, info, snapshot)
+    return unasked(steps(profile, info, snapshot, extended=False))
 
 
 async def _asked(

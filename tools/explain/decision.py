@@ -218,7 +218,7 @@ def _nominated(
     profile: Profile, state: CycleState, info: PodInfo, snapshot: Snapshot, extended: bool
 ) -> Steps[str | None]:
     """The node that the pod is nominated to, if it passes."""
-    name = snapshot.nominations.node_of(info.key) or info.pod.status.nominated_node_name
+    name = snapshot.nominations.node_of(info.key)
     row = snapshot.columns.row_of.get(name)
     if row is None:
         return None

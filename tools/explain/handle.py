@@ -11,9 +11,6 @@ class _ReadOnly:
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
         return error("nothing is bound here")
 
-    async def nominate(self, namespace: str, name: str, uid: str, node: str) -> Status:
-        return error("nothing is nominated here")
-
 
 class ReadOnlyHandle:
     feature_gates = DEFAULTS

@@ -26,6 +26,7 @@ from actors.messages import (
     NodeAdded,
     PendingPodAdded,
     QueueMessage,
+    RecorderMessage,
 )
 from actors.model.pod_info import PodInfo
 from actors.queue.actor import QueueActor
@@ -58,6 +59,7 @@ class Room:
         self.cache: Mailbox[CacheMessage] = Mailbox("cache", None)
         self.queue: Mailbox[QueueMessage] = Mailbox("queue", None)
         self.binding: Mailbox[BindingMessage] = Mailbox("binding", None)
+        self.recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
         self.cache_state = CacheState()
@@ -97,13 +99,15 @@ async def room() -> AsyncIterator[Room]:
         await group.start(
             CacheActor(running.cache, running.cache_state, running.clock, running.queue, running.binding).run
         )
-        await group.start(QueueActor(running.queue, running.queue_state, running.clock).run)
+        await group.start(
+            QueueActor(running.queue, running.queue_state, running.clock, running.cache, running.recorder).run
+        )
         await group.start(running.debugger.run)
         yield running
         group.cancel_scope.cancel()
     running.cache_state.validate()
     running.queue_state.validate()
-    for mailbox in (running.cache, running.queue, running.binding):
+    for mailbox in (running.cache, running.queue, running.binding, running.recorder):
         mailbox.close()
 
 

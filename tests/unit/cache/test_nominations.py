@@ -23,13 +23,13 @@ def node_of(cache: CacheState) -> str:
     return lend.snapshot.nominations.node_of("ns/p")
 
 
-def test_until_it_is_placed_and_again_if_it_comes_back() -> None:
+def test_until_it_is_placed_and_not_again_if_it_comes_back() -> None:
     cache, info = CacheState(), PodInfo(pod(nominated="n"))
     cache.handle(Nominate(info, "n"))
     cache.handle(Assume(info, "m"))
     assert node_of(cache) == ""
     cache.handle(Forget(info, "m"))
-    assert node_of(cache) == "n"
+    assert node_of(cache) == ""
 
 
 def test_until_somebody_else_has_bound_it() -> None:

@@ -76,4 +76,6 @@ def test_what_fits_nowhere_is_told_in_kubernetes_words() -> None:
 
 
 def test_without_nodes_nothing_rejects_the_pod() -> None:
-    assert Scheduler(Random(1)).schedule(PROFILE, pod(), snapshot(cluster(0))) == Unfit(NO_NODES, frozenset())
+    assert Scheduler(Random(1)).schedule(PROFILE, pod(), snapshot(cluster(0))) == Unfit(
+        NO_NODES, frozenset(), denominate=True
+    )

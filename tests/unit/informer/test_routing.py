@@ -13,11 +13,9 @@ from actors.kube.core import Namespace, Node, Pod, Service
 from actors.kube.meta import HasMetadata
 from actors.messages import (
     ClusterChanged,
-    Nominate,
     PendingPodDeleted,
     PendingPodUpdated,
     QueueMessage,
-    Unnominate,
 )
 from tests.kit.hints import node, pod
 
@@ -90,35 +88,6 @@ def test_a_nomination_that_is_gone_is_as_a_pod_that_is_gone() -> None:
     assert told(Change(nominated, None)) == [PendingPodDeleted(nominated), freed]
     assert told(Change(nominated, nominated)) == [PendingPodUpdated(nominated, nominated)]
     assert names(told(Change(nominated, ours(on="n")))) == ["AssignedPodAdd"]
-
-
-def promises(change: Change[Pod]) -> list[tuple[str, str]]:
-    """Which nominations the cache hears of; "" for one that is over."""
-    to_cache = route_pod(change, OURS)[0]
-    nominated = [(message.info.key, message.node) for message in to_cache if isinstance(message, Nominate)]
-    return nominated + [(message.key, "") for message in to_cache if isinstance(message, Unnominate)]
-
-
-def test_nominations_are_those_of_our_own_pods_that_pend() -> None:
-    waiting, nominated, elsewhere = ours(), ours(nominated="n"), ours(nominated="m")
-    assert promises(Change(None, nominated)) == promises(Change(waiting, nominated)) == [("ns/p", "n")]
-    assert promises(Change(nominated, elsewhere)) == [("ns/p", "m")]
-    assert promises(Change(nominated, waiting)) == [("ns/p", "")]
-    # What is not written yet stays while the pod does.
-    assert promises(Change(waiting, waiting)) == []
-    assert promises(Change(waiting, None)) == promises(Change(nominated, None)) == [("ns/p", "")]
-    for pending in (waiting, nominated):
-        over = msgspec.structs.replace(pending, status=msgspec.structs.replace(pending.status, phase="Failed"))
-        assert promises(Change(pending, over)) == [("ns/p", "")]
-        assert promises(Change(None, over)) == []
-    of_others = msgspec.structs.replace(nominated, spec=msgspec.structs.replace(nominated.spec, scheduler_name="else"))
-    assert promises(Change(None, of_others)) == promises(Change(of_others, None)) == []
-    assert promises(Change(ours(on="n"), None)) == promises(Change(None, ours(on="n", nominated="m"))) == []
-
-
-def test_a_pod_that_takes_the_name_of_another_takes_no_promise_over() -> None:
-    follower = msgspec.structs.replace(ours(), metadata=msgspec.structs.replace(ours().metadata, uid="other"))
-    assert promises(Change(ours(), follower)) == [("ns/p", "")]
 
 
 @pytest.mark.parametrize(

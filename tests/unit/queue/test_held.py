@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.messages import Answer, AttemptFailed, FlushUnschedulable, IsHeld, PreemptionEnded
+from actors.messages import Answer, AttemptFailed, FlushBackoff, FlushUnschedulable, IsHeld, PreemptionEnded
 from tests.kit.handle import Nowhere
 from tests.unit.queue.test_state import POD_GONE, Harness, make_pod
 
@@ -14,13 +14,13 @@ def held() -> Harness:
     """One pod, ns/p, parked by `Pods` and held."""
     queue = Harness()
     queue.add(make_pod("p"))
-    queue.send(AttemptFailed(queue.pop(), frozenset({"Pods"}), held=True))
+    queue.send(AttemptFailed(queue.pop(), frozenset({"Pods"}), hold=1))
     assert queue.state.where("ns/p") == "unschedulable"
     return queue
 
 
-def is_held(queue: Harness) -> bool:
-    (effect,) = queue.send(IsHeld(Nowhere(), "ns/p", "p"))
+def is_held(queue: Harness, hold: int = 1) -> bool:
+    (effect,) = queue.send(IsHeld(Nowhere(), "ns/p", "p", hold))
     assert isinstance(effect, Answer)
     assert isinstance(effect.value, bool)
     return effect.value
@@ -30,7 +30,7 @@ def test_what_happens_while_it_is_held_wakes_it_when_that_ends(held: Harness) ->
     held.send(POD_GONE)
     assert held.state.where("ns/p") == "gated"
     assert is_held(held)
-    held.send(PreemptionEnded("ns/p", "p"))
+    held.send(PreemptionEnded("ns/p", "p", 1))
     assert held.state.where("ns/p") == "backoff"
     assert not is_held(held)
 
@@ -40,37 +40,52 @@ def test_what_happened_in_flight_waits_for_the_end_too() -> None:
     queue.add(make_pod("p"))
     flying = queue.pop()
     queue.send(POD_GONE)
-    queue.send(AttemptFailed(flying, frozenset({"Pods"}), held=True))
+    queue.send(AttemptFailed(flying, frozenset({"Pods"}), hold=1))
     assert queue.state.where("ns/p") == "gated"
-    queue.send(PreemptionEnded("ns/p", "p"))
+    queue.send(PreemptionEnded("ns/p", "p", 1))
     assert queue.state.where("ns/p") == "backoff"
 
 
 def test_without_an_event_it_stays_parked_until_there_is_one(held: Harness) -> None:
-    held.send(PreemptionEnded("ns/p", "p"))
+    held.send(PreemptionEnded("ns/p", "p", 1))
     assert held.state.where("ns/p") == "unschedulable"
     held.send(POD_GONE)
     assert held.state.where("ns/p") == "backoff"
 
 
 def test_a_failed_preemption_is_tried_again_without_an_event(held: Harness) -> None:
-    held.send(PreemptionEnded("ns/p", "p", failed=True))
+    held.send(PreemptionEnded("ns/p", "p", 1, failed=True))
     assert held.state.where("ns/p") == "backoff"
 
 
 @pytest.mark.parametrize("event_came", [False, True])
-def test_it_is_not_held_for_longer_than_pods_are_parked(held: Harness, event_came: bool) -> None:
-    """The end is never told, or the victim's event was missed."""
+def test_the_flush_does_not_end_it(held: Harness, event_came: bool) -> None:
+    """However late the API server is, no second room is made while the first one is."""
     if event_came:
         held.send(POD_GONE)
-    held.now = 61.0
-    held.send(FlushUnschedulable())
+    for held.now in (61.0, 122.0):
+        held.send(FlushUnschedulable())
+        assert held.state.where("ns/p") == "gated"
+        assert is_held(held)
+    held.send(PreemptionEnded("ns/p", "p", 1))
     assert held.state.where("ns/p") == "active"
-    assert not is_held(held)
+
+
+def test_it_ends_with_its_own_preemption_and_not_with_an_older_one(held: Harness) -> None:
+    held.send(PreemptionEnded("ns/p", "p", 1, failed=True))
+    held.now = 10.0
+    held.send(FlushBackoff())
+    held.send(AttemptFailed(held.pop(), frozenset({"Pods"}), hold=2))
+    assert not is_held(held, 1)
+    assert is_held(held, 2)
+    held.send(PreemptionEnded("ns/p", "p", 1, failed=True))
+    assert is_held(held, 2)
+    held.send(PreemptionEnded("ns/p", "p", 2))
+    assert not is_held(held, 2)
 
 
 def test_another_pod_of_its_name_is_not_held(held: Harness) -> None:
     held.add(make_pod("p", uid="other"))
     assert not is_held(held)
-    held.send(PreemptionEnded("ns/p", "p", failed=True))
+    held.send(PreemptionEnded("ns/p", "p", 1, failed=True))
     assert held.state.where("ns/p") == "active"

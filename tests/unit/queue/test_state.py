@@ -76,7 +76,8 @@ class Harness:
         return next(effect.pod for effect in effects if isinstance(effect, HandOut))
 
     def fail(self, queued: QueuedPod, *plugins: str, pending: str = "", error: bool = False) -> Sequence[Effect]:
-        return self.send(AttemptFailed(queued, frozenset(plugins), frozenset([pending] if pending else []), error))
+        assert error != bool(plugins or pending)
+        return self.send(AttemptFailed(queued, frozenset(plugins), frozenset([pending] if pending else [])))
 
     def park(self, name: str, *plugins: str, priority: int = 0) -> None:
         self.add(make_pod(name, priority))
@@ -231,9 +232,18 @@ class TestInFlight:
     def test_its_own_release_does_not_wake_a_pod(self, queue: Harness) -> None:
         queue.add(make_pod("p"))
         queued = queue.pop()
-        queue.send(ClusterChanged(POD_GONE.event, queued.info.pod, None))
+        queue.send(ClusterChanged(POD_GONE.event, queued.info.pod, None, except_uid="p"))
         queue.fail(queued, "Pods")
         assert queue.where("p") == "unschedulable"
+        queue.send(ClusterChanged(POD_GONE.event, queued.info.pod, None, except_uid="p"))
+        assert queue.where("p") == "unschedulable"
+
+    def test_the_end_of_its_nomination_does(self, queue: Harness) -> None:
+        queue.add(make_pod("p"))
+        queued = queue.pop()
+        queue.send(ClusterChanged(POD_GONE.event, queued.info.pod, None))
+        queue.fail(queued, "Pods")
+        assert queue.where("p") == "backoff"
 
     def test_what_happens_to_another_pending_pod_does_not(self, queue: Harness) -> None:
         queue.add(make_pod("a"), make_pod("b"))
@@ -377,5 +387,5 @@ def test_the_heap_does_not_grow_with_what_was_moved_or_removed() -> None:
 
 def test_pods_without_plugins_that_rejected_them_are_tried_again(queue: Harness) -> None:
     queue.add(make_pod("p"))
-    queue.fail(queue.pop())
+    queue.fail(queue.pop(), error=True)
     assert queue.where("p") == "backoff"

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from actors.kube.core import Pod
-from actors.messages import SetUnschedulable
-from actors.recorder.state import RecorderState, condition_patch
+from actors.messages import SetNominatedNode, SetUnschedulable
+from actors.recorder.state import RecorderState, status_patch
 
 WALL = datetime(2026, 1, 1, tzinfo=UTC)
 WORDS = (None, "", "n1", "n2")
@@ -83,14 +83,58 @@ def test_what_is_patched_where_the_condition_stands_already(
     known: str, word: str | None, written: dict[str, str | None] | None
 ) -> None:
     wanted = order(word)
-    first = condition_patch(wanted, wanted.pod, WALL)
+    first = status_patch(order(None), wanted.pod, None, WALL)
     assert first is not None
     status = {"conditions": first["status"]["conditions"], "nominatedNodeName": known}
     metadata = {"namespace": "ns", "name": "p", "uid": "u"}
     pod = msgspec.convert({"metadata": metadata, "status": status}, Pod)
-    patch = condition_patch(wanted, pod, WALL)
+    patch = status_patch(wanted, pod, None, WALL)
     if written is None:
         assert patch is None
     else:
         assert patch is not None
-        assert {name: value for name, value in patch["status"].items() if name != "conditions"} == written
+        assert patch["status"] == written
+
+
+def nominated(node: str) -> SetNominatedNode:
+    return SetNominatedNode(order(None).pod, node)
+
+
+def test_a_nomination_alone_joins_a_condition_that_waits() -> None:
+    state = RecorderState()
+    state.handle(order("", "earlier"), 0.0, WALL)
+    state.handle(nominated("n1"), 0.0, WALL)
+    assert take(state) == order("n1", "earlier")
+    state.handle(nominated("n2"), 0.0, WALL)
+    state.handle(order(None, "later"), 0.0, WALL)
+    state.done(order(None))
+    assert take(state) == order("n2", "later")
+
+
+def test_the_clearing_on_its_way_does_not_undo_the_next_nomination() -> None:
+    """The pod as the second attempt knew it is older than the first attempt's write."""
+    state, known = RecorderState(), order(None).pod
+    known = msgspec.structs.replace(known, status=msgspec.structs.replace(known.status, nominated_node_name="n1"))
+    clearing, again = SetNominatedNode(known, ""), SetNominatedNode(known, "n1")
+    state.handle(clearing, 0.0, WALL)
+    work = state.take()
+    assert work == clearing
+    state.handle(again, 0.0, WALL)
+    assert state.take() is None
+    assert state.patch(clearing, known, WALL) == {"metadata": {"uid": "u"}, "status": {"nominatedNodeName": None}}
+    state.wrote(clearing)
+    state.done(clearing)
+    assert state.take() == again
+    assert state.patch(again, known, WALL) == {"metadata": {"uid": "u"}, "status": {"nominatedNodeName": "n1"}}
+    state.wrote(again)
+    assert state.patch(again, known, WALL) is None
+
+
+def test_a_condition_that_was_replaced_since_is_written_again() -> None:
+    state, first, second = RecorderState(), order(None, "first"), order(None, "second")
+    patch = state.patch(first, first.pod, WALL)
+    assert patch is not None
+    known = msgspec.structs.replace(first.pod, status=msgspec.convert(patch["status"], type(first.pod.status)))
+    assert state.patch(first, known, WALL) is None
+    state.wrote(second)
+    assert state.patch(first, known, WALL) is not None

@@ -1,0 +1,107 @@
+"""What follows from a failed attempt, wherever it failed. Pure.
+
+The scheduling cycle and the binding cycle both ask here, so that a pod's nomination, its place in the queue, its
+condition and its event can never contradict each other. docs/architecture.md shows the same rules as a table. Mirrors
+kube-scheduler's handleSchedulingFailure.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from actors.framework.status import Code, Status
+from actors.messages import AttemptFailed, EventType, QueuedPod, RecordEvent, SetUnschedulable
+
+NOBODY: frozenset[str] = frozenset()
+
+
+class Stage(enum.Enum):
+    """Where the attempt failed."""
+
+    DECISION = "PreFilter to Score, PostFilter included"
+    BEFORE_DONE = "Reserve, Permit, waiting on Permit"
+    AFTER_DONE = "PreBind, Bind"
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """`status` tells the user why. The other fields are for a decision that found no node.
+
+    `rejected_by` are all plugins that rejected the pod, `pending` those of them that wait for something to happen.
+    `nominated_node` is what PostFilter makes of the nomination: a node, "" for none, None if it does not say. `hold` is
+    the number of the preemption that makes room for the pod, 0 if there is none.
+    """
+
+    stage: Stage
+    status: Status
+    rejected_by: frozenset[str] = NOBODY
+    pending: frozenset[str] = NOBODY
+    nominated_node: str | None = ""
+    hold: int = 0
+
+
+class Consequences(msgspec.Struct, frozen=True):
+    """Without `unschedulable` and `pending` plugins the pod backs off after an error, else it is parked for them.
+
+    `reason` and `message` are the condition's, the message is the event's note too. For the others see AttemptFailed.
+    """
+
+    reason: str
+    message: str
+    unschedulable: frozenset[str] = NOBODY
+    pending: frozenset[str] = NOBODY
+    nominated_node: str | None = ""
+    hold: int = 0
+
+    @property
+    def error(self) -> bool:
+        return self.reason == "SchedulerError"
+
+
+def consequences(failure: Failure) -> Consequences:
+    """What becomes of the pod. Only PostFilter can keep or make a nomination; every other failure clears it."""
+    status = failure.status
+    reason = "Unschedulable" if status.rejected else "SchedulerError"
+    match failure.stage:
+        case Stage.DECISION if status.rejected:
+            waiting = failure.pending
+            rejecting = failure.rejected_by - waiting
+            return Consequences(reason, status.message, rejecting, waiting, failure.nominated_node, failure.hold)
+        case Stage.BEFORE_DONE if status.rejected:
+            plugins = frozenset((status.plugin,)) - {""}
+            waits = status.code is Code.PENDING
+            told = status.on_chosen_node().message
+            return Consequences(reason, told, NOBODY if waits else plugins, plugins if waits else NOBODY)
+        case _:
+            # After Done nobody knows which events the pod missed: even a rejection is tried again after a backoff.
+            return Consequences(reason, status.message)
+
+
+def requeue(queued: QueuedPod, after: Consequences) -> AttemptFailed:
+    """What the queue is told."""
+    return AttemptFailed(queued, after.unschedulable, after.pending, after.nominated_node, after.hold)
+
+
+def tell_user(queued: QueuedPod, after: Consequences) -> tuple[SetUnschedulable, RecordEvent]:
+    """What the recorder writes: the condition, with the nomination, and the event."""
+    pod = queued.info.pod
+    condition = SetUnschedulable(pod, after.reason, after.message, after.nominated_node)
+    return condition, failed_scheduling(queued, after.message)
+
+
+def failed_scheduling(queued: QueuedPod, message: str) -> RecordEvent:
+    """The event that tells a pod's user why it is not placed."""
+    pod = queued.info.pod
+    return RecordEvent(
+        "v1",
+        "Pod",
+        pod.metadata.namespace,
+        pod.metadata.name,
+        pod.metadata.uid,
+        EventType.WARNING,
+        "FailedScheduling",
+        "Scheduling",
+        message,
+        pod.spec.scheduler_name,
+    )
