@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import anyio
-import anyio.lowlevel
+
+MOST_TURNS = 100_000
+QUIET_TURNS = 5  # a cancellation on its way is seen at no task
 
 
 class VirtualClock:
@@ -40,7 +43,13 @@ class VirtualClock:
         self._now = until
 
     @staticmethod
-    async def settle(turns: int = 20) -> None:
-        """Let every task that can run do so."""
-        for _ in range(turns):
-            await anyio.lowlevel.checkpoint()
+    async def settle() -> None:
+        """Let every task that can run do so, until all of them wait for something."""
+        mine, quiet = asyncio.current_task(), 0
+        for _ in range(MOST_TURNS):
+            await asyncio.sleep(0)
+            waits = (getattr(task, "_fut_waiter", None) for task in asyncio.all_tasks() if task is not mine)
+            quiet = quiet + 1 if all(waiter is not None and not waiter.done() for waiter in waits) else 0
+            if quiet == QUIET_TURNS:
+                return
+        raise AssertionError(f"a task is busy after {MOST_TURNS} turns")

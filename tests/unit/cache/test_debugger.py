@@ -35,8 +35,6 @@ from actors.runtime.ask import ask
 from actors.runtime.mailbox import Mailbox
 from tests.kit.clock import VirtualClock
 
-TURNS = 200  # of the event loop, more than a look takes here
-
 
 def node(name: str) -> Node:
     return msgspec.convert({"metadata": {"name": name}}, Node)
@@ -85,7 +83,7 @@ class Room:
 
     async def pass_time(self, seconds: float) -> None:
         await self.clock.advance(seconds)
-        await self.clock.settle(TURNS)
+        await self.clock.settle()
 
     @property
     def healed(self) -> tuple[int, int]:
