@@ -439,10 +439,13 @@ class Placement(msgspec.Struct, frozen=True):
 
 
 class BindPlaced(msgspec.Struct, frozen=True):
-    """Run the binding cycle of a placement; `taken` is answered once its pod is known as waiting."""
+    """Run the binding cycle of a placement.
+
+    `taken` is answered once its pod is known as waiting, and there is room for another binding.
+    """
 
     placement: Placement
-    taken: ReplyTo[None] | None = None
+    taken: ReplyTo[None]
 
 
 class AllowWaiting(msgspec.Struct, frozen=True):

@@ -2,6 +2,10 @@
 
 Whatever goes wrong is undone in reverse: Unreserve, Forget, back to the queue, and the pods that the freed room may
 help are woken. Also when the task is cancelled, because the lease is lost or the process stops.
+
+While MOST_WRITES bindings are being written, the cycle is not told to go on: what the API server cannot take yet stays
+in the queue. Pods that wait on Permit or are in PreBind do not count, because they may
+wait for pods that are not placed yet.
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ from actors.messages import (
     RecorderMessage,
     RecordEvent,
     RejectWaiting,
+    ReplyTo,
     SetNominatedNode,
     WhereBound,
 )
@@ -51,6 +56,7 @@ from actors.runtime.observer import NOBODY, Observer
 log = structlog.get_logger(__name__)
 
 MOST_IDLE = 64
+MOST_WRITES = 256
 
 
 class BindingActor(Actor[BindingMessage]):
@@ -79,6 +85,8 @@ class BindingActor(Actor[BindingMessage]):
         self._group: TaskGroup | None = None
         self._placed: deque[Placement] = deque()
         self._idle: list[Bell] = []  # of the tasks that wait for a placement
+        self._writes = 0  # under way
+        self._stopped: ReplyTo[None] | None = None  # the cycle waits for this until there is room
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async with anyio.create_task_group() as group:
@@ -95,8 +103,10 @@ class BindingActor(Actor[BindingMessage]):
                 self._placed.append(placement)
                 if len(self._placed) == 1:
                     self._wake(self._group)
-                if taken is not None:
+                if self._writes < MOST_WRITES:
                     taken.set(None)
+                else:
+                    self._stopped = taken
             case AllowWaiting(uid, plugin):
                 self._pods.allow(uid, plugin)
             case RejectWaiting(uid, plugin, reason):
@@ -170,8 +180,15 @@ class BindingActor(Actor[BindingMessage]):
     async def _written(self, profile: Profile, placement: Placement) -> Status:
         """Bind, by an extender or by plugins."""
         info, node = placement.pod.info, placement.node
-        by_extender = await self._extenders.bind(info.pod, node)
-        return await profile.bind(placement.cycle, info, node) if by_extender is None else by_extender
+        self._writes += 1
+        try:
+            by_extender = await self._extenders.bind(info.pod, node)
+            return await profile.bind(placement.cycle, info, node) if by_extender is None else by_extender
+        finally:
+            self._writes -= 1
+            if self._stopped is not None:
+                self._stopped.set(None)
+                self._stopped = None
 
     async def _permitted(self, uid: str) -> Status:
         """Wait until every Permit plugin has let the pod go on, one has turned it away, or a time is over."""

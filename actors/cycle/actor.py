@@ -133,15 +133,14 @@ class CycleActor:
             status, waits = profile.permit(state, info, node)
         if status.ok or status.code is Code.WAIT:
             placement = Placement(queued, node, profile.scheduler_name, state, waits, started)
-            if waits:  # The next pod's Permit must find this one among those that wait.
-                taken: Reply[None] = Reply()
-                self._binding.tell_nowait(BindPlaced(placement, taken))
-                await taken.wait()
-            else:
-                self._binding.tell_nowait(BindPlaced(placement))
+            # The next pod's Permit must find this one among those that wait; and with many bindings under way, the
+            # other pods are better off in the queue.
+            taken: Reply[None] = Reply()
+            self._binding.tell_nowait(BindPlaced(placement, taken))
             activated = state.take_pods_to_activate()
             if activated:
                 self._queue.tell_nowait(Activate(activated))
+            await taken.wait()
             return
         for crash in profile.unreserve(state, info, node):
             log.error("unreserve failed", pod=info.key, node=node, error=crash.message)

@@ -235,7 +235,8 @@ class QueueState:
             return
         if landed is None:
             self._take_out(entry)
-        self._nominate(entry, "", effects)
+        if entry.nominated_node:
+            self._nominate(entry, "", effects)
 
     # ------------------------------------------------------------------------------------------- what the cycle says
 
@@ -392,7 +393,9 @@ class QueueState:
         entry.gated_by = ""
         if entry.first_attempt_at is None:
             entry.first_attempt_at = now
-            self._nominate(entry, entry.info.pod.status.nominated_node_name, effects)
+            node = entry.info.pod.status.nominated_node_name
+            if node:
+                self._nominate(entry, node, effects)
         self._active.put(entry.key, self._sort_slot(entry), entry)
         self._moved(entry, worth, now, effects, event)
 

@@ -9,6 +9,7 @@ import anyio
 import msgspec
 import pytest
 
+from actors.binding.actor import MOST_WRITES
 from actors.framework.cycle_state import CycleState
 from actors.framework.interface import PermitPlugin, PostBindPlugin, PreBindPlugin, ReservePlugin
 from actors.framework.status import SKIP, SUCCESS, Code, Status, error, unschedulable
@@ -109,6 +110,20 @@ class Gate(PermitPlugin):
         return Status(Code.WAIT), 60.0
 
 
+class Gang(PermitPlugin):
+    """Lets everybody go on once twice as many wait as may be written at a time."""
+
+    name = "Gang"
+
+    def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, float]:
+        waiting = self.handle.waiting.each()
+        if len(waiting) < 2 * MOST_WRITES - 1:
+            return Status(Code.WAIT), 60.0
+        for other in waiting:
+            self.handle.waiting.allow(other.info.uid, self.name)
+        return SUCCESS, 0.0
+
+
 def unschedulable_messages(told: list[RecorderMessage]) -> Iterator[str]:
     return (message.message for message in told if isinstance(message, SetUnschedulable))
 
@@ -118,7 +133,7 @@ async def started(running: Pipeline, *pods: Pod) -> None:
     for item in pods:
         await running.add_pod(item)
     await running.clock.advance(0)
-    await running.clock.settle(100)
+    await running.clock.settle()
 
 
 def assumed(running: Pipeline) -> int:
@@ -270,3 +285,28 @@ async def test_a_binding_that_was_written_although_it_failed_is_recognised(node:
         assert (assumed(running), in_flight(running)) == (0, 0)
         assert running.queue_state.where("ns/p") == ""
         assert running.store.bound == []
+
+
+async def test_what_the_api_server_cannot_take_yet_stays_in_the_queue() -> None:
+    """Hundreds of bindings under way would all be undone together if the process or the API server stopped."""
+    async with pipeline() as running:
+        running.store.ready = anyio.Event()
+        for i in range(3 * MOST_WRITES):
+            await running.add_node(msgspec.convert({**NODE, "metadata": {"name": f"n{i}"}}, Node))
+        await started(running, *(pod(f"p{i}") for i in range(2 * MOST_WRITES)))
+        taken = MOST_WRITES + 1  # the last one before the cycle is stopped
+        assert running.store.under_way == assumed(running) == taken
+        assert running.queue_state.statistics().active == 2 * MOST_WRITES - taken
+        running.store.ready.set()
+        await running.clock.advance(0)
+        assert running.store.most <= taken
+        assert len(running.store.bound) == 2 * MOST_WRITES
+
+
+async def test_pods_that_wait_do_not_keep_the_others_from_being_placed() -> None:
+    """A group may wait for its last pod, however large it is."""
+    async with pipeline(Gang) as running:
+        for i in range(2 * MOST_WRITES):
+            await running.add_node(msgspec.convert({**NODE, "metadata": {"name": f"n{i}"}}, Node))
+        await started(running, *(pod(f"p{i}") for i in range(2 * MOST_WRITES)))
+        assert len(running.store.bound) == 2 * MOST_WRITES

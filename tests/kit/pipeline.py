@@ -44,7 +44,11 @@ from tests.kit.clock import VirtualClock
 
 
 class Store:
-    """Takes bindings as an API server does and echoes them to the pipeline; `refusals` are answered first."""
+    """Takes bindings as an API server does and echoes them to the pipeline; `refusals` are answered first.
+
+    It answers once `ready` is set. `under_way` is how many bindings it was asked for and has not answered, `most` how
+    many there ever were at a time.
+    """
 
     def __init__(self, queue: Mailbox[QueueMessage], cache: Mailbox[CacheMessage]) -> None:
         self._queue = queue
@@ -52,9 +56,16 @@ class Store:
         self.pods: dict[str, Pod] = {}
         self.bound: list[tuple[str, str]] = []
         self.refusals: list[Status] = []
+        self.ready = anyio.Event()
+        self.ready.set()
+        self.under_way = self.most = 0
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
         await anyio.lowlevel.checkpoint()
+        await self.ready.wait()
+        self.under_way -= 1
         if self.refusals:
             return self.refusals.pop(0)
         pod = self.pods[f"{namespace}/{name}"]
