@@ -280,11 +280,15 @@ class QueueState:
             self._requeue(entry, worth, now, effects, ATTEMPT_FAILED)
 
     def _release(self, ended: PreemptionEnded, now: float, effects: list[Effect]) -> None:
-        """What would have woken the pod while it was held does so now; after a failure it is tried in any case."""
+        """What would have woken the pod while it was held does so now. After a failure it is tried in any case, but
+        never before its backoff is over: the API server is in trouble.
+        """
         entry = self._entries.get(ended.key)
         if entry is None or entry.info.uid != ended.uid or entry.hold != ended.hold:
             return
         entry.hold = 0
+        if ended.failed:
+            entry.unschedulable = entry.pending = NOBODY  # It is no rejection that an event cures: it backs off.
         if ended.failed or (entry.place == "gated" and entry.gated_by == PREEMPTION):
             self._requeue(entry, Worth(PREEMPTION_ENDED), now, effects)
 

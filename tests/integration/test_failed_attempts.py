@@ -1,0 +1,184 @@
+"""What a failed attempt leaves behind, in virtual time: no promise, no flood, and no second set of victims."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+import structlog
+
+from actors.framework.cycle_state import CycleState
+from actors.framework.interface import PermitPlugin, PreBindPlugin
+from actors.framework.status import SUCCESS, Status, unschedulable
+from actors.model.pod_info import PodInfo
+from actors.plugins.in_tree import IN_TREE
+from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
+
+PREEMPTORS = 200
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+class Picky(PermitPlugin, PreBindPlugin):
+    """Turns the pod `picky` away, at Permit or at PreBind."""
+
+    name = "Picky"
+    at = ""
+
+    def _status(self, at: str, info: PodInfo) -> Status:
+        return unschedulable("not this one") if self.at == at and info.pod.metadata.name == "picky" else SUCCESS
+
+    def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, float]:
+        return self._status("permit", info), 0.0
+
+    async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        return self._status("pre-bind", info)
+
+
+@pytest.fixture
+def picky(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    monkeypatch.setitem(IN_TREE, "Picky", Picky)
+    return lambda at: monkeypatch.setattr(Picky, "at", at)
+
+
+async def nominated(cluster: VirtualCluster, name: str) -> None:
+    """The node a is full of a pod that goes ten seconds after it has to; the other pod is nominated there."""
+    await cluster.create(node("a", 1))
+    await cluster.create(pod("victim", grace=10))
+    await cluster.clock.advance(1.0)
+    await cluster.create(pod(name, priority=10))
+    await cluster.clock.advance(1.0)
+    assert cluster.pods()[name].status.nominated_node_name == "a"
+
+
+async def test_a_nominated_pod_whose_binding_is_refused_looks_elsewhere() -> None:
+    def refuse_a(_method: str, path: str, body: object) -> Fault:
+        return Fault.REFUSED if path.endswith("/high/binding") and body == "a" else Fault.NONE
+
+    async with virtual_cluster(fault=refuse_a) as cluster:
+        await nominated(cluster, "high")
+        await cluster.clock.advance(11.0)
+        assert [w.path for w in cluster.writes if w.fault is Fault.REFUSED]
+        assert cluster.pods()["high"].status.nominated_node_name == ""
+        await cluster.create(node("b", 1))
+        await cluster.clock.advance(60.0)
+        assert cluster.pods()["high"].spec.node_name == "b"
+
+
+async def test_a_nominated_pod_that_permit_rejects_leaves_its_place_to_others(picky: Callable[[str], None]) -> None:
+    picky("permit")
+    async with virtual_cluster("Picky") as cluster:
+        await nominated(cluster, "picky")
+        await cluster.create(pod("equal", priority=10))
+        await cluster.clock.advance(60.0)
+        pods = cluster.pods()
+        assert pods["equal"].spec.node_name == "a"
+        assert not pods["picky"].status.nominated_node_name
+
+
+async def test_a_rejection_by_pre_bind_is_tried_again_after_a_pause(picky: Callable[[str], None]) -> None:
+    picky("pre-bind")
+    async with virtual_cluster("Picky") as cluster:
+        await cluster.create(node("a", 4))
+        await cluster.create(pod("picky"))
+        await cluster.clock.advance(60.0)
+        times = [decision.at for decision in cluster.decisions]
+        pauses = [after - before for before, after in pairwise(times)]
+        assert pauses[:4] == sorted(pauses[:4])
+        assert min(pauses) >= 1.0
+        assert 5 <= len(times) <= 10
+        (condition,) = (c for c in cluster.pods()["picky"].status.conditions if c.type == "PodScheduled")
+        assert (condition.reason, condition.message) == ("Unschedulable", "not this one")
+
+
+async def test_a_displaced_pod_looks_elsewhere_at_once() -> None:
+    async with virtual_cluster() as cluster:
+        await cluster.create(node("a", 2))
+        for name in ("one", "two"):
+            await cluster.create(pod(name, grace=200))
+        await cluster.clock.advance(1.0)
+        await cluster.create(pod("middle", priority=5))
+        await cluster.clock.advance(5.0)
+        assert cluster.pods()["middle"].status.nominated_node_name == "a"
+        tried = len(cluster.decisions)
+        await cluster.create(pod("top", 2, priority=10))
+        await cluster.clock.advance(15.0)
+        pods = cluster.pods()
+        assert (pods["top"].status.nominated_node_name, pods["middle"].status.nominated_node_name) == ("a", "")
+        assert "middle" in [decision.pod.metadata.name for decision in cluster.decisions[tried:]]
+
+
+def never() -> Callable[[str, str, object], Fault]:
+    return lambda _method, _path, _body: Fault.NONE
+
+
+def every_third() -> Callable[[str, str, object], Fault]:
+    writes = 0
+
+    def fault(_method: str, _path: str, _body: object) -> Fault:
+        nonlocal writes
+        writes += 1
+        return Fault.REFUSED if writes % 3 == 0 else Fault.NONE
+
+    return fault
+
+
+def every_third_lost() -> Callable[[str, str, object], Fault]:
+    writes = 0
+
+    def fault(_method: str, path: str, _body: object) -> Fault:
+        nonlocal writes
+        writes += 1
+        return (Fault.LOST, Fault.UNANSWERED, Fault.NONE)[writes % 3] if "/pods/low" in path else Fault.NONE
+
+    return fault
+
+
+@pytest.mark.parametrize(
+    ("late", "fault"),
+    [(38.0, never), (0.0, every_third), (0.5, every_third_lost)],
+    ids=["38 s late", "every third refused", "answers lost"],
+)
+async def test_a_preemptor_has_one_set_of_victims_at_a_time(
+    late: float, fault: Callable[[], Callable[[str, str, object], Fault]]
+) -> None:
+    """Each of 200 needs the room of one pod: no more than 200 go, however slow or unwilling the API server is."""
+    async with virtual_cluster(late=late, fault=fault()) as cluster:
+        for i in range(PREEMPTORS):
+            await cluster.create(node(f"n{i}", 1))
+            await cluster.create(pod(f"low{i}"))
+        await advance_until(cluster, lambda: bound(cluster, "low") == PREEMPTORS)
+        await cluster.create(pod("low-spare"))
+        for i in range(PREEMPTORS):
+            await cluster.create(pod(f"high{i}", priority=10))
+        await advance_until(cluster, lambda: bound(cluster, "high") == PREEMPTORS)
+        gone = {f"low{i}" for i in range(PREEMPTORS)} - cluster.pods().keys()
+        assert len(gone) == PREEMPTORS
+        await cluster.clock.advance(2000.0)
+        asked = Counter(preemptor for preemptor, _ in preempted(cluster))
+        assert fault is every_third or max(asked.values()) == 1, "only who lost the room to others makes room again"
+
+
+def preempted(cluster: VirtualCluster) -> set[tuple[str, str]]:
+    """(preemptor's uid, node) of every event that says so."""
+    notes = [str(w.body) for w in cluster.writes if w.method == "POST" and w.path.endswith("/events")]
+    found = (re.search(r"Preempted by pod (\S+) on node ([\w-]+)", note) for note in notes)
+    return {(match[1], match[2]) for match in found if match is not None}
+
+
+def bound(cluster: VirtualCluster, prefix: str) -> int:
+    return sum(bool(p.spec.node_name) for name, p in cluster.pods().items() if name.startswith(prefix))
+
+
+async def advance_until(cluster: VirtualCluster, holds: Callable[[], bool], most: float = 20_000.0) -> None:
+    until = cluster.clock.now() + most
+    while not holds():
+        assert cluster.clock.now() < until, f"not within {most} virtual seconds"
+        await cluster.clock.advance(30.0)

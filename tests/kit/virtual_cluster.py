@@ -1,0 +1,276 @@
+"""The whole scheduler on a cluster in its own process, in virtual time, with an API server that may be late or fail.
+
+The objects and their rules are those of `berth bench`; what is added here is time and faults. A kubelet ends pods that
+are deleted once their grace is over.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from random import Random
+from typing import Any, NamedTuple, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+
+from actors.client.access import Calls, Source
+from actors.client.extender import Extenders
+from actors.client.rest import ApiError, ConnectionFailedError
+from actors.client.watch import Changed, Deleted, Listed
+from actors.cycle.state import Outcome, Scheduler
+from actors.framework.extender import Steps
+from actors.framework.runner import Profile
+from actors.kube.core import Pod
+from actors.kube.kinds import PODS
+from actors.kube.meta import HasMetadata
+from actors.model.pod_info import PodInfo
+from actors.model.snapshot import Snapshot
+from actors.system import Options, schedule
+from config.load import from_mapping
+from tests.kit.clock import VirtualClock
+from tools.apiserver.resources import BY_KIND
+from tools.bench.inproc import InProcess
+from tools.bench.pods import PodTracker
+
+T = TypeVar("T")
+Kept = TypeVar("Kept", bound=HasMetadata)
+Document = dict[str, Any]
+PRIORITIES = (0, 5, 10)
+
+
+class Fault(enum.Enum):
+    """What happens to a write."""
+
+    NONE = "none"
+    REFUSED = "refused"
+    LOST = "the request is lost"
+    UNANSWERED = "it is done, and the answer is lost"
+
+
+class Write:
+    """A write as the API server saw it, in virtual seconds."""
+
+    def __init__(self, at: float, method: str, path: str, body: object, fault: Fault) -> None:
+        self.at = at
+        self.method = method
+        self.path = path
+        self.body = body
+        self.fault = fault
+
+
+class Decision(NamedTuple):
+    """An attempt for a pod, in virtual seconds."""
+
+    at: float
+    pod: Pod
+    outcome: Outcome
+
+
+class LateSource:
+    """The changes of one kind, each `late` seconds after it happened."""
+
+    def __init__(self, source: Source[Any], cluster: VirtualCluster) -> None:
+        self._source = source
+        self._cluster = cluster
+
+    async def changes(self, known: Mapping[str, Any]) -> AsyncIterator[Listed[Any] | Changed[Any] | Deleted[Any]]:
+        cluster = self._cluster
+        send, receive = anyio.create_memory_object_stream[Any](float("inf"))
+
+        async def deliver(event: object) -> None:
+            await cluster.clock.sleep(cluster.late / 2)
+            await send.send(event)
+
+        async def pump() -> None:
+            async for event in self._source.changes(known):
+                cluster.group.start_soon(deliver, event)
+
+        cluster.group.start_soon(pump)
+        with send, receive:
+            async for event in receive:
+                yield event
+
+
+class VirtualCluster:
+    """`late` is how many seconds the API server takes for a call, half of them before it does anything.
+
+    `fault` is asked before each write, with its method, its path and what is written.
+    """
+
+    def __init__(self, group: TaskGroup, late: float, fault: Callable[[str, str, object], Fault]) -> None:
+        self.group = group
+        self.late = late
+        self.clock = VirtualClock()
+        self.tracker = PodTracker()
+        self.api = InProcess(self.tracker)
+        self.snapshot: Snapshot | None = None
+        self.writes: list[Write] = []
+        self.decisions: list[Decision] = []
+        self._fault = fault
+        self.calls: Calls = self
+        self.events: Calls = self
+        self.leases: Calls = self
+
+    # ------------------------------------------------------------------------------------------ as Access
+
+    def follow(self, path: str, kind: type[Kept]) -> Source[Kept]:
+        return LateSource(self.api.follow(path, kind), self)
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
+        await self._write("POST", path, node, partial(self.api.bind, namespace, name, uid, node))
+
+    async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
+        async def patch() -> T:
+            self._same_version(path, body)
+            return await self.api.patch(path, body, answer, kind)
+
+        patched: T = await self._write("PATCH", path, body, patch)
+        return patched
+
+    async def call(
+        self, method: str, path: str, answer: type[T], body: object | None = None, content_type: str = ""
+    ) -> T:
+        work = partial(self.api.call, method, path, answer, body, content_type)
+        if method == "GET":
+            await self.clock.sleep(self.late)
+            return await work()
+        answered: T = await self._write(method, path, body, work)
+        return answered
+
+    async def _write(self, method: str, path: str, body: object, work: Callable[[], Any]) -> Any:
+        fault = self._fault(method, path, body)
+        if self.late:
+            await self.clock.sleep(self.late / 2)
+        self.writes.append(Write(self.clock.now(), method, path, body, fault))
+        if fault is Fault.REFUSED:
+            raise ApiError(500, "InternalError", "refused for the test")
+        answer = None if fault is Fault.LOST else await work()
+        if fault in (Fault.LOST, Fault.UNANSWERED):
+            await self.clock.sleep(1.0)
+            raise ConnectionFailedError("the connection was lost for the test")
+        if self.late:
+            await self.clock.sleep(self.late / 2)
+        return answer
+
+    def _same_version(self, path: str, body: object) -> None:
+        """As the API server has it: a patch that names another version is refused."""
+        assert isinstance(body, dict)
+        wanted = body.get("metadata", {}).get("resourceVersion")
+        namespace, name = path.split("/")[4], path.split("/")[6]
+        pod = self.pods().get(name)
+        if pod is None:
+            raise ApiError(404, "NotFound", f"{namespace}/{name} not found")
+        if wanted not in (None, pod.metadata.resource_version):
+            raise ApiError(409, "Conflict", f"{namespace}/{name} has changed")
+
+    # ------------------------------------------------------------------------------------------ as its users see it
+
+    async def create(self, document: Document) -> None:
+        kind = BY_KIND[document["apiVersion"], document["kind"]]
+        metadata = document["metadata"]
+        await self.api.create(kind, metadata.get("namespace", ""), metadata["name"], document)
+
+    async def delete_pod(self, name: str, grace: int = 0) -> None:
+        await self.api.delete(BY_KIND["v1", "Pod"], "default", name, grace)
+
+    def pods(self) -> dict[str, Pod]:
+        """By name, all of the namespace default."""
+        items = self.api._shelves[PODS.path].items
+        return {name: pod for (_, name), pod in items.items()}
+
+    async def run_kubelet(self) -> None:
+        """End the pods that are being deleted."""
+        ending: set[str] = set()
+
+        async def end(pod: Pod) -> None:
+            await self.clock.sleep(float(pod.spec.termination_grace_period_seconds or 0))
+            await self.delete_pod(pod.metadata.name)
+
+        async for event in self.api.follow(PODS.path, Pod).changes({}):
+            if isinstance(event, Changed):
+                pod = event.object
+                if pod.metadata.deletion_timestamp is not None and pod.metadata.uid not in ending:
+                    ending.add(pod.metadata.uid)
+                    self.group.start_soon(end, pod)
+
+
+class Witness(Scheduler):
+    """Keeps the snapshot that decisions are made on, which the cache brings up to date, and notes the decisions."""
+
+    def __init__(self, cluster: VirtualCluster) -> None:
+        super().__init__(Random(1))
+        self._cluster = cluster
+
+    def steps(self, profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool) -> Steps[Outcome]:
+        cluster = self._cluster
+        cluster.snapshot = snapshot
+        outcome = yield from super().steps(profile, info, snapshot, extended=extended)
+        cluster.decisions.append(Decision(cluster.clock.now(), info.pod, outcome))
+        return outcome
+
+
+@asynccontextmanager
+async def virtual_cluster(
+    *plugins: str,
+    late: float = 0.0,
+    fault: Callable[[str, str, object], Fault] = lambda _method, _path, _body: Fault.NONE,
+    extenders: Extenders | None = None,
+) -> AsyncIterator[VirtualCluster]:
+    """A running scheduler with these plugins besides the default ones; they must be registered."""
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": name} for name in plugins]}}}],
+    }
+    async with anyio.create_task_group() as group:
+        cluster = VirtualCluster(group, late, fault)
+        group.start_soon(cluster.run_kubelet)
+        run = partial(
+            schedule,
+            from_mapping(document),
+            cluster,
+            extenders or Extenders(),
+            cluster.clock,
+            Random(1),
+            Options(),
+            scheduler=Witness(cluster),
+        )
+        async with anyio.create_task_group() as scheduler:
+            started = anyio.Event()
+
+            async def start() -> None:
+                await scheduler.start(run)
+                started.set()
+
+            scheduler.start_soon(start)
+            while not started.is_set():
+                await cluster.clock.advance(1.0)
+            for priority in PRIORITIES:
+                await cluster.create(priority_class(priority))
+            yield cluster
+            scheduler.cancel_scope.cancel()
+        group.cancel_scope.cancel()
+
+
+def priority_class(value: int) -> Document:
+    metadata = {"name": f"priority-{value}"}
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": value}
+
+
+def node(name: str, cpu: int) -> Document:
+    allocatable = {"cpu": cpu, "memory": "64Gi", "pods": 110}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
+
+
+def pod(name: str, cpu: int = 1, priority: int = 0, grace: int = 0) -> Document:
+    spec = {
+        "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
+        "priorityClassName": f"priority-{priority}",
+        "terminationGracePeriodSeconds": grace,
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
