@@ -1,6 +1,8 @@
-"""Reading the recorded decisions of ../shared/golden and comparing berth's with them.
+"""Reading recorded decisions of kube-scheduler 1.36.2 and comparing berth's with them.
 
-The recordings stand beside the project, not in it; FORMAT.md there says what each key means.
+A scenario is a JSON object: `config` (a KubeSchedulerConfiguration or null), `objects` (the whole cluster), `pod`, and
+in `expect` what kube-scheduler decides. data/ has 20 scenarios of each category; where the whole collection of 60 lies
+in shared/golden beside the project, it is read instead.
 """
 
 from __future__ import annotations
@@ -11,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 DECIDED = {"persistentVolumeClaim", "ephemeral", "gcePersistentDisk", "awsElasticBlockStore", "rbd", "iscsi"}
-GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"
+HERE = Path(__file__).with_name("data")
+WHOLE = Path(__file__).resolve().parents[3] / "shared" / "golden"
 
 
 def load(category: str) -> list[dict[str, Any]]:
     """Every scenario of a category, in the file's order."""
-    with gzip.open(GOLDEN / f"{category}.jsonl.gz", "rt", encoding="utf-8") as lines:
+    folder = WHOLE if WHOLE.is_dir() else HERE
+    with gzip.open(folder / f"{category}.jsonl.gz", "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
 

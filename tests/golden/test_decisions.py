@@ -11,7 +11,7 @@ from actors.kube.core import Pod
 from actors.model.pod_info import PodInfo
 from actors.system import profiles_of
 from config.load import from_mapping
-from tests.golden.scenarios import GOLDEN, comparable, difference, load
+from tests.golden.scenarios import comparable, difference, load
 from tests.kit.handle import NoApi
 from tools.explain.cluster import snapshot_of
 from tools.explain.decision import decide
@@ -40,7 +40,6 @@ def decided(scenario: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.skipif(not GOLDEN.is_dir(), reason="the recorded decisions are not beside the project")
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_decisions_equal_the_recorded_ones(category: str) -> None:
     scenarios = [scenario for scenario in load(category) if comparable(scenario)]
