@@ -14,11 +14,14 @@ import msgspec
 from actors.client.credentials import KubeconfigError
 from actors.client.kubeconfig import load
 from actors.framework.registry import RegistryError
+from actors.framework.whereabouts import whereabouts
 from actors.leader.actor import LeaseLostError
 from actors.runtime.clock import SystemClock
 from actors.runtime.collector import collecting, tune_collector
+from actors.runtime.heartbeat import Heartbeat
 from actors.runtime.logs import LogFormat, configure_logs
 from actors.runtime.signals import until_signalled
+from actors.runtime.watchdog import Watchdog
 from actors.server.actor import Address
 from actors.system import Options, run_scheduler
 from config.feature_gates import FeatureGateError, parse_gates, with_defaults
@@ -111,7 +114,8 @@ def run(
         options = Options(max_unschedulable, gates, Address(bind_address, port) if port else None)
         tune_collector()
         daemon = partial(run_scheduler, configuration, connection, SystemClock(), Random(), options)
-        anyio.run(until_signalled, partial(collecting, daemon), backend_options={"use_uvloop": True})
+        watchdog = Watchdog(Heartbeat(), whereabouts)
+        anyio.run(until_signalled, partial(collecting, daemon), watchdog, backend_options={"use_uvloop": True})
     except (ConfigError, RegistryError, ProfileError, FeatureGateError, KubeconfigError, LeaseLostError) as problem:
         raise click.ClickException(str(problem)) from None
     except OSError as problem:

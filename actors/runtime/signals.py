@@ -5,25 +5,31 @@ SIGUSR2 asks for a dump of what the scheduler knows, as with kube-scheduler.
 
 from __future__ import annotations
 
+import asyncio
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 import anyio
 import structlog
 from anyio.abc import TaskStatus
 
+from actors.runtime.watchdog import ENDING, Watchdog
+
 log = structlog.get_logger(__name__)
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 DUMP = signal.SIGUSR2
 
 
-async def until_signalled(work: Callable[[], Awaitable[None]]) -> None:
-    """Run until it ends or a signal cancels it; raises what it raises."""
+async def until_signalled(work: Callable[[], Awaitable[None]], watchdog: Watchdog) -> None:
+    """Run until it ends or a signal cancels it; raises what it raises. The watchdog sees to it that it ends."""
     try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(_cancel_on_signal, group.cancel_scope)
-            await work()
-            group.cancel_scope.cancel()
+        with watchdog.watching():
+            async with anyio.create_task_group() as group:
+                await group.start(watchdog.heartbeat.run)
+                await group.start(_cancel_on_signal, group.cancel_scope, watchdog)
+                await work()
+                group.cancel_scope.cancel()
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
 
@@ -41,9 +47,41 @@ async def each_signal(
             await work()
 
 
-async def _cancel_on_signal(scope: anyio.CancelScope) -> None:
-    with anyio.open_signal_receiver(*SIGNALS) as received:
-        async for number in received:
-            log.info("stopping", signal=signal.Signals(number).name)
-            scope.cancel()
-            return
+async def _cancel_on_signal(
+    scope: anyio.CancelScope, watchdog: Watchdog, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    received: list[signal.Signals] = []
+    woken = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def asked(number: signal.Signals) -> None:
+        watchdog.asked_to_end()
+        received.append(number)
+        loop.call_soon_threadsafe(woken.set)
+
+    with _first_signal(asked):
+        task_status.started()
+        await woken.wait()
+        watchdog.acted_upon()
+        log.info("stopping", signal=received[0].name)
+        scope.cancel()
+
+
+@contextmanager
+def _first_signal(asked: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Call this for the first of ENDING, at whatever line the main thread is then, and let others be."""
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        be_plain()
+        asked(signal.Signals(number))
+
+    def be_plain() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    for number in ENDING:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        be_plain()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import sys
@@ -67,11 +68,11 @@ class Berth:
 
 
 @asynccontextmanager
-async def berth(folder: Path, *arguments: str) -> AsyncIterator[Berth]:
-    """`berth` with these arguments, killed at the end of the block if it still runs."""
+async def berth(folder: Path, *arguments: str, site: Path | None = None) -> AsyncIterator[Berth]:
+    """`berth` with these arguments, killed at the end of the block if it still runs; `site` is where packages are."""
     output = folder / f"{arguments[0]}-{next(_SERIAL)}.log"
     with output.open("wb") as file:
-        process = await _open(file, arguments)
+        process = await _open(file, arguments, site)
         running = Berth(process, output)
         try:
             yield running
@@ -81,9 +82,21 @@ async def berth(folder: Path, *arguments: str) -> AsyncIterator[Berth]:
                 await process.aclose()
 
 
-async def _open(file: IO[bytes], arguments: tuple[str, ...]) -> Process:
+def install(site: Path, package: str, source: str, **plugins: str) -> None:
+    """A package of one module, and its entry points: names of plugins, and what of the module they stand for."""
+    info = site / f"{package}-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Name: {package}\nVersion: 1\n")
+    entries = "".join(f"{name} = {value}\n" for name, value in plugins.items())
+    (info / "entry_points.txt").write_text(f"[berth.plugins]\n{entries}")
+    (site / f"{package}.py").write_text(source)
+
+
+async def _open(file: IO[bytes], arguments: tuple[str, ...], site: Path | None) -> Process:
     command = [sys.executable, "-m", "actors", *arguments]
-    return await anyio.open_process(command, stdin=None, stdout=file, stderr=file, cwd=ROOT)
+    path = {} if site is None else {"PYTHONPATH": str(site)}
+    environment = {**os.environ, **path}
+    return await anyio.open_process(command, stdin=None, stdout=file, stderr=file, cwd=ROOT, env=environment)
 
 
 def free_port() -> int:

@@ -1,0 +1,125 @@
+"""A plugin that does not return: the log says which one, and where; a signal ends the process nevertheless."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.integration.test_daemon import PODS, Cluster, cluster
+from tests.kit.processes import Berth, berth, install
+
+SOURCE = """
+import hashlib
+import re
+import sys
+import time
+
+from actors.framework.interface import SUCCESS, NodeFilterPlugin
+
+
+class Stuck(NodeFilterPlugin):
+    name = "Stuck"
+
+    def filter_node(self, state, info, node):
+        print("it begins", file=sys.stderr)
+        getattr(self, info.pod.metadata.name)()
+        return SUCCESS
+
+    def loop(self):
+        while True:
+            pass
+
+    def expression(self):
+        re.match("(a+)+$", "a" * 60 + "b")
+
+    def library(self):
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
+
+    def nap(self):
+        time.sleep(3)
+"""
+LINES = {"loop": ("while True", "pass"), "library": ("hashlib.pbkdf2",), "nap": ("time.sleep",)}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    site = tmp_path / "site"
+    install(site, "stuck", SOURCE, Stuck="stuck:Stuck")
+    return site
+
+
+@asynccontextmanager
+async def in_plugin(running: Cluster, site: Path, way: str) -> AsyncIterator[Berth]:
+    """A scheduler of its own that is in the plugin, with a pod that makes it behave this way."""
+    profile = {"schedulerName": way, "plugins": {"multiPoint": {"enabled": [{"name": "Stuck"}]}}}
+    configuration = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "profiles": [profile],
+    }
+    file = running.folder / f"{way}.json"
+    file.write_text(json.dumps(configuration))
+    spec = {"schedulerName": way, "containers": [{"name": "c", "image": "nginx"}]}
+    await running.client.call("POST", PODS, dict, {"metadata": {"name": way}, "spec": spec})
+    flags = (f"--master={running.url}", "--logging-format=json", f"--config={file}")
+    async with berth(running.folder, "run", *flags, site=site) as scheduler:
+        await scheduler.says("it begins")
+        yield scheduler
+
+
+def told(scheduler: Berth, event: str) -> dict[str, Any]:
+    """The fields of the one line of the log that says this."""
+    found = [line for line in scheduler.output.splitlines() if f'"{event}"' in line]
+    assert len(found) == 1, scheduler.output
+    fields: dict[str, Any] = json.loads(found[0])
+    return fields
+
+
+def assert_named(fields: dict[str, Any], site: Path, way: str) -> None:
+    lines = enumerate(SOURCE.splitlines(), 1)
+    places = [f"{site}/stuck.py:{number}" for number, line in lines if line.strip().startswith(LINES[way])]
+    assert fields["at"] in places
+    assert (fields["plugin"], fields["pod"]) == ("Stuck", f"default/{way}")
+    assert f"in {way}\n" in fields["stack"]
+    assert "in filter_node" in fields["stack"]
+
+
+async def test_a_signal_ends_a_scheduler_that_is_stuck(tmp_path: Path, site: Path) -> None:
+    async def end(way: str) -> None:
+        async with in_plugin(running, site, way) as scheduler:
+            scheduler.send(signal.SIGTERM)
+            assert await scheduler.end(25) == 1
+            assert not running.nodes_of.get(way)
+            if way == "expression":  # The interpreter is not to be had.
+                assert "Timeout" in scheduler.output
+                assert f'File "{site}/stuck.py"' in scheduler.output
+            else:
+                assert_named(told(scheduler, "event loop stands still"), site, way)
+                assert_named(told(scheduler, "ended by force"), site, way)
+
+    async with cluster(tmp_path) as running:
+        await running.node("n")
+        async with anyio.create_task_group() as group:
+            for way in ("loop", "expression", "library"):
+                group.start_soon(end, way)
+
+
+async def test_a_standstill_is_told_and_so_is_its_end(tmp_path: Path, site: Path) -> None:
+    async with cluster(tmp_path) as running:
+        await running.node("n")
+        async with in_plugin(running, site, "nap") as scheduler:
+            await running.bound("nap")
+            await scheduler.says('"event loop goes on"')
+            assert told(scheduler, "event loop goes on")["after_seconds"] > 2
+            assert_named(told(scheduler, "event loop stands still"), site, "nap")
+            scheduler.send(signal.SIGTERM)
+            assert await scheduler.end() == 0
+            assert "ended by force" not in scheduler.output
