@@ -76,7 +76,7 @@ class ApiWrites:
         try:
             await self._client.bind(namespace, name, uid, node)
         except (ApiError, ConnectionFailedError) as failure:
-            return error(f"binding rejected: {failure}")
+            return error(str(failure))
         return SUCCESS
 
 

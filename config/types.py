@@ -51,6 +51,15 @@ class Duration(float):
         parts = [f"{amount:.9g}{unit}" for amount, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if amount]
         return ("-" if self < 0 else "") + ("".join(parts) or "0s")
 
+    def in_go(self) -> str:
+        """As Go prints a duration: with minutes and seconds that are zero, such as 15m0s, and 500ms."""
+        hours, rest = divmod(abs(float(self)), 3600)
+        minutes, seconds = divmod(rest, 60)
+        text = f"{seconds * 1000:.9g}ms" if 0 < abs(self) < 1 else f"{seconds:.9g}s"
+        if hours or minutes:
+            text = f"{minutes:.0f}m{text}"
+        return ("-" if self < 0 else "") + (f"{hours:.0f}h{text}" if hours else text)
+
 
 class PluginRef(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
     """A plugin by name; a weight of None means the plugin's default, 1."""

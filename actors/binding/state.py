@@ -87,17 +87,16 @@ class PodsInBinding:
 
     def preempt(self, uid: str, plugin: str, reason: str) -> bool:
         """Stop a pod that waits or is in PreBind, for it to be tried again; false if it is too late."""
-        verdict = error(reason).by(plugin)
         pod = self._waiting.get(uid)
         if pod is not None:
-            if pod.verdict is None or pod.verdict.ok:
-                pod.decide(verdict)  # Else it was turned away a moment ago, and gives its room up anyway.
+            if pod.verdict is None or pod.verdict.ok:  # Else it was turned away just now, and gives its room up anyway.
+                pod.decide(error(f"waiting on permit for pod: {reason}").by(plugin))
             return True
         stopped = self._pre_binding.get(uid)
         if stopped is None:
             return False
         if stopped.verdict is None:
-            stopped.verdict = verdict
+            stopped.verdict = error(f"{reason} by {plugin}").by(plugin)
             stopped.cancel()
         return True
 
@@ -125,7 +124,7 @@ class PodsInBinding:
         late = sorted(plugin for plugin, deadline in pod.deadlines.items() if deadline <= now)
         if not late:
             return False
-        waited = Duration(pod.seconds[late[0]])
+        waited = Duration(pod.seconds[late[0]]).in_go()
         pod.decide(unschedulable(f"rejected due to timeout after waiting {waited} at plugin {late[0]}").by(late[0]))
         return True
 

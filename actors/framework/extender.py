@@ -358,5 +358,5 @@ def remaining_victims(
         if meta.pods:
             remaining[node] = Victims(tuple(by_uid[pod.uid] for pod in meta.pods), meta.pdb_violations)
         elif not extender.ignorable:
-            raise ExtenderError(f"expected at least one victim pod on node {node!r}")
+            raise ExtenderError(f'expected at least one victim pod on node "{node}"')
     return remaining

@@ -109,7 +109,7 @@ class _Node:
 
     def candidate(self, name: str) -> Outcome:
         if not self.victims:
-            return error(f"expected at least one victim pod on node {name!r}")
+            return error(f'expected at least one victim pod on node "{name}"')
         self.victims.sort(key=importance)
         broken = sum(info.key in self.violating for info in self.victims)
         return Candidate(name, Victims(tuple(self.victims), broken))

@@ -13,6 +13,17 @@ import msgspec
 import numpy as np
 
 from actors.framework.cycle_state import CycleState
+from actors.framework.failures import (
+    FILTER,
+    NORMALIZE,
+    PRE_FILTER,
+    PRE_SCORE,
+    SCORE,
+    answered,
+    as_error,
+    crashed,
+    invalid_score,
+)
 from actors.framework.interface import (
     MAX_NODE_SCORE,
     FilterPlugin,
@@ -25,7 +36,7 @@ from actors.framework.interface import (
     Reads,
     ScorePlugin,
 )
-from actors.framework.status import SKIP, SUCCESS, Status, error, unresolvable
+from actors.framework.status import SKIP, SUCCESS, Status, unresolvable
 from actors.framework.verdicts import PASSES, Diagnosis, Explain, Verdicts
 from actors.model.columns import Bools, Ints
 from actors.model.pod_info import PodInfo
@@ -69,17 +80,6 @@ class RawScores(msgspec.Struct, frozen=True):
     final: bool
 
 
-def crashed(plugin: Plugin, exception: Exception) -> Status:
-    return error(f"plugin {plugin.name} failed: {type(exception).__name__}: {exception}").by(plugin.name)
-
-
-def answered(plugin: Plugin, answer: object) -> Status:
-    """The answer, if it is a Status; most often what is none is a forgotten `return`."""
-    if isinstance(answer, Status):
-        return answer
-    return error(f"plugin {plugin.name} failed: expected a Status, got {answer!r}").by(plugin.name)
-
-
 def reads_of(plugin: Plugin) -> Reads:
     """What the plugin's answers depend on; the scalar forms are asked anew for every pod."""
     return Reads.CLUSTER if isinstance(plugin, NodeFilterPlugin | NodeScorePlugin) else plugin.reads
@@ -113,7 +113,7 @@ class Rules:
             try:
                 answer = plugin.pre_filter(state, info, snapshot)
             except Exception as exception:
-                raise PluginError(crashed(plugin, exception)) from exception
+                raise PluginError(crashed(plugin, PRE_FILTER, exception)) from exception
             if answer is SUCCESS:
                 continue
             if answer is SKIP:
@@ -126,13 +126,16 @@ class Rules:
                     if not names:
                         return PreFiltered(_no_node_left(restricted_by), names, tuple(restricted_by))
                 continue
-            status = answered(plugin, answer)
+            try:
+                status = answered(answer)
+            except TypeError as problem:
+                raise PluginError(crashed(plugin, PRE_FILTER, problem)) from problem
             if status.code is SKIP.code:
                 state.skip_filter.add(plugin.name)
             elif status.rejected:
                 return PreFiltered(status.by(plugin.name))
             elif not status.ok:
-                raise PluginError(status.by(plugin.name))
+                raise PluginError(as_error(plugin, PRE_FILTER, status))
         return PreFiltered(SUCCESS, names, tuple(restricted_by))
 
     def supposed_state(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> CycleState:
@@ -145,7 +148,7 @@ class Rules:
             try:
                 answer = plugin.pre_filter(supposed, info, snapshot)
             except Exception as exception:
-                raise PluginError(crashed(plugin, exception)) from exception
+                raise PluginError(crashed(plugin, PRE_FILTER, exception)) from exception
             if not isinstance(answer, PreFilterResult) and answer.code is SKIP.code:
                 supposed.skip_filter.add(plugin.name)
         return supposed
@@ -168,7 +171,7 @@ class Rules:
             except PluginError:
                 raise
             except Exception as exception:
-                raise PluginError(crashed(plugin, exception)) from exception
+                raise PluginError(crashed(plugin, FILTER, exception)) from exception
             if verdicts is not None:
                 diagnosis.add(
                     plugin.name, Verdicts(verdicts.codes, verdicts.keys, _explaining(plugin, verdicts.explain))
@@ -190,7 +193,7 @@ class Rules:
             except PluginError:
                 raise
             except Exception as exception:
-                raise PluginError(crashed(plugin, exception)) from exception
+                raise PluginError(crashed(plugin, FILTER, exception)) from exception
             if passes is not None:
                 passing = passes if passing is None else passing & passes
         return passing
@@ -205,13 +208,13 @@ class Rules:
         """Run PreScore on the feasible nodes."""
         for plugin in self._pre_score:
             try:
-                status = answered(plugin, plugin.pre_score(state, info, nodes))
+                status = answered(plugin.pre_score(state, info, nodes))
             except Exception as exception:
-                raise PluginError(crashed(plugin, exception)) from exception
+                raise PluginError(crashed(plugin, PRE_SCORE, exception)) from exception
             if status is SKIP or status.code is SKIP.code:
                 state.skip_score.add(plugin.name)
             elif not status.ok:
-                raise PluginError(status.by(plugin.name))
+                raise PluginError(as_error(plugin, PRE_SCORE, status))
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> list[PluginScores]:
         """Run Score, normalise and weigh, for every plugin that did not ask to be skipped."""
@@ -219,10 +222,7 @@ class Rules:
         for plugin, weight in self._score:
             if plugin.name in state.skip_score:
                 continue
-            try:
-                scores = _scores(plugin, state, info, nodes)
-            except Exception as exception:
-                raise PluginError(crashed(plugin, exception)) from exception
+            scores = _scores(plugin, state, info, nodes)
             result.append(PluginScores(plugin.name, scores if weight == 1 else scores * weight))
         return result
 
@@ -236,9 +236,11 @@ class Rules:
             try:
                 scores = plugin.score(state, info, nodes)
                 if final:
-                    scores = checked_scores(scores, nodes.size)
+                    scores = checked_scores(plugin, scores, nodes.size)
+            except PluginError:
+                raise
             except Exception as exception:
-                raise PluginError(crashed(plugin, exception)) from exception
+                raise PluginError(crashed(plugin, SCORE, exception)) from exception
             result.append(RawScores(plugin, weight, scores, final))
         return result
 
@@ -246,9 +248,11 @@ class Rules:
 def normalized(raw: RawScores, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
     """Raw scores of a plugin as they count: normalised and weighted. Raises PluginError."""
     try:
-        return checked_scores(raw.plugin.normalize(state, info, scores), len(scores)) * raw.weight
+        return checked_scores(raw.plugin, raw.plugin.normalize(state, info, scores), len(scores)) * raw.weight
+    except PluginError:
+        raise
     except Exception as exception:
-        raise PluginError(crashed(raw.plugin, exception)) from exception
+        raise PluginError(crashed(raw.plugin, NORMALIZE, exception)) from exception
 
 
 def _no_node_left(plugins: list[str]) -> Status:
@@ -283,7 +287,7 @@ def _explaining(plugin: Plugin, explain: Explain) -> Explain:
         try:
             return explain(key)
         except Exception as exception:
-            return crashed(plugin, exception).reasons
+            return crashed(plugin, FILTER, exception).reasons
 
     return reasons
 
@@ -299,33 +303,45 @@ def _filter_each(
         node = nodes.info(position)
         if node is None:
             continue
-        status = answered(plugin, plugin.filter_node(state, info, node))
+        status = answered(plugin.filter_node(state, info, node))
         if status.rejected:
             codes[position] = status.code
             keys[position] = len(statuses)
             statuses.append(status)
         elif not status.ok:
-            raise PluginError(status.by(plugin.name))
+            raise PluginError(as_error(plugin, FILTER, status))
     return Verdicts(codes, keys, lambda key: statuses[key].reasons)
 
 
 def _scores(plugin: ScorePlugin | NodeScorePlugin, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
-    """The normalised scores of one plugin. Raises ValueError for what are none."""
-    if isinstance(plugin, ScorePlugin):
-        scores = np.asarray(plugin.normalize(state, info, plugin.score(state, info, nodes)))
-    else:
-        infos = [nodes.info(position) for position in range(nodes.size)]
-        raw = [plugin.score_node(state, info, node) for node in infos if node is not None]
-        scores = np.asarray(plugin.normalize_scores(state, info, raw))
-    return checked_scores(scores, nodes.size)
+    """The normalised scores of one plugin. Raises PluginError."""
+    where = SCORE
+    try:
+        if isinstance(plugin, ScorePlugin):
+            vector = plugin.score(state, info, nodes)
+            where = NORMALIZE
+            scores = np.asarray(plugin.normalize(state, info, vector))
+        else:
+            infos = [nodes.info(position) for position in range(nodes.size)]
+            each = [plugin.score_node(state, info, node) for node in infos if node is not None]
+            where = NORMALIZE
+            scores = np.asarray(plugin.normalize_scores(state, info, each))
+        return checked_scores(plugin, scores, nodes.size)
+    except PluginError:
+        raise
+    except Exception as exception:
+        raise PluginError(crashed(plugin, where, exception)) from exception
 
 
-def checked_scores(scores: Ints, size: int) -> Ints:
-    """The normalised scores of `size` nodes, as they have to be. Raises ValueError if they are not."""
+def checked_scores(plugin: Plugin, scores: Ints, size: int) -> Ints:
+    """The normalised scores of `size` nodes, as they have to be.
+
+    Raises PluginError if one is out of range, ValueError if they are no scores of so many nodes.
+    """
     if scores.shape != (size,) or scores.dtype.kind not in "iu":
         raise ValueError(f"expected {size} integers as scores, got {scores.dtype} {scores.shape}")
     whole: Ints = scores.astype(np.int64, copy=False)
     if size and highest(whole.view(np.uint64)) > MAX_NODE_SCORE:  # What is below zero is large without its sign.
-        least, most = scores.min(initial=0), scores.max(initial=0)
-        raise ValueError(f"expected scores from 0 to {MAX_NODE_SCORE}, got {least} to {most}")
+        first = int(whole[(whole < 0) | (whole > MAX_NODE_SCORE)][0])
+        raise PluginError(invalid_score(plugin, first, 0, MAX_NODE_SCORE))
     return whole

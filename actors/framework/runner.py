@@ -16,6 +16,21 @@ import structlog
 from actors.framework.cycle_state import CycleState
 from actors.framework.events import Hint, Registration
 from actors.framework.extender import Steps
+from actors.framework.failures import (
+    BIND,
+    PERMIT,
+    POST_BIND,
+    POST_FILTER,
+    PRE_BIND,
+    PRE_BIND_PRE_FLIGHT,
+    PRE_ENQUEUE,
+    RESERVE,
+    UNRESERVE,
+    answered,
+    crashed,
+    refused,
+    unsupported_pre_flight,
+)
 from actors.framework.interface import (
     BindPlugin,
     PermitPlugin,
@@ -29,7 +44,7 @@ from actors.framework.interface import (
     ReservePlugin,
 )
 from actors.framework.post_filter import FailedAttempt, PostFiltered
-from actors.framework.rules import PluginError, Points, Rules, answered, crashed
+from actors.framework.rules import PluginError, Points, Rules
 from actors.framework.status import SKIP, SUCCESS, Code, Status, error
 from actors.kube.core import Pod
 from actors.model.pod_info import PodInfo
@@ -57,10 +72,10 @@ def hinting(plugin: Plugin, registration: Registration) -> Registration:
 
 
 def _made(plugin: Plugin, answer: object) -> PostFiltered:
-    """What a PostFilter plugin answered, signed by it, if it is an answer."""
-    if isinstance(answer, PostFiltered):
-        return msgspec.structs.replace(answer, status=answered(plugin, answer.status).by(plugin.name))
-    return PostFiltered(crashed(plugin, TypeError(f"expected PostFiltered, got {answer!r}")))
+    """What a PostFilter plugin answered, signed by it. Raises TypeError if it is no answer."""
+    if not isinstance(answer, PostFiltered):
+        raise TypeError(f"expected PostFiltered, got {answer!r}")
+    return msgspec.structs.replace(answer, status=answered(answer.status).by(plugin.name))
 
 
 class Profile(Rules):
@@ -98,11 +113,11 @@ class Profile(Rules):
         """The first answer that keeps the pod out of the active queue, or success."""
         for plugin in self.pre_enqueue_plugins:
             try:
-                status = answered(plugin, plugin.pre_enqueue(pod))
+                status = answered(plugin.pre_enqueue(pod))
             except Exception as exception:
-                return crashed(plugin, exception)
+                return crashed(plugin, PRE_ENQUEUE, exception)
             if not status.ok:
-                return status.by(plugin.name)
+                return refused(plugin, PRE_ENQUEUE, status)
         return SUCCESS
 
     def hints(self) -> dict[str, Sequence[Registration]]:
@@ -127,11 +142,11 @@ class Profile(Rules):
                 answer = plugin.post_filter(attempt)
                 if isinstance(answer, Generator):
                     answer = yield from answer
+                made = _made(plugin, answer)
             except PluginError as failure:
                 return PostFiltered(failure.status)
             except Exception as exception:
-                return PostFiltered(crashed(plugin, exception))
-            made = _made(plugin, answer)
+                return PostFiltered(crashed(plugin, POST_FILTER, exception))
             status = made.status
             if status.ok or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE or not status.rejected:
                 return made
@@ -145,7 +160,14 @@ class Profile(Rules):
 
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
         """Run Reserve in order; the first failure ends it (the caller then runs unreserve)."""
-        return self._until_failure(self._reserve, lambda plugin: plugin.reserve(state, info, node))
+        for plugin in self._reserve:
+            try:
+                status = answered(plugin.reserve(state, info, node))
+            except Exception as exception:
+                return crashed(plugin, RESERVE, exception)
+            if not status.ok:
+                return refused(plugin, RESERVE, status)
+        return SUCCESS
 
     def unreserve(self, state: CycleState, info: PodInfo, node: str) -> list[Status]:
         """Run Unreserve in reverse order, every one of them; returns what crashed."""
@@ -154,7 +176,7 @@ class Profile(Rules):
             try:
                 plugin.unreserve(state, info, node)
             except Exception as exception:
-                failures.append(crashed(plugin, exception))
+                failures.append(crashed(plugin, UNRESERVE, exception))
         return failures
 
     def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, dict[str, float]]:
@@ -163,13 +185,13 @@ class Profile(Rules):
         for plugin in self._permit:
             try:
                 answer, timeout = plugin.permit(state, info, node)
+                status = answered(answer)
             except Exception as exception:
-                return crashed(plugin, exception), {}
-            status = answered(plugin, answer)
+                return crashed(plugin, PERMIT, exception), {}
             if status.code is Code.WAIT:
                 waits[plugin.name] = timeout
             elif not status.ok:
-                return status.by(plugin.name), {}
+                return refused(plugin, PERMIT, status), {}
         return (Status(Code.WAIT), waits) if waits else (SUCCESS, {})
 
     def pre_bind_pre_flight(self, state: CycleState, info: PodInfo, node: str) -> Status:
@@ -177,14 +199,15 @@ class Profile(Rules):
         state.skip_pre_bind = set()
         for plugin in self._pre_bind:
             try:
-                status = answered(plugin, plugin.pre_bind_pre_flight(state, info, node))
+                status = answered(plugin.pre_bind_pre_flight(state, info, node))
             except Exception as exception:
-                return crashed(plugin, exception)
+                return crashed(plugin, PRE_BIND_PRE_FLIGHT, exception)
             if status.code is Code.SKIP:
                 state.skip_pre_bind.add(plugin.name)
+            elif status.code is Code.ERROR:
+                return refused(plugin, PRE_BIND_PRE_FLIGHT, status)
             elif not status.ok:
-                problem = f"PreBindPreFlight of {plugin.name}: {status.code.label}: {status.message}"
-                return error(problem).by(plugin.name)
+                return unsupported_pre_flight(plugin, status)
         return SKIP if len(state.skip_pre_bind) == len(self._pre_bind) else SUCCESS
 
     def pre_bind_steps(self, state: CycleState, info: PodInfo, node: str) -> list[list[PreBindStep]]:
@@ -203,19 +226,20 @@ class Profile(Rules):
     @staticmethod
     async def _pre_bind_one(plugin: PreBindPlugin, state: CycleState, info: PodInfo, node: str) -> Status:
         try:
-            return answered(plugin, await plugin.pre_bind(state, info, node)).by(plugin.name)
+            status = answered(await plugin.pre_bind(state, info, node))
         except Exception as exception:
-            return crashed(plugin, exception)
+            return crashed(plugin, PRE_BIND, exception)
+        return status if status.ok else refused(plugin, PRE_BIND, status)
 
     async def bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
         """The answer of the first bind plugin that does not skip the pod."""
         for plugin in self._bind:
             try:
-                status = answered(plugin, await plugin.bind(state, info, node))
+                status = answered(await plugin.bind(state, info, node))
             except Exception as exception:
-                return crashed(plugin, exception)
+                return crashed(plugin, BIND, exception)
             if status.code is not Code.SKIP:
-                return status.by(plugin.name)
+                return status if status.ok else refused(plugin, BIND, status)
         return error(f"no bind plugin of profile {self.scheduler_name} took the pod")
 
     def post_bind(self, state: CycleState, info: PodInfo, node: str) -> list[Status]:
@@ -224,16 +248,5 @@ class Profile(Rules):
             try:
                 plugin.post_bind(state, info, node)
             except Exception as exception:
-                failures.append(crashed(plugin, exception))
+                failures.append(crashed(plugin, POST_BIND, exception))
         return failures
-
-    @staticmethod
-    def _until_failure(plugins: Sequence[P], call: Callable[[P], Status]) -> Status:
-        for plugin in plugins:
-            try:
-                status = answered(plugin, call(plugin))
-            except Exception as exception:
-                return crashed(plugin, exception)
-            if not status.ok:
-                return status.by(plugin.name)
-        return SUCCESS

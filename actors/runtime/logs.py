@@ -4,7 +4,7 @@ A pod's story is the lines with its key. Every attempt to schedule it ends in on
 
     attempted  pod=default/web result=scheduled node=node-3 attempt=2 seconds=0.004
     attempted  pod=default/web result=unschedulable attempt=1 seconds=0.001 reason='0/3 nodes are available: ...'
-    attempted  pod=default/web result=error node=node-3 attempt=1 seconds=0.2 reason='binding rejected: ...'
+    attempted  pod=default/web result=error node=node-3 attempt=1 seconds=0.2 reason='running Bind plugin ...'
 
 The results are those of kube-scheduler's metric `schedule_attempts_total`. `seconds` is from the moment the queue gave
 the pod out; `node` is there if one was chosen, `reason` if the pod is not bound. An error is a warning, as the attempt

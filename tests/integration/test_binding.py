@@ -26,6 +26,7 @@ from actors.messages import (
 from actors.model.pod_info import PodInfo
 from tests.kit.pipeline import Pipeline, pipeline
 
+UNSUPPORTED = "which is unsupported. It is supposed to return Success, Skip, or Error status"
 NODE = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": 1, "memory": "8Gi", "pods": 110}}}
 
 
@@ -179,13 +180,13 @@ async def test_who_has_nothing_to_prepare_is_left_out_and_nothing_is_nominated()
             {"flight first": unschedulable("what")},
             ["unreserve second", "unreserve first"],
             "SchedulerError",
-            "PreBindPreFlight of First: Unschedulable: what",
+            f'PreBindPreFlight First returned "Unschedulable", {UNSUPPORTED}',
         ),
         (
             {"begin second": error("disk")},
             ["unreserve second", "unreserve first"],
             "SchedulerError",
-            "disk",
+            'running PreBind plugin "Second": disk',
         ),
     ],
     ids=["reserve", "pre-flight", "pre-bind"],
@@ -218,13 +219,19 @@ async def test_a_pod_that_waits_is_seen_by_the_permit_of_the_next_one() -> None:
         assert Diary.did == ["q sees p"]
         assert [name for name, _ in running.store.bound] == ["p"]
         await running.clock.advance(61)
-        assert "0/1 nodes are available: 1 rejected due to timeout after waiting 1m at plugin Gate." in [
+        assert "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Gate." in [
             *unschedulable_messages(await running.told())
         ]
 
 
-@pytest.mark.parametrize("plugin", [Gate, First], ids=["waiting", "pre-bind"])
-async def test_a_preempted_binding_gives_its_room_up_and_is_tried_again(plugin: type[Gate | First]) -> None:
+@pytest.mark.parametrize(
+    ("plugin", "message"),
+    [(Gate, "waiting on permit for pod: preempted"), (First, "preempted by DefaultPreemption")],
+    ids=["waiting", "pre-bind"],
+)
+async def test_a_preempted_binding_gives_its_room_up_and_is_tried_again(
+    plugin: type[Gate | First], message: str
+) -> None:
     async with pipeline(plugin) as running:
         await started(running, pod("p"))
         assert assumed(running) == 1
@@ -232,7 +239,7 @@ async def test_a_preempted_binding_gives_its_room_up_and_is_tried_again(plugin: 
         await running.clock.settle()
         assert assumed(running) == 0
         assert running.queue_state.where("ns/p") == "backoff"
-        assert list(unschedulable_messages(await running.told())) == ["preempted"]
+        assert list(unschedulable_messages(await running.told())) == [message]
         assert not running.in_binding.preempt("p", "DefaultPreemption", "too late")
 
 

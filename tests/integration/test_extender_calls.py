@@ -208,7 +208,7 @@ async def test_a_node_without_victims_is_an_error_unless_the_extender_is_ignorab
     async with small_extender({"preempt": leave(a=[], b=["b0"])}) as extender:
         found = await preempted(preempting(extender), a=["a0"], b=["b0"])
         assert isinstance(found, Status)
-        assert "expected at least one victim pod on node 'a'" in found.message
+        assert 'expected at least one victim pod on node "a"' in found.message
         assert await preempted(preempting(extender, ignorable=True), a=["a0"], b=["b0"]) == {"b": (["b0"], 0)}
 
 

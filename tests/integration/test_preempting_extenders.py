@@ -127,7 +127,7 @@ WRONG: dict[str, tuple[Answer, str]] = {
 
 @pytest.mark.parametrize("wrong", [*WRONG, "no victims"])
 async def test_an_answer_that_cannot_be_used_is_told_and_nobody_goes(wrong: str) -> None:
-    answer, problem = {**WRONG, "no victims": (no_victims, "expected at least one victim pod on node 'a'")}[wrong]
+    answer, problem = {**WRONG, "no victims": (no_victims, 'expected at least one victim pod on node "a"')}[wrong]
     async with (
         small_extender({"preempt": answer}) as extender,
         full(entry(extender, "preempt", httpTimeout=SOON)) as running,

@@ -83,7 +83,8 @@ class BindingHistory(RuleBasedStateMachine):
         story = self.stories.get(uid)
         assert self.pods.preempt(uid, plugin, "preempted") == (story is not None)
         if story is not None and (story.verdict is None or story.verdict.ok):
-            story.verdict = error("preempted").by(plugin)
+            told = f"preempted by {plugin}" if story.pre_bind else "waiting on permit for pod: preempted"
+            story.verdict = error(told).by(plugin)
 
     @rule(uid=UIDS, seconds=st.sampled_from([0.5, 5.0, 1000.0]))
     def time_passes(self, uid: str, seconds: float) -> None:
@@ -94,7 +95,7 @@ class BindingHistory(RuleBasedStateMachine):
         assert self.pods.expire(uid, self.now) == expired
         if story is not None and expired:
             plugin = min(late)
-            shown = {1.0: "1s", 10.0: "10s", MOST_WAIT_SECONDS: "15m"}[story.seconds[plugin]]
+            shown = {1.0: "1s", 10.0: "10s", MOST_WAIT_SECONDS: "15m0s"}[story.seconds[plugin]]
             message = f"rejected due to timeout after waiting {shown} at plugin {plugin}"
             story.verdict = Status(Code.UNSCHEDULABLE, (message,), plugin)
 

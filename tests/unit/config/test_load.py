@@ -61,3 +61,11 @@ def test_a_broken_file_is_named(tmp_path: Path, text: str, problem: str) -> None
 @pytest.mark.parametrize(("text", "seconds"), [("15s", 15), ("1m30s", 90), ("500ms", 0.5), ("1.5h", 5400), ("0", 0)])
 def test_durations(text: str, seconds: float) -> None:
     assert Duration.parse(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (0.5, "500ms"), (1.5, "1.5s"), (60, "1m0s"), (900, "15m0s"), (3600, "1h0m0s"), (-90, "-1m30s")],
+)
+def test_durations_as_go_prints_them(seconds: float, text: str) -> None:
+    assert Duration(seconds).in_go() == text

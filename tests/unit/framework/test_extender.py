@@ -299,7 +299,7 @@ def test_the_candidates_that_are_left_are_pods_again() -> None:
     [
         (result(z=["v"]), "claims to preempt on node 'z' which is not known"),
         (result(n=["x"]), r"claims to preempt pod \(UID: uid-x\) which is not on node 'n'"),
-        (result(n=[]), "expected at least one victim pod on node 'n'"),
+        (result(n=[]), 'expected at least one victim pod on node "n"'),
     ],
 )
 def test_candidates_that_cannot_be_are_refused(answer: ExtenderPreemptionResult, problem: str) -> None:

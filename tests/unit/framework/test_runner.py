@@ -50,6 +50,9 @@ from tests.kit.handle import NoApi
 from tools.explain.cluster import snapshot_of
 
 NODE = {"apiVersion": "v1", "kind": "Node", "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}}
+INVALID = 'applying score defaultWeights on Score plugins: plugin "Wrong" returns an invalid score'
+POST_FILTER = 'running PostFilter plugin "Wrong": TypeError:'
+NORMALIZE = 'running Normalize on Score plugins: plugin "Wrong" failed with:'
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"}, "spec": {}}
 
 
@@ -148,19 +151,23 @@ def info() -> PodInfo:
 @pytest.mark.parametrize(
     ("kind", "answer", "message"),
     [
-        (_Filter, None, "expected a Status, got None"),
-        (_PreFilter, True, "expected a Status, got True"),
+        (_Filter, None, 'running "Wrong" filter plugin: TypeError: expected a Status, got None'),
+        (_PreFilter, True, 'running PreFilter plugin "Wrong": TypeError: expected a Status, got True'),
         (
             _VectorFilter,
             Verdicts(np.zeros(1, dtype=np.int8), np.zeros(1, dtype=np.int64), lambda _: ()),
-            "ValueError: expected verdicts on 2 nodes",
+            'running "Wrong" filter plugin: ValueError: expected verdicts on 2 nodes',
         ),
-        (_VectorFilter, np.array([True, False]), "AttributeError"),
-        (_Score, 101, "ValueError: expected scores from 0 to 100, got 0 to 101"),
-        (_Score, -1, "ValueError: expected scores from 0 to 100, got -1 to 0"),
-        (_Score, 0.5, "ValueError: expected 2 integers as scores, got float64"),
-        (_Score, None, "ValueError: expected 2 integers as scores, got object"),
-        (_VectorScore, np.zeros(3, dtype=np.int64), "ValueError: expected 2 integers as scores, got int64 (3,)"),
+        (_VectorFilter, np.array([True, False]), 'running "Wrong" filter plugin: AttributeError'),
+        (_Score, 101, f"{INVALID} 101, it should in the range of [0, 100] after normalizing"),
+        (_Score, -1, f"{INVALID} -1, it should in the range of [0, 100] after normalizing"),
+        (_Score, 0.5, f"{NORMALIZE} ValueError: expected 2 integers as scores, got float64"),
+        (_Score, None, f"{NORMALIZE} ValueError: expected 2 integers as scores, got object"),
+        (
+            _VectorScore,
+            np.zeros(3, dtype=np.int64),
+            f"{NORMALIZE} ValueError: expected 2 integers as scores, got int64 (3,)",
+        ),
     ],
 )
 def test_an_answer_that_is_none_fails_the_attempt(
@@ -172,7 +179,7 @@ def test_an_answer_that_is_none_fails_the_attempt(
         evaluate(profile, state, info, snapshot)
         score(profile, state, info, snapshot.rows(snapshot.columns.order))
     assert failed.value.status.plugin == "Wrong"
-    assert str(failed.value).startswith(f"plugin Wrong failed: {message}")
+    assert str(failed.value).startswith(message)
 
 
 def test_reasons_that_cannot_be_told_are_a_reason(
@@ -182,25 +189,26 @@ def test_reasons_that_cannot_be_told_are_a_reason(
     verdicts = Verdicts(np.full(2, 2, dtype=np.int8), np.zeros(2, dtype=np.int64), lambda key: reasons[key])
     monkeypatch.setattr(_VectorFilter, "answer", verdicts, raising=False)
     evaluation = evaluate(profile_with(_VectorFilter), CycleState(), info, snapshot)
-    assert unfit_message(evaluation, 2) == "0/2 nodes are available: 2 plugin Wrong failed: KeyError: 0."
+    assert unfit_message(evaluation, 2) == '0/2 nodes are available: 2 running "Wrong" filter plugin: KeyError: 0.'
 
 
 def test_reserve_and_unreserve(info: PodInfo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_Reserve, "answer", None, raising=False)
     profile = profile_with(_Reserve)
-    assert profile.reserve(CycleState(), info, "a").message == "plugin Wrong failed: expected a Status, got None"
+    failed = profile.reserve(CycleState(), info, "a")
+    assert failed.message == 'running Reserve plugin "Wrong": TypeError: expected a Status, got None'
     (failure,) = profile.unreserve(CycleState(), info, "a")
-    assert failure.message == "plugin Wrong failed: OSError: disk full"
+    assert failure.message == 'running Unreserve plugin "Wrong": OSError: disk full'
 
 
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (None, "plugin Wrong failed: TypeError: expected PostFiltered, got None"),
-        (SUCCESS, "plugin Wrong failed: TypeError: expected PostFiltered, got Status("),
+        (None, f"{POST_FILTER} expected PostFiltered, got None"),
+        (SUCCESS, f"{POST_FILTER} expected PostFiltered, got Status("),
         (
             msgspec.structs.replace(PostFiltered(SUCCESS), status=None),
-            "plugin Wrong failed: expected a Status, got None",
+            f"{POST_FILTER} expected a Status, got None",
         ),
     ],
 )

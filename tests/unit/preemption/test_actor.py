@@ -190,7 +190,7 @@ async def test_a_victim_that_waits_is_turned_away_in_memory() -> None:
         assert await made.make(waiting) == PARKED
         verdict = made.in_binding.take(waiting.uid)
         assert verdict is not None
-        assert (verdict.message, verdict.plugin) == ("preempted", "DefaultPreemption")
+        assert (verdict.message, verdict.plugin) == ("waiting on permit for pod: preempted", "DefaultPreemption")
         assert made.client.written == []
         assert await made.preempted() == ["waiting"]
 
@@ -207,7 +207,7 @@ async def test_a_victim_whose_wait_is_decided_a_moment_ago_is_not_deleted(turned
         assert await made.make(waiting) == PARKED
         verdict = made.in_binding.take(waiting.uid)
         assert verdict is not None
-        assert verdict.message == ("no" if turned_away else "preempted")
+        assert verdict.message == ("no" if turned_away else "waiting on permit for pod: preempted")
         assert made.client.written == []
 
 
