@@ -12,6 +12,11 @@ is repeated. From verbosity 4 on, debug lines say what comes between two attempt
 
     queued     pod=default/web queue=active because=NodeAdd
 
+What a plugin raises is an error with its traceback: in JSON the field `exception`, in text the lines that follow. A
+plugin that fails for every pod shows it once a minute; the next such line says how many were `left_out` since.
+
+    plugin failed      point=Filter plugin=Price pod=default/web node=odd error='KeyError: ...' left_out=840
+
 Lines about others have the keys `node`, `path`, `child`; what went wrong is `error`. An outage is told once for each
 kind that is followed ("watch interrupted", "watch resumed"), not once a retry.
 """
@@ -23,8 +28,10 @@ import logging
 import re
 import sys
 import time
+import traceback
+from collections.abc import Hashable, Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, cast
 
 import structlog
 from structlog.typing import FilteringBoundLogger
@@ -32,6 +39,9 @@ from structlog.typing import FilteringBoundLogger
 LogFormat = Literal["text", "json"]
 DEBUG_VERBOSITY = 4
 PAD_EVENT_TO = 18
+REPEAT_SECONDS = 60.0
+MOST_REPEATED = 256  # kinds of lines
+MOST_FRAMES = 50  # the innermost ones of a traceback
 _LEVELS = {"warn": "warning", "exception": "error"}  # of the methods that are not named after theirs
 _QUOTED = re.compile("[ \\t=\\r\\n\"']")
 
@@ -81,6 +91,43 @@ def log_attempt(
     getattr(log, method)("attempted", **{name: value for name, value in known.items() if value != ""})
 
 
+class Repeats:
+    """Lines that say the same again: of a kind, one is shown in REPEAT_SECONDS."""
+
+    def __init__(self) -> None:
+        self._shown_at: dict[Hashable, float] = {}
+        self._left_out: dict[Hashable, int] = {}
+
+    def admit(self, kind: Hashable, now: float) -> int | None:
+        """How many were left out since the last one was shown; None to leave this one out too. In monotonic seconds."""
+        shown_at = self._shown_at.get(kind)
+        if shown_at is not None and now - shown_at < REPEAT_SECONDS:
+            self._left_out[kind] += 1
+            return None
+        left_out = self._left_out.get(kind, 0)
+        self._shown_at.pop(kind, None)
+        self._shown_at[kind], self._left_out[kind] = now, 0
+        if len(self._shown_at) > MOST_REPEATED:
+            oldest = next(iter(self._shown_at))
+            del self._shown_at[oldest], self._left_out[oldest]
+        return left_out
+
+    def __call__(self, _logger: object, _method: str, fields: structlog.types.EventDict) -> structlog.types.EventDict:
+        """The lines that say by `repeats` of which kind they are."""
+        kind = fields.pop("repeats", None)
+        if kind is not None:
+            left_out = self.admit(kind, time.monotonic())
+            if left_out is None:
+                raise structlog.DropEvent
+            if left_out:
+                fields["left_out"] = left_out
+        return fields
+
+
+def _trace(exc_info: structlog.types.ExcInfo) -> str:
+    return "".join(traceback.format_exception(*exc_info, limit=-MOST_FRAMES)).rstrip()
+
+
 class _Plain:
     """What ConsoleRenderer shows without colours, at a tenth of its cost: each pod that is placed has a line.
 
@@ -93,9 +140,10 @@ class _Plain:
 
     def __call__(self, _logger: object, method: str, fields: structlog.types.EventDict) -> str:
         line = self.head(method, fields.pop("event"))
+        blocks = [fields.pop(name) for name in ("stack", "exception") if name in fields]
         for name, value in fields.items():
             line += f" {name}={_word(value)}"
-        return line
+        return "\n".join((line, *blocks)) if blocks else line
 
     def head(self, method: str, event: str) -> str:
         """The time, the level, and what has happened."""
@@ -121,7 +169,7 @@ class _PlainLogger(structlog.BoundLoggerBase):
 
     def is_plain(self) -> bool:
         """False where tests have put something else in the place of _PLAIN, to capture what is logged."""
-        return next(iter(self._processors), None) is _PLAIN
+        return cast("Sequence[object]", self._processors)[-1] is _PLAIN
 
     def write(self, line: str) -> None:
         self._logger.msg(line)
@@ -130,7 +178,9 @@ class _PlainLogger(structlog.BoundLoggerBase):
 def configure_logs(verbosity: int, form: LogFormat, *, quiet: bool = False) -> None:
     """`verbosity` is kube-scheduler's -v: from 4 on, debug lines are shown. `quiet` shows warnings and worse only."""
     level = logging.WARNING if quiet else logging.DEBUG if verbosity >= DEBUG_VERBOSITY else logging.INFO
+    told: list[structlog.types.Processor] = [Repeats(), structlog.processors.ExceptionRenderer(_trace)]
     processors: list[structlog.types.Processor] = [
+        *told,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
@@ -138,10 +188,15 @@ def configure_logs(verbosity: int, form: LogFormat, *, quiet: bool = False) -> N
     if form == "json":
         processors.append(structlog.processors.JSONRenderer())
     elif sys.stderr.isatty():
-        console = structlog.dev.ConsoleRenderer(colors=True, pad_event_to=PAD_EVENT_TO, sort_keys=False)
+        console = structlog.dev.ConsoleRenderer(
+            colors=True,
+            pad_event_to=PAD_EVENT_TO,
+            sort_keys=False,
+            exception_formatter=structlog.dev.plain_traceback,
+        )
         processors.append(console)
     else:
-        processors = [_PLAIN]
+        processors = [*told, _PLAIN]
         logger = type("PlainLogger", (_PlainLogger, logger), {})
     structlog.configure(
         processors=processors,
