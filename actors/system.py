@@ -173,7 +173,7 @@ async def schedule(
     recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
     first = next(iter(profiles.values()))
     rules = QueueRules(
-        first.queue_sort.sort_key,
+        first.sort_key,
         lambda pod: profiles[pod.spec.scheduler_name].pre_enqueue(pod),
         {name: profile.hints() for name, profile in profiles.items()},
         configuration.pod_initial_backoff_seconds,

@@ -239,8 +239,7 @@ class BindingActor(Actor[BindingMessage]):
         info, node = placement.pod.info, placement.node
         self._observer.scheduled(self._clock.now() - placement.started)
         self._cache.tell_nowait(FinishBinding(info.key, info.uid))
-        for failure in profile.post_bind(placement.cycle, info, node):
-            log.error("post-bind failed", pod=info.key, node=node, error=failure.message)
+        profile.post_bind(placement.cycle, info, node)
         activated = placement.cycle.take_pods_to_activate()
         if activated:
             self._queue.tell_nowait(Activate(activated))
@@ -255,8 +254,7 @@ class BindingActor(Actor[BindingMessage]):
 
     def _give_back(self, profile: Profile, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
-        for failure in profile.unreserve(placement.cycle, info, node):
-            log.error("unreserve failed", pod=info.key, node=node, error=failure.message)
+        profile.unreserve(placement.cycle, info, node)
         self._cache.tell_nowait(Forget(info, node))
 
     async def _undo(self, profile: Profile, placement: Placement, failure: Failure) -> None:

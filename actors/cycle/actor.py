@@ -142,8 +142,7 @@ class CycleActor:
                 self._queue.tell_nowait(Activate(activated))
             await taken.wait()
             return
-        for crash in profile.unreserve(state, info, node):
-            log.error("unreserve failed", pod=info.key, node=node, error=crash.message)
+        profile.unreserve(state, info, node)
         self._cache.tell_nowait(Forget(info, node))
         self._fail(queued, Failure(Stage.BEFORE_DONE, status), started)
 

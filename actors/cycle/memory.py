@@ -19,7 +19,7 @@ from actors.cycle.rejections import Rejections
 from actors.framework.cycle_state import CycleState
 from actors.framework.feasibility import Evaluation, reject_for_nominated
 from actors.framework.interface import Reads
-from actors.framework.rules import RawScores, Rules, normalized
+from actors.framework.rules import PluginError, RawScores, Rules, normalized
 from actors.framework.runner import Profile
 from actors.model.pod_info import PodInfo
 from actors.model.pod_template import PodTemplate
@@ -78,26 +78,37 @@ class Memory:
 
     def __init__(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> None:
         self._profile = profile
-        self._rejections: Rejections | None = None
-        self._promised: Promised | None = None
-        self._names: frozenset[str] | None = None
         self.looked_at = 0
         self.unfit = False
-        self.state = CycleState()
-        for reads in KEPT:
-            prefiltered = profile.parts[reads].pre_filter(self.state, info, snapshot)
-            if not prefiltered.status.ok:
-                raise NotReusableError
-            if prefiltered.node_names is not None:
-                names = prefiltered.node_names
-                self._names = names if self._names is None else self._names & names
         self._compute(info, snapshot)
 
     @property
     def restricted(self) -> bool:
         return self._names is not None
 
+    def _prepare(self, info: PodInfo, snapshot: Snapshot) -> None:
+        """Run PreFilter, part by part.
+
+        What comes of a rejection or a failure depends on the order of all plugins, those that are never remembered
+        among them: that is for all rules together to say.
+        """
+        self.state = CycleState()
+        self._names: frozenset[str] | None = None
+        for reads in KEPT:
+            try:
+                prefiltered = self._profile.parts[reads].pre_filter(self.state, info, snapshot)
+            except PluginError as failure:
+                raise NotReusableError from failure
+            if not prefiltered.status.ok:
+                raise NotReusableError
+            if prefiltered.node_names is not None:
+                names = prefiltered.node_names
+                self._names = names if self._names is None else self._names & names
+
     def _compute(self, info: PodInfo, snapshot: Snapshot) -> None:
+        self._prepare(info, snapshot)
+        self._rejections: Rejections | None = None
+        self._promised: Promised | None = None
         columns = snapshot.columns
         self._tree = columns.order
         self.order = columns.order if self._names is None else columns.rows_of(self._names)
@@ -136,7 +147,8 @@ class Memory:
             return
         changed = columns.changes.since(self._version)
         retold = columns.node_changes.since(self._node_version) if self._node_version != node_version else ()
-        if changed is None or retold is None or (retold and self.restricted):
+        prepared = self.restricted or self._profile.parts[Reads.NODES].prepares
+        if changed is None or retold is None or (retold and prepared):
             self._compute(info, snapshot)
             return
         self._version, self._node_version = version, node_version
@@ -173,13 +185,13 @@ class Memory:
     def _renew(self, reads: Reads, info: PodInfo, snapshot: Snapshot, at: Ints) -> None:
         self._answers[reads].renew(info, snapshot.rows(self.order[at]), at)
 
-    def scores(self, info: PodInfo, at: Rows) -> Ints:
-        """What the rules that it holds come to, for the nodes at these positions, up to a constant."""
+    def scores(self, info: PodInfo, nodes: NodeView, at: Rows) -> Ints:
+        """What the rules that it holds come to, for nodes, which stand at these positions, up to a constant."""
         total = self._sums[at]
         for raw in self._raws:
             scores = raw.scores[at]
-            if scores.any():
-                total = total + normalized(raw, self.state, info, scores)
+            if scores.any():  # A copy, because a plugin may normalise in place.
+                total = total + normalized(raw, self.state, info, scores.copy(), nodes) * raw.weight
         return total
 
     def besides_nominated(
@@ -208,7 +220,7 @@ class Memory:
 
 
 class NotReusableError(Exception):
-    """The rules reject the pod, or leave it no node, before any node is looked at, so that there is nothing to keep."""
+    """The rules reject the pod, fail, or leave it no node, before any node is looked at: there is nothing to keep."""
 
 
 class Memories:

@@ -187,7 +187,10 @@ class Scheduler:
         if memory is None or (extended and memory.restricted):
             return None
         state, rules = memory.state.copy(), profile.of_cluster
-        prefiltered = rules.pre_filter(state, info, snapshot)
+        try:
+            prefiltered = rules.pre_filter(state, info, snapshot)
+        except PluginError:
+            return None  # What comes of it is for all rules in their order to say, and so it is with a rejection.
         if not prefiltered.status.ok or prefiltered.node_names is not None:
             return None
         order, silent = memory.order, rules.filters_row_by_row(state)
@@ -330,8 +333,8 @@ def _unfit(
     """Why no node is left, and what PostFilter makes of it."""
     message = unfit_message(evaluation, len(snapshot))
     if evaluation.diagnosis is None or evaluation.live is None:
-        rejected_by = frozenset((evaluation.prefilter.status.plugin,)) - {""}
-        pending = rejected_by if evaluation.prefilter.status.code is Code.PENDING else frozenset()
+        rejected_by = frozenset((evaluation.prefilter.status.plugin, *evaluation.prefilter.restricted_by)) - {""}
+        pending: frozenset[str] = frozenset()
     else:
         rejected_by = evaluation.diagnosis.rejecting_plugins(evaluation.live)
         rejected_by |= set(evaluation.prefilter.restricted_by)
@@ -350,7 +353,7 @@ def _totals(profile: Profile, search: Search, info: PodInfo, nodes: NodeView, sa
     memory = search.memory
     if memory is None:
         return total(score(profile, search.state, info, nodes), nodes)
-    rules, totals = profile.of_cluster, memory.scores(info, sample)
+    rules, totals = profile.of_cluster, memory.scores(info, nodes, sample)
     for scores in score(rules, search.state, info, nodes):
         totals = totals + scores.scores
     return totals

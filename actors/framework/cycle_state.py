@@ -55,7 +55,7 @@ class CycleState:
         found = self.get(PODS_TO_ACTIVATE)
         if not found:
             return ()
-        keys = tuple(sorted(found))
+        keys = tuple(sorted(key for key in found if isinstance(key, str)))
         found.clear()
         return keys
 

@@ -1,62 +1,117 @@
-"""What a user reads of a plugin that failed: where, which plugin, and what it said, in kube-scheduler's words.
+"""What is told of a plugin that failed: to the user in kube-scheduler's words, to the log with the traceback.
 
-A plugin that raises has no counterpart there; the exception stands where the plugin's own error would.
+The text says where, which plugin, and what it said. A plugin that raises has no counterpart in kube-scheduler, nor has
+one that answers what is no answer; the exception, or what was expected and what came, stands where the plugin's own
+error would. A plugin that fails for every pod fails in the same way each time: such lines of the log are marked as
+repeats of each other, so that the log need not show them all.
 """
 
 from __future__ import annotations
 
+import msgspec
+import structlog
+
+from actors.framework.answers import WrongAnswerError
 from actors.framework.interface import Plugin
 from actors.framework.status import Status, error
 
-# Where a plugin failed. What went wrong is told behind it, after a colon.
-PRE_ENQUEUE = 'running PreEnqueue plugin "{}"'
-PRE_FILTER = 'running PreFilter plugin "{}"'
-FILTER = 'running "{}" filter plugin'
-POST_FILTER = 'running PostFilter plugin "{}"'
-PRE_SCORE = 'running PreScore plugin "{}"'
-SCORE = 'running Score plugins: plugin "{}" failed with'
-NORMALIZE = 'running Normalize on Score plugins: plugin "{}" failed with'
-RESERVE = 'running Reserve plugin "{}"'
-UNRESERVE = 'running Unreserve plugin "{}"'
-PERMIT = 'running Permit plugin "{}"'
-PRE_BIND_PRE_FLIGHT = 'running PreBindPreFlight "{}"'
-PRE_BIND = 'running PreBind plugin "{}"'
-BIND = 'running Bind plugin "{}"'
-POST_BIND = 'running PostBind plugin "{}"'
+log = structlog.get_logger(__name__)
+
+# What a plugin may raise. Who asks the process to end (KeyboardInterrupt, a cancelled task) is no failure of a plugin.
+CRASHES = (Exception, SystemExit)
+MOST_CHARACTERS = 1_000  # of an exception's text
 
 
-def failure(plugin: Plugin, where: str, what: str) -> Status:
-    return error(f"{where.format(plugin.name)}: {what}").by(plugin.name)
+class Point(msgspec.Struct, frozen=True):
+    """An extension point, and how a failure of a plugin there begins. What went wrong is told right behind it."""
+
+    name: str
+    failed: str
 
 
-def crashed(plugin: Plugin, where: str, exception: Exception) -> Status:
-    """The plugin raised."""
-    return failure(plugin, where, f"{type(exception).__name__}: {exception}")
+PRE_ENQUEUE = Point("PreEnqueue", 'running PreEnqueue plugin "{}": ')
+QUEUE_SORT = Point("QueueSort", 'running QueueSort plugin "{}": ')
+PRE_FILTER = Point("PreFilter", 'running PreFilter plugin "{}": ')
+FILTER = Point("Filter", 'running "{}" filter plugin: ')
+POST_FILTER = Point("PostFilter", 'running PostFilter plugin "{}": ')
+PRE_SCORE = Point("PreScore", 'running PreScore plugin "{}": ')
+SCORE = Point("Score", 'running Score plugins: plugin "{}" failed with: ')
+NORMALIZE = Point("NormalizeScore", 'running Normalize on Score plugins: plugin "{}" failed with: ')
+APPLY_WEIGHTS = Point("Score", 'applying score defaultWeights on Score plugins: plugin "{}" ')
+RESERVE = Point("Reserve", 'running Reserve plugin "{}": ')
+UNRESERVE = Point("Unreserve", 'running Unreserve plugin "{}": ')
+PERMIT = Point("Permit", 'running Permit plugin "{}": ')
+PRE_BIND_PRE_FLIGHT = Point("PreBindPreFlight", 'running PreBindPreFlight "{}": ')
+PRE_BIND = Point("PreBind", 'running PreBind plugin "{}": ')
+BIND = Point("Bind", 'running Bind plugin "{}": ')
+POST_BIND = Point("PostBind", 'running PostBind plugin "{}": ')
+EVENTS_TO_REGISTER = Point("EventsToRegister", 'running EventsToRegister of plugin "{}": ')
+QUEUEING_HINT = Point("QueueingHint", 'running QueueingHint of plugin "{}": ')
 
 
-def answered(answer: object) -> Status:
-    """The answer, if it is a Status. Raises TypeError if it is none: most often a `return` was forgotten."""
-    if isinstance(answer, Status):
-        return answer
-    raise TypeError(f"expected a Status, got {answer!r}")
+def failure(plugin: Plugin, point: Point, what: str) -> Status:
+    return Status(error().code, (f"{point.failed.format(plugin.name)}{what}",), plugin.name)
 
 
-def refused(plugin: Plugin, where: str, status: Status) -> Status:
+def crashed(
+    plugin: Plugin, point: Point, exception: BaseException, *, pod: str = "", node: str = "", named: str = ""
+) -> Status:
+    """The plugin raised, or its answer was refused with a WrongAnswerError; logged here, and nowhere else.
+
+    `pod` is a key; `node` is where it happened, `named` the same where the user would not know it otherwise.
+    """
+    node = node or named
+    what = _text(exception)
+    known = {"point": point.name, "plugin": plugin.name, "pod": pod, "node": node, "error": what}
+    trace = None if isinstance(exception, WrongAnswerError) else exception
+    log.error(
+        "plugin failed",
+        **{field: value for field, value in known.items() if value},
+        **({} if trace is None else {"exc_info": trace}),
+        repeats=(plugin.name, point.name, type(exception), _place(exception)),
+    )
+    return failure(plugin, point, f"{what} (node {named})" if named else what)
+
+
+def refused(plugin: Plugin, point: Point, status: Status) -> Status:
     """An answer that ends the attempt: a rejection in the plugin's own words, all else as an error."""
-    return status.by(plugin.name) if status.rejected else as_error(plugin, where, status)
+    return signed(plugin, status) if status.rejected else as_error(plugin, point, status)
 
 
-def as_error(plugin: Plugin, where: str, status: Status) -> Status:
-    return failure(plugin, where, status.message or f"unexpected status {status.code.label}")
+def signed(plugin: Plugin, status: Status) -> Status:
+    """The plugin's answer under its name, whatever name it gave there."""
+    return Status(status.code, status.reasons, plugin.name)
 
 
-def invalid_score(plugin: Plugin, score: int, least: int, most: int) -> Status:
-    where = f'applying score defaultWeights on Score plugins: plugin "{plugin.name}"'
-    problem = f"returns an invalid score {score}, it should in the range of [{least}, {most}] after normalizing"
-    return error(f"{where} {problem}").by(plugin.name)
+def as_error(plugin: Plugin, point: Point, status: Status) -> Status:
+    return failure(plugin, point, status.message or f"unexpected status {status.code.label}")
 
 
 def unsupported_pre_flight(plugin: Plugin, status: Status) -> Status:
     supported = "It is supposed to return Success, Skip, or Error status"
     problem = f'PreBindPreFlight {plugin.name} returned "{status.code.label}", which is unsupported. {supported}'
     return error(problem).by(plugin.name)
+
+
+def _text(exception: BaseException) -> str:
+    """The kind and the text of an exception, which may itself fail to make its text."""
+    kind = type(exception).__name__
+    try:
+        text = str(exception)
+    except Exception:
+        text = "(its text cannot be made)"
+    if isinstance(exception, WrongAnswerError):
+        return text
+    if len(text) > MOST_CHARACTERS:
+        text = f"{text[:MOST_CHARACTERS]} ..."
+    return f"{kind}: {text}" if text else kind
+
+
+def _place(exception: BaseException) -> str:
+    """The line that raised it."""
+    trace = exception.__traceback__
+    if trace is None:
+        return ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"

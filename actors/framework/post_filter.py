@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from actors.framework.answers import as_status, expected
 from actors.framework.cycle_state import CycleState
 from actors.framework.feasibility import Evaluation, filter_nodes
 from actors.framework.rules import Rules
@@ -93,3 +94,22 @@ class FailedAttempt:
         """What the filters say of some rows while something is supposed. Raises PluginError."""
         state = self.rules.supposed_state(self.state, self.info, self.snapshot)
         return filter_nodes(self.rules, state, self.info, self.snapshot.rows(rows))
+
+
+def as_post_filtered(answer: object, attempt: FailedAttempt) -> PostFiltered:
+    """What a PostFilter plugin answered about an attempt. Raises WrongAnswerError if it is no answer."""
+    if not isinstance(answer, PostFiltered):
+        raise expected("PostFiltered", answer)
+    as_status(answer.status)
+    nomination: object = answer.nomination
+    if nomination is None:
+        return answer
+    if not isinstance(nomination, Nomination):
+        raise expected("a Nomination, or None", nomination)
+    node: object = nomination.node
+    if not isinstance(node, str) or node not in attempt.snapshot.columns.row_of:
+        raise expected("a nomination to a node of the cluster", node)
+    for name, pods in (("victims", nomination.victims), ("displaced", nomination.displaced)):
+        if not isinstance(pods, tuple) or not all(isinstance(pod, PodInfo) for pod in pods):
+            raise expected(f"{name} as a tuple of PodInfo", pods)
+    return answer

@@ -2,7 +2,7 @@
 
 A profile's rules fall into parts by what they read, so that the answers of a part can be kept for as long as nothing
 changed that it reads. Whatever a plugin raises here becomes a PluginError that names it, and so does an answer that is
-none.
+none (see failures and answers).
 """
 
 from __future__ import annotations
@@ -11,21 +11,34 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from actors.framework.answers import (
+    as_final_scores,
+    as_passing,
+    as_raw_score,
+    as_raw_scores,
+    as_reasons,
+    as_status,
+    as_verdicts,
+    check_range,
+    expected,
+    node_names_of,
+)
 from actors.framework.cycle_state import CycleState
 from actors.framework.failures import (
+    APPLY_WEIGHTS,
+    CRASHES,
     FILTER,
     NORMALIZE,
     PRE_FILTER,
     PRE_SCORE,
     SCORE,
-    answered,
     as_error,
     crashed,
-    invalid_score,
+    signed,
 )
 from actors.framework.interface import (
-    MAX_NODE_SCORE,
     FilterPlugin,
     NodeFilterPlugin,
     NodeScorePlugin,
@@ -36,15 +49,18 @@ from actors.framework.interface import (
     Reads,
     ScorePlugin,
 )
-from actors.framework.status import SKIP, SUCCESS, Status, unresolvable
-from actors.framework.verdicts import PASSES, Diagnosis, Explain, Verdicts
+from actors.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
+from actors.framework.verdicts import PASSES, Diagnosis, Verdicts
 from actors.model.columns import Bools, Ints
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
-from actors.model.vectors import highest
+from actors.model.vectors import highest, lowest, some
 
 # An extension point's name -> its plugins in order, each with its weight.
 Points = Mapping[str, Sequence[tuple[Plugin, int]]]
+# Looking a member up in its class is slow.
+_SKIP, _UNSCHEDULABLE, _UNRESOLVABLE = Code.SKIP, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+_ERROR, _MOSTLY = int(Code.ERROR), int(_UNRESOLVABLE)
 NODE_SET_REASON = "node(s) didn't satisfy plugin(s) [{}]"
 
 
@@ -103,40 +119,42 @@ class Rules:
         names = ("preFilter", "filter", "preScore", "score")
         return Rules({n: [(p, w) for p, w in self._points.get(n, ()) if reads_of(p) is reads] for n in names})
 
+    @property
+    def prepares(self) -> bool:
+        """Whether there is a plugin that looks at all nodes together before it is asked about them."""
+        return bool(self._pre_filter or self._pre_score)
+
     # ---------------------------------------------------------------------------------------- filtering
 
     def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> PreFiltered:
-        """Run PreFilter; the node sets of all plugins are intersected."""
+        """Run PreFilter; the node sets of all plugins are intersected.
+
+        A plugin that finds the pod unresolvable ends it, and so do node sets that leave no node. After one that finds
+        it unschedulable the others run on: what they remember is needed for preemption, and they may find it worse.
+        The last such rejection counts.
+        """
         names: frozenset[str] | None = None
         restricted_by: list[str] = []
+        rejected = SUCCESS
         for plugin in self._pre_filter:
-            try:
-                answer = plugin.pre_filter(state, info, snapshot)
-            except Exception as exception:
-                raise PluginError(crashed(plugin, PRE_FILTER, exception)) from exception
+            answer = _pre_filtered(plugin, state, info, snapshot)
             if answer is SUCCESS:
                 continue
             if answer is SKIP:
                 state.skip_filter.add(plugin.name)
-                continue
-            if isinstance(answer, PreFilterResult):
+            elif isinstance(answer, PreFilterResult):
                 if answer.node_names is not None:
                     names = answer.node_names if names is None else names & answer.node_names
                     restricted_by.append(plugin.name)
                     if not names:
                         return PreFiltered(_no_node_left(restricted_by), names, tuple(restricted_by))
-                continue
-            try:
-                status = answered(answer)
-            except TypeError as problem:
-                raise PluginError(crashed(plugin, PRE_FILTER, problem)) from problem
-            if status.code is SKIP.code:
+            elif answer.code is _SKIP:
                 state.skip_filter.add(plugin.name)
-            elif status.rejected:
-                return PreFiltered(status.by(plugin.name))
-            elif not status.ok:
-                raise PluginError(as_error(plugin, PRE_FILTER, status))
-        return PreFiltered(SUCCESS, names, tuple(restricted_by))
+            elif answer.code is _UNRESOLVABLE:
+                return PreFiltered(answer)
+            elif answer.code is _UNSCHEDULABLE:
+                rejected = answer
+        return PreFiltered(rejected, names, tuple(restricted_by))
 
     def supposed_state(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> CycleState:
         """The state that PreFilter gives while something is supposed; who asked to be skipped before stays so."""
@@ -145,11 +163,8 @@ class Rules:
         for plugin in self._pre_filter:
             if plugin.name in state.skip_filter:
                 continue
-            try:
-                answer = plugin.pre_filter(supposed, info, snapshot)
-            except Exception as exception:
-                raise PluginError(crashed(plugin, PRE_FILTER, exception)) from exception
-            if not isinstance(answer, PreFilterResult) and answer.code is SKIP.code:
+            answer = _pre_filtered(plugin, supposed, info, snapshot)
+            if not isinstance(answer, PreFilterResult) and answer.code is Code.SKIP:
                 supposed.skip_filter.add(plugin.name)
         return supposed
 
@@ -163,19 +178,14 @@ class Rules:
         for plugin in self._filter:
             if plugin.name in state.skip_filter:
                 continue
-            try:
-                if isinstance(plugin, FilterPlugin):
-                    verdicts = _filter_all(plugin, state, info, nodes)
-                else:
-                    verdicts = _filter_each(plugin, state, info, nodes, diagnosis.feasible())
-            except PluginError:
-                raise
-            except Exception as exception:
-                raise PluginError(crashed(plugin, FILTER, exception)) from exception
+            if isinstance(plugin, FilterPlugin):
+                verdicts = _filter_all(plugin, state, info, nodes)
+            else:
+                verdicts = _filter_each(plugin, state, info, nodes, diagnosis.feasible())
             if verdicts is not None:
-                diagnosis.add(
-                    plugin.name, Verdicts(verdicts.codes, verdicts.keys, _explaining(plugin, verdicts.explain))
-                )
+                _add(plugin, info, verdicts, diagnosis)
+        if _strange(diagnosis.codes):
+            _check_codes(self._filter, info, diagnosis)
         return diagnosis
 
     def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
@@ -184,16 +194,11 @@ class Rules:
         for plugin in self._filter:
             if plugin.name in state.skip_filter:
                 continue
-            try:
-                if isinstance(plugin, FilterPlugin):
-                    passes = _passing_all(plugin, state, info, nodes)
-                else:
-                    left = np.ones(nodes.size, dtype=np.bool_) if passing is None else passing
-                    passes = _filter_each(plugin, state, info, nodes, left).codes == PASSES
-            except PluginError:
-                raise
-            except Exception as exception:
-                raise PluginError(crashed(plugin, FILTER, exception)) from exception
+            if isinstance(plugin, FilterPlugin):
+                passes = _passing_all(plugin, state, info, nodes)
+            else:
+                left = np.ones(nodes.size, dtype=np.bool_) if passing is None else passing
+                passes = _filter_each(plugin, state, info, nodes, left).codes == PASSES
             if passes is not None:
                 passing = passes if passing is None else passing & passes
         return passing
@@ -208,9 +213,9 @@ class Rules:
         """Run PreScore on the feasible nodes."""
         for plugin in self._pre_score:
             try:
-                status = answered(plugin.pre_score(state, info, nodes))
-            except Exception as exception:
-                raise PluginError(crashed(plugin, PRE_SCORE, exception)) from exception
+                status = as_status(plugin.pre_score(state, info, nodes))
+            except CRASHES as exception:
+                raise PluginError(crashed(plugin, PRE_SCORE, exception, pod=info.key)) from exception
             if status is SKIP or status.code is SKIP.code:
                 state.skip_score.add(plugin.name)
             elif not status.ok:
@@ -222,37 +227,44 @@ class Rules:
         for plugin, weight in self._score:
             if plugin.name in state.skip_score:
                 continue
-            scores = _scores(plugin, state, info, nodes)
+            if isinstance(plugin, ScorePlugin):
+                raw = _raw_scores(plugin, weight, state, info, nodes)
+                scores = raw.scores if raw.final else normalized(raw, state, info, raw.scores, nodes)
+            else:
+                scores = _score_each(plugin, state, info, nodes)
             result.append(PluginScores(plugin.name, scores if weight == 1 else scores * weight))
         return result
 
     def raw_scores(self, state: CycleState, info: PodInfo, nodes: NodeView) -> list[RawScores]:
         """Run Score of the vector plugins that did not ask to be skipped, as they are before they are normalised."""
-        result = []
-        for plugin, weight in self._score:
-            if plugin.name in state.skip_score or not isinstance(plugin, ScorePlugin):
-                continue
-            final = type(plugin).normalize is ScorePlugin.normalize
-            try:
-                scores = plugin.score(state, info, nodes)
-                if final:
-                    scores = checked_scores(plugin, scores, nodes.size)
-            except PluginError:
-                raise
-            except Exception as exception:
-                raise PluginError(crashed(plugin, SCORE, exception)) from exception
-            result.append(RawScores(plugin, weight, scores, final))
-        return result
+        return [
+            _raw_scores(plugin, weight, state, info, nodes)
+            for plugin, weight in self._score
+            if plugin.name not in state.skip_score and isinstance(plugin, ScorePlugin)
+        ]
 
 
-def normalized(raw: RawScores, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
-    """Raw scores of a plugin as they count: normalised and weighted. Raises PluginError."""
+# ------------------------------------------------------------------------------------------------ one plugin
+
+
+def _pre_filtered(
+    plugin: PreFilterPlugin, state: CycleState, info: PodInfo, snapshot: Snapshot
+) -> Status | PreFilterResult:
+    """What one plugin says before any node is looked at: success, SKIP, or that the pod is (un)schedulable."""
     try:
-        return checked_scores(raw.plugin, raw.plugin.normalize(state, info, scores), len(scores)) * raw.weight
-    except PluginError:
-        raise
-    except Exception as exception:
-        raise PluginError(crashed(raw.plugin, NORMALIZE, exception)) from exception
+        answer = plugin.pre_filter(state, info, snapshot)
+        if answer is SUCCESS or answer is SKIP:
+            return answer
+        if isinstance(answer, PreFilterResult):
+            return PreFilterResult(node_names_of(answer))
+        status = as_status(answer)
+    except CRASHES as exception:
+        raise PluginError(crashed(plugin, PRE_FILTER, exception, pod=info.key)) from exception
+    if status.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
+        return signed(plugin, status)
+    if status.code not in (Code.SUCCESS, Code.SKIP):
+        raise PluginError(as_error(plugin, PRE_FILTER, status))
+    return status
 
 
 def _no_node_left(plugins: list[str]) -> Status:
@@ -264,32 +276,62 @@ def _no_node_left(plugins: list[str]) -> Status:
 
 def _filter_all(plugin: FilterPlugin, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
     """The vector form."""
-    verdicts = plugin.filter(state, info, nodes)
-    if verdicts is None:
-        return None
-    if not verdicts.codes.shape == verdicts.keys.shape == (nodes.size,):
-        raise ValueError(f"expected verdicts on {nodes.size} nodes, got {verdicts.codes.shape}")
-    return verdicts
+    try:
+        verdicts = plugin.filter(state, info, nodes)
+        return None if verdicts is None else as_verdicts(verdicts, nodes)
+    except CRASHES as exception:
+        raise PluginError(crashed(plugin, FILTER, exception, pod=info.key)) from exception
 
 
 def _passing_all(plugin: FilterPlugin, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
     """The vector form, without a word of why not."""
-    passing = plugin.passing(state, info, nodes)
-    if passing is not None and passing.shape != (nodes.size,):
-        raise ValueError(f"expected verdicts on {nodes.size} nodes, got {passing.shape}")
-    return passing
+    if type(plugin).passing is FilterPlugin.passing:
+        verdicts = _filter_all(plugin, state, info, nodes)
+        if verdicts is None:
+            return None
+        if _strange(verdicts.codes):
+            diagnosis = Diagnosis(nodes)
+            _add(plugin, info, verdicts, diagnosis)
+            _check_codes((plugin,), info, diagnosis)
+        return np.asarray(verdicts.codes == PASSES)
+    try:
+        return as_passing(plugin.passing(state, info, nodes), nodes)
+    except CRASHES as exception:
+        raise PluginError(crashed(plugin, FILTER, exception, pod=info.key)) from exception
 
 
-def _explaining(plugin: Plugin, explain: Explain) -> Explain:
-    """`explain` is asked after the filters ran, when nothing may fail any more."""
+def _add(plugin: Plugin, info: PodInfo, verdicts: Verdicts, diagnosis: Diagnosis) -> None:
+    """Reasons are asked for after the filters ran, when nothing may fail any more."""
 
-    def reasons(key: int) -> tuple[str, ...]:
+    def explain(key: int) -> tuple[str, ...]:
         try:
-            return explain(key)
-        except Exception as exception:
-            return crashed(plugin, FILTER, exception).reasons
+            return as_reasons(verdicts.explain(key))
+        except CRASHES as exception:
+            return crashed(plugin, FILTER, exception, pod=info.key).reasons
 
-    return reasons
+    diagnosis.add(plugin.name, Verdicts(verdicts.codes, verdicts.keys, explain))
+
+
+_ANSWERS = (Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)
+
+
+def _strange(codes: NDArray[np.int8]) -> bool:
+    """Whether there are codes other than those that filters mostly give."""
+    return len(codes) > 0 and (not 0 <= lowest(codes) <= highest(codes) <= _MOSTLY or some(codes == _ERROR))
+
+
+def _check_codes(filters: Sequence[FilterPlugin | NodeFilterPlugin], info: PodInfo, diagnosis: Diagnosis) -> None:
+    """Raises PluginError for a node that a filter gave an error, or a code that is no answer of filters."""
+    for position in np.flatnonzero(~np.isin(diagnosis.codes, _ANSWERS)).tolist():
+        view = diagnosis.view
+        if view.info(position) is None:
+            continue  # The row of no node: what is said of it counts for nothing.
+        name, code = diagnosis.plugins[diagnosis.by[position]], int(diagnosis.codes[position])
+        plugin = next(plugin for plugin in filters if plugin.name == name)
+        if code == _ERROR:
+            raise PluginError(as_error(plugin, FILTER, diagnosis.status(position)))
+        problem = expected("the code of Success or of a rejection", code)
+        raise PluginError(crashed(plugin, FILTER, problem, pod=info.key, named=view.name(position)))
 
 
 def _filter_each(
@@ -303,7 +345,10 @@ def _filter_each(
         node = nodes.info(position)
         if node is None:
             continue
-        status = answered(plugin.filter_node(state, info, node))
+        try:
+            status = as_status(plugin.filter_node(state, info, node))
+        except CRASHES as exception:
+            raise PluginError(crashed(plugin, FILTER, exception, pod=info.key, named=node.name)) from exception
         if status.rejected:
             codes[position] = status.code
             keys[position] = len(statuses)
@@ -313,35 +358,54 @@ def _filter_each(
     return Verdicts(codes, keys, lambda key: statuses[key].reasons)
 
 
-def _scores(plugin: ScorePlugin | NodeScorePlugin, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
-    """The normalised scores of one plugin. Raises PluginError."""
-    where = SCORE
+def _raw_scores(plugin: ScorePlugin, weight: int, state: CycleState, info: PodInfo, nodes: NodeView) -> RawScores:
+    """The vector form, before it is normalised; checked to the end if it is final."""
+    final = type(plugin).normalize is ScorePlugin.normalize
+    point = SCORE
     try:
-        if isinstance(plugin, ScorePlugin):
-            vector = plugin.score(state, info, nodes)
-            where = NORMALIZE
-            scores = np.asarray(plugin.normalize(state, info, vector))
-        else:
-            infos = [nodes.info(position) for position in range(nodes.size)]
-            each = [plugin.score_node(state, info, node) for node in infos if node is not None]
-            where = NORMALIZE
-            scores = np.asarray(plugin.normalize_scores(state, info, each))
-        return checked_scores(plugin, scores, nodes.size)
-    except PluginError:
-        raise
-    except Exception as exception:
-        raise PluginError(crashed(plugin, where, exception)) from exception
+        scores = as_raw_scores(plugin.score(state, info, nodes), nodes)
+        if final:
+            point = APPLY_WEIGHTS
+            check_range(scores, nodes)
+    except CRASHES as exception:
+        raise PluginError(crashed(plugin, point, exception, pod=info.key)) from exception
+    return RawScores(plugin, weight, scores, final)
 
 
-def checked_scores(plugin: Plugin, scores: Ints, size: int) -> Ints:
-    """The normalised scores of `size` nodes, as they have to be.
+def normalized(raw: RawScores, state: CycleState, info: PodInfo, scores: Ints, nodes: NodeView) -> Ints:
+    """Raw scores of a plugin for a view, normalised. Raises PluginError."""
+    try:
+        answer = raw.plugin.normalize(state, info, scores)
+    except CRASHES as exception:
+        raise PluginError(crashed(raw.plugin, NORMALIZE, exception, pod=info.key)) from exception
+    return _final(raw.plugin, info, answer, nodes)
 
-    Raises PluginError if one is out of range, ValueError if they are no scores of so many nodes.
-    """
-    if scores.shape != (size,) or scores.dtype.kind not in "iu":
-        raise ValueError(f"expected {size} integers as scores, got {scores.dtype} {scores.shape}")
-    whole: Ints = scores.astype(np.int64, copy=False)
-    if size and highest(whole.view(np.uint64)) > MAX_NODE_SCORE:  # What is below zero is large without its sign.
-        first = int(whole[(whole < 0) | (whole > MAX_NODE_SCORE)][0])
-        raise PluginError(invalid_score(plugin, first, 0, MAX_NODE_SCORE))
-    return whole
+
+def _score_each(plugin: NodeScorePlugin, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+    """The scalar form, normalised."""
+    scores = []
+    for position in range(nodes.size):
+        node = nodes.info(position)
+        if node is None:
+            continue
+        try:
+            scores.append(as_raw_score(plugin.score_node(state, info, node)))
+        except CRASHES as exception:
+            raise PluginError(crashed(plugin, SCORE, exception, pod=info.key, named=node.name)) from exception
+    try:
+        answer = plugin.normalize_scores(state, info, scores)
+    except CRASHES as exception:
+        raise PluginError(crashed(plugin, NORMALIZE, exception, pod=info.key)) from exception
+    return _final(plugin, info, answer, nodes)
+
+
+def _final(plugin: Plugin, info: PodInfo, answer: object, nodes: NodeView) -> Ints:
+    """Scores of a view after they were normalised, as they have to be."""
+    point = NORMALIZE
+    try:
+        scores = as_final_scores(answer, nodes)
+        point = APPLY_WEIGHTS
+        check_range(scores, nodes)
+    except CRASHES as exception:
+        raise PluginError(crashed(plugin, point, exception, pod=info.key)) from exception
+    return scores

@@ -8,27 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
 
 import msgspec
-import structlog
 
+from actors.framework.answers import (
+    as_hint,
+    as_permission,
+    as_question,
+    as_registrations,
+    as_sort_key,
+    as_status,
+)
 from actors.framework.cycle_state import CycleState
 from actors.framework.events import Hint, Registration
-from actors.framework.extender import Steps
+from actors.framework.extender import Answer, Steps
 from actors.framework.failures import (
     BIND,
+    CRASHES,
+    EVENTS_TO_REGISTER,
     PERMIT,
     POST_BIND,
     POST_FILTER,
     PRE_BIND,
     PRE_BIND_PRE_FLIGHT,
     PRE_ENQUEUE,
+    QUEUE_SORT,
+    QUEUEING_HINT,
     RESERVE,
     UNRESERVE,
-    answered,
+    as_error,
     crashed,
     refused,
+    signed,
     unsupported_pre_flight,
 )
 from actors.framework.interface import (
@@ -43,15 +54,13 @@ from actors.framework.interface import (
     Reads,
     ReservePlugin,
 )
-from actors.framework.post_filter import FailedAttempt, PostFiltered
+from actors.framework.post_filter import FailedAttempt, PostFiltered, as_post_filtered
 from actors.framework.rules import PluginError, Points, Rules
 from actors.framework.status import SKIP, SUCCESS, Code, Status, error
 from actors.kube.core import Pod
+from actors.kube.meta import key
 from actors.model.pod_info import PodInfo
 
-log = structlog.get_logger(__name__)
-
-P = TypeVar("P", bound=Plugin)
 PreBindStep = Callable[[], Awaitable[Status]]
 
 
@@ -63,19 +72,23 @@ def hinting(plugin: Plugin, registration: Registration) -> Registration:
 
     def guarded(pod: Pod, old: object | None, new: object | None) -> Hint:
         try:
-            return hint(pod, old, new)
-        except Exception as exception:
-            log.exception("hint failed", plugin=plugin.name, on=str(registration.event), error=repr(exception))
+            return as_hint(hint(pod, old, new))
+        except CRASHES as exception:
+            crashed(plugin, QUEUEING_HINT, exception, pod=key(pod))
             return Hint.QUEUE
 
     return Registration(registration.event, guarded)
 
 
-def _made(plugin: Plugin, answer: object) -> PostFiltered:
-    """What a PostFilter plugin answered, signed by it. Raises TypeError if it is no answer."""
-    if not isinstance(answer, PostFiltered):
-        raise TypeError(f"expected PostFiltered, got {answer!r}")
-    return msgspec.structs.replace(answer, status=answered(answer.status).by(plugin.name))
+def _asking(steps: Generator[object, Answer, object]) -> Steps[object]:
+    """A plugin's questions, if they are such as can be asked."""
+    answer: Answer | None = None
+    while True:
+        try:
+            question = next(steps) if answer is None else steps.send(answer)
+        except StopIteration as done:
+            return done.value
+        answer = yield as_question(question)
 
 
 class Profile(Rules):
@@ -113,20 +126,40 @@ class Profile(Rules):
         """The first answer that keeps the pod out of the active queue, or success."""
         for plugin in self.pre_enqueue_plugins:
             try:
-                status = answered(plugin.pre_enqueue(pod))
-            except Exception as exception:
-                return crashed(plugin, PRE_ENQUEUE, exception)
+                status = as_status(plugin.pre_enqueue(pod))
+            except CRASHES as exception:
+                return crashed(plugin, PRE_ENQUEUE, exception, pod=key(pod))
             if not status.ok:
                 return refused(plugin, PRE_ENQUEUE, status)
         return SUCCESS
 
+    def sort_key(self, info: PodInfo, enqueued_at: float) -> tuple[float, ...]:
+        """Where the pod comes in the active queue, least first.
+
+        The queue needs an answer: for a pod that the plugin fails for it is what PrioritySort would say.
+        """
+        try:
+            return as_sort_key(self.queue_sort.sort_key(info, enqueued_at))
+        except CRASHES as exception:
+            crashed(self.queue_sort, QUEUE_SORT, exception, pod=info.key)
+            return (-info.priority, enqueued_at)
+
     def hints(self) -> dict[str, Sequence[Registration]]:
-        """The events that each plugin registered for, by its name; without those that do not say what they wait for."""
-        return {
-            plugin.name: tuple(hinting(plugin, registration) for registration in plugin.events_to_register())
-            for plugin in self.plugins
-            if type(plugin).events_to_register is not Plugin.events_to_register
-        }
+        """The events that each plugin registered for, by its name; without those that do not say what they wait for.
+
+        One that fails to say it does not say it: then every event may help the pods that it rejected.
+        """
+        registered: dict[str, Sequence[Registration]] = {}
+        for plugin in self.plugins:
+            if type(plugin).events_to_register is Plugin.events_to_register:
+                continue
+            try:
+                registrations = as_registrations(plugin.events_to_register())
+            except CRASHES as exception:
+                crashed(plugin, EVENTS_TO_REGISTER, exception)
+                continue
+            registered[plugin.name] = tuple(hinting(plugin, registration) for registration in registrations)
+        return registered
 
     # ---------------------------------------------------------------------------------------- where no node fits
 
@@ -139,14 +172,15 @@ class Profile(Rules):
         denominate = False
         for plugin in self._post_filter:
             try:
-                answer = plugin.post_filter(attempt)
+                answer: object = plugin.post_filter(attempt)
                 if isinstance(answer, Generator):
-                    answer = yield from answer
-                made = _made(plugin, answer)
+                    answer = yield from _asking(answer)
+                made = as_post_filtered(answer, attempt)
             except PluginError as failure:
                 return PostFiltered(failure.status)
-            except Exception as exception:
-                return PostFiltered(crashed(plugin, POST_FILTER, exception))
+            except CRASHES as exception:
+                return PostFiltered(crashed(plugin, POST_FILTER, exception, pod=attempt.info.key))
+            made = msgspec.structs.replace(made, status=signed(plugin, made.status))
             status = made.status
             if status.ok or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE or not status.rejected:
                 return made
@@ -162,34 +196,31 @@ class Profile(Rules):
         """Run Reserve in order; the first failure ends it (the caller then runs unreserve)."""
         for plugin in self._reserve:
             try:
-                status = answered(plugin.reserve(state, info, node))
-            except Exception as exception:
-                return crashed(plugin, RESERVE, exception)
+                status = as_status(plugin.reserve(state, info, node))
+            except CRASHES as exception:
+                return crashed(plugin, RESERVE, exception, pod=info.key, node=node)
             if not status.ok:
                 return refused(plugin, RESERVE, status)
         return SUCCESS
 
-    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> list[Status]:
-        """Run Unreserve in reverse order, every one of them; returns what crashed."""
-        failures = []
+    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
+        """Run Unreserve in reverse order, every one of them."""
         for plugin in reversed(self._reserve):
             try:
                 plugin.unreserve(state, info, node)
-            except Exception as exception:
-                failures.append(crashed(plugin, UNRESERVE, exception))
-        return failures
+            except CRASHES as exception:
+                crashed(plugin, UNRESERVE, exception, pod=info.key, node=node)
 
     def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, dict[str, float]]:
         """Run Permit; WAIT comes with the seconds that each waiting plugin grants."""
         waits: dict[str, float] = {}
         for plugin in self._permit:
             try:
-                answer, timeout = plugin.permit(state, info, node)
-                status = answered(answer)
-            except Exception as exception:
-                return crashed(plugin, PERMIT, exception), {}
+                status, seconds = as_permission(plugin.permit(state, info, node))
+            except CRASHES as exception:
+                return crashed(plugin, PERMIT, exception, pod=info.key, node=node), {}
             if status.code is Code.WAIT:
-                waits[plugin.name] = timeout
+                waits[plugin.name] = seconds
             elif not status.ok:
                 return refused(plugin, PERMIT, status), {}
         return (Status(Code.WAIT), waits) if waits else (SUCCESS, {})
@@ -199,13 +230,13 @@ class Profile(Rules):
         state.skip_pre_bind = set()
         for plugin in self._pre_bind:
             try:
-                status = answered(plugin.pre_bind_pre_flight(state, info, node))
-            except Exception as exception:
-                return crashed(plugin, PRE_BIND_PRE_FLIGHT, exception)
+                status = as_status(plugin.pre_bind_pre_flight(state, info, node))
+            except CRASHES as exception:
+                return crashed(plugin, PRE_BIND_PRE_FLIGHT, exception, pod=info.key, node=node)
             if status.code is Code.SKIP:
                 state.skip_pre_bind.add(plugin.name)
             elif status.code is Code.ERROR:
-                return refused(plugin, PRE_BIND_PRE_FLIGHT, status)
+                return as_error(plugin, PRE_BIND_PRE_FLIGHT, status)
             elif not status.ok:
                 return unsupported_pre_flight(plugin, status)
         return SKIP if len(state.skip_pre_bind) == len(self._pre_bind) else SUCCESS
@@ -226,27 +257,26 @@ class Profile(Rules):
     @staticmethod
     async def _pre_bind_one(plugin: PreBindPlugin, state: CycleState, info: PodInfo, node: str) -> Status:
         try:
-            status = answered(await plugin.pre_bind(state, info, node))
-        except Exception as exception:
-            return crashed(plugin, PRE_BIND, exception)
+            status = as_status(await plugin.pre_bind(state, info, node))
+        except CRASHES as exception:
+            return crashed(plugin, PRE_BIND, exception, pod=info.key, node=node)
         return status if status.ok else refused(plugin, PRE_BIND, status)
 
     async def bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
         """The answer of the first bind plugin that does not skip the pod."""
         for plugin in self._bind:
             try:
-                status = answered(await plugin.bind(state, info, node))
-            except Exception as exception:
-                return crashed(plugin, BIND, exception)
+                status = as_status(await plugin.bind(state, info, node))
+            except CRASHES as exception:
+                return crashed(plugin, BIND, exception, pod=info.key, node=node)
             if status.code is not Code.SKIP:
                 return status if status.ok else refused(plugin, BIND, status)
         return error(f"no bind plugin of profile {self.scheduler_name} took the pod")
 
-    def post_bind(self, state: CycleState, info: PodInfo, node: str) -> list[Status]:
-        failures = []
+    def post_bind(self, state: CycleState, info: PodInfo, node: str) -> None:
+        """Run PostBind, every one of them."""
         for plugin in self._post_bind:
             try:
                 plugin.post_bind(state, info, node)
-            except Exception as exception:
-                failures.append(crashed(plugin, POST_BIND, exception))
-        return failures
+            except CRASHES as exception:
+                crashed(plugin, POST_BIND, exception, pod=info.key, node=node)

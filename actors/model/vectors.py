@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
+Integers = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
 Rows = slice | Ints
 
 
-def lowest(numbers: Ints) -> int:
+def lowest(numbers: Integers) -> int:
     """Of at least one number."""
     return int(numbers[numbers.argmin()])
 
 
-def highest(numbers: Ints) -> int:
+def highest(numbers: Integers) -> int:
     """Of at least one number."""
     return int(numbers[numbers.argmax()])
 

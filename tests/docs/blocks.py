@@ -73,7 +73,8 @@ def preview(command: str, folder: Path) -> str:
 
 
 def run_berth(command: str, folder: Path, *path: Path) -> str:
-    """What a `berth` command prints in a folder, to standard output and then to standard error."""
+    """What a `berth` command prints in a folder, to standard output and then to standard error, or to `2> FILE`."""
+    command, _, errors = command.partition(" 2> ")
     program, *arguments = command.split()
     assert program == "berth"
     search = os.pathsep.join(map(str, (ROOT, *path)))
@@ -87,4 +88,7 @@ def run_berth(command: str, folder: Path, *path: Path) -> str:
         check=False,
         timeout=60,
     )
-    return "".join(line.rstrip() + "\n" for line in (done.stdout + done.stderr).splitlines())
+    if errors:
+        (folder / errors).write_text(done.stderr)
+    printed = done.stdout if errors else done.stdout + done.stderr
+    return "".join(line.rstrip() + "\n" for line in printed.splitlines())

@@ -109,7 +109,7 @@ class Pipeline:
         profiles = build_profiles(from_mapping(document), registry, StoreHandle(self.store, self.in_binding))
         profile = profiles["default-scheduler"]
         hints = {name: p.hints() for name, p in profiles.items()}
-        rules = QueueRules(profile.queue_sort.sort_key, profile.pre_enqueue, hints)
+        rules = QueueRules(profile.sort_key, profile.pre_enqueue, hints)
         self.queue_state, self.cache_state = QueueState(rules), CacheState()
         extenders = Extenders()
         self.actors = (

@@ -5,14 +5,30 @@ from __future__ import annotations
 from random import Random
 
 import msgspec
+import numpy as np
 import pytest
 
 from actors.cache.state import CacheState, Lend
 from actors.cycle.state import Chosen, Scheduler
+from actors.framework.cycle_state import CycleState
+from actors.framework.interface import (
+    Ints,
+    NodeView,
+    Plugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    Reads,
+    ScorePlugin,
+    Snapshot,
+)
+from actors.framework.registry import build_profiles
+from actors.framework.runner import Profile
 from actors.kube.core import Node, Pod
 from actors.messages import NodeAdded, NodeUpdated, TakeSnapshot
 from actors.model.pod_info import PodInfo
+from actors.plugins.in_tree import IN_TREE
 from actors.system import profiles_of
+from config.load import from_mapping
 from config.types import KubeSchedulerConfiguration
 from tests.kit.handle import NoApi, Nowhere
 
@@ -29,11 +45,11 @@ def make_node(name: str, effect: str = "") -> Node:
     return msgspec.convert(document, Node)
 
 
-def chosen(scheduler: Scheduler, cache: CacheState) -> str:
+def chosen(scheduler: Scheduler, cache: CacheState, profile: Profile = PROFILE) -> str:
     (lend,) = cache.handle(TakeSnapshot(Nowhere()))
     assert isinstance(lend, Lend)
     pod = msgspec.convert({"metadata": {"namespace": "default", "name": "p"}}, Pod)
-    outcome = scheduler.schedule(PROFILE, PodInfo(pod), lend.snapshot)
+    outcome = scheduler.schedule(profile, PodInfo(pod), lend.snapshot)
     assert isinstance(outcome, Chosen)
     return outcome.node
 
@@ -48,3 +64,59 @@ def test_a_taint_is_seen_by_pods_whose_like_were_scheduled_before(effect: str) -
     assert {chosen(scheduler, cache) for _ in range(30)} == {"n0", "n2"}
     cache.handle(NodeUpdated(make_node("n1", effect), make_node("n1")))
     assert {chosen(scheduler, cache) for _ in range(30)} == {*NAMES}
+
+
+class Untainted(PreFilterPlugin):
+    """Looks at every node before any is asked about."""
+
+    name = "Untainted"
+    reads = Reads.NODES
+
+    def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> PreFilterResult:
+        nodes = [info.node for info in snapshot.columns.infos if info is not None and info.node is not None]
+        return PreFilterResult(frozenset(node.metadata.name for node in nodes if not node.spec.taints))
+
+
+class Halving(ScorePlugin):
+    """Normalises in place."""
+
+    name = "Halving"
+    reads = Reads.NODE
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        return np.where(nodes.rows == nodes.columns.row_of["n1"], 64, 0)
+
+    def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
+        scores //= 2
+        return scores
+
+
+def profile_with(plugin: type[Plugin]) -> Profile:
+    names = ["PrioritySort", plugin.name, "DefaultBinder"]
+    enabled = {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in names]}
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"multiPoint": enabled}}],
+    }
+    return build_profiles(from_mapping(document), {**IN_TREE, plugin.name: plugin}, NoApi())["default-scheduler"]
+
+
+def test_a_pre_filter_that_looks_at_nodes_is_asked_again_when_one_changes() -> None:
+    cache, scheduler, profile = CacheState(), Scheduler(Random(1)), profile_with(Untainted)
+    for name in NAMES:
+        cache.handle(NodeAdded(make_node(name)))
+    assert {chosen(scheduler, cache, profile) for _ in range(30)} == {*NAMES}
+    cache.handle(NodeUpdated(make_node("n1"), make_node("n1", "NoSchedule")))
+    assert {chosen(scheduler, cache, profile) for _ in range(30)} == {"n0", "n2"}
+    cache.handle(NodeUpdated(make_node("n1", "NoSchedule"), make_node("n1")))
+    assert {chosen(scheduler, cache, profile) for _ in range(30)} == {*NAMES}
+    cache.handle(NodeAdded(make_node("n3")))
+    assert {chosen(scheduler, cache, profile) for _ in range(30)} == {*NAMES, "n3"}
+
+
+def test_what_is_remembered_is_not_what_a_plugin_normalises() -> None:
+    cache, scheduler, profile = CacheState(), Scheduler(Random(1)), profile_with(Halving)
+    for name in NAMES:
+        cache.handle(NodeAdded(make_node(name)))
+    assert {chosen(scheduler, cache, profile) for _ in range(30)} == {"n1"}

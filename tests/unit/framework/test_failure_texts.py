@@ -1,7 +1,8 @@
 """What a user reads of an attempt that ended with an error or was refused by a plugin: kube-scheduler's texts.
 
 The left side says what the plugin does, the right side what the pod's condition and event say, as framework.go and
-waiting_pods_map.go of kube-scheduler 1.36 word it. A plugin of Go that raises ends the process: these texts are ours.
+waiting_pods_map.go of kube-scheduler 1.36 word it. A plugin of Go that raises ends the process: these texts are ours,
+and so is the node where a user could not know it otherwise.
 """
 
 from __future__ import annotations
@@ -216,11 +217,11 @@ TEXTS: list[tuple[type[_Disk], Callable[[], Any], str]] = [
     (_PreFilter, lambda: FULL, f"0/2 nodes are available: disk is full. {NO_VICTIMS}"),
     (_PreFilter, lambda: BROKEN, 'running PreFilter plugin "Disk": disk is broken'),
     (_PreFilter, raising, 'running PreFilter plugin "Disk": OSError: no disk'),
-    (_PreFilter, lambda: None, 'running PreFilter plugin "Disk": TypeError: expected a Status, got None'),
+    (_PreFilter, lambda: None, 'running PreFilter plugin "Disk": expected a Status, got None'),
     (_Filter, lambda: FULL, f"0/2 nodes are available: 2 disk is full. {NO_VICTIMS}"),
     (_Filter, lambda: BROKEN, 'running "Disk" filter plugin: disk is broken'),
     (_Filter, lambda: SKIP, 'running "Disk" filter plugin: unexpected status Skip'),
-    (_Filter, raising, 'running "Disk" filter plugin: OSError: no disk'),
+    (_Filter, raising, 'running "Disk" filter plugin: OSError: no disk (node a)'),
     (_PostFilter, lambda: FULL, f"0/2 nodes are available: 2 full. disk is full, {NOT_HELPFUL}"),
     (_PostFilter, lambda: BROKEN, "0/2 nodes are available: 2 full. disk is broken"),
     (_PostFilter, raising, '0/2 nodes are available: 2 full. running PostFilter plugin "Disk": OSError: no disk'),
@@ -228,9 +229,9 @@ TEXTS: list[tuple[type[_Disk], Callable[[], Any], str]] = [
     (_PreScore, lambda: BROKEN, 'running PreScore plugin "Disk": disk is broken'),
     (_PreScore, raising, 'running PreScore plugin "Disk": OSError: no disk'),
     (_Score, raising, 'running Score plugins: plugin "Disk" failed with: OSError: no disk'),
-    (_Score, lambda: 101, f"{INVALID} 101, it should in the range of [0, 100] after normalizing"),
-    (_NodeScore, raising, 'running Score plugins: plugin "Disk" failed with: OSError: no disk'),
-    (_NodeScore, lambda: -1, f"{INVALID} -1, it should in the range of [0, 100] after normalizing"),
+    (_Score, lambda: 101, f"{INVALID} 101, it should in the range of [0, 100] after normalizing (node a)"),
+    (_NodeScore, raising, 'running Score plugins: plugin "Disk" failed with: OSError: no disk (node a)'),
+    (_NodeScore, lambda: -1, f"{INVALID} -1, it should in the range of [0, 100] after normalizing (node a)"),
     (_Normalize, raising, 'running Normalize on Score plugins: plugin "Disk" failed with: OSError: no disk'),
     (_Reserve, lambda: FULL, "0/1 nodes are available: 1 disk is full."),
     (_Reserve, lambda: BROKEN, 'running Reserve plugin "Disk": disk is broken'),
