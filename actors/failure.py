@@ -12,14 +12,16 @@ import enum
 import msgspec
 
 from actors.framework.status import Code, Status
+from actors.kube.core import Pod
 from actors.messages import AttemptFailed, EventType, QueuedPod, RecordEvent, SetUnschedulable
 
 NOBODY: frozenset[str] = frozenset()
 
 
 class Stage(enum.Enum):
-    """Where the attempt failed."""
+    """Where the attempt failed, or that PreEnqueue does not let the pod have one."""
 
+    GATE = "PreEnqueue"
     DECISION = "PreFilter to Score, PostFilter included"
     BEFORE_DONE = "Reserve, Permit, waiting on Permit"
     AFTER_DONE = "PreBind, Bind"
@@ -60,10 +62,12 @@ class Consequences(msgspec.Struct, frozen=True):
 
 
 def consequences(failure: Failure) -> Consequences:
-    """What becomes of the pod. Only PostFilter can keep or make a nomination; every other failure clears it."""
+    """What becomes of the pod. Of a failed attempt only PostFilter can keep or make a nomination."""
     status = failure.status
     reason = "Unschedulable" if status.rejected else "SchedulerError"
     match failure.stage:
+        case Stage.GATE:
+            return Consequences(reason, status.message, nominated_node=None)
         case Stage.DECISION if status.rejected:
             waiting = failure.pending
             rejecting = failure.rejected_by - waiting
@@ -83,16 +87,14 @@ def requeue(queued: QueuedPod, after: Consequences) -> AttemptFailed:
     return AttemptFailed(queued, after.unschedulable, after.pending, after.nominated_node, after.hold)
 
 
-def tell_user(queued: QueuedPod, after: Consequences) -> tuple[SetUnschedulable, RecordEvent]:
+def tell_user(pod: Pod, after: Consequences) -> tuple[SetUnschedulable, RecordEvent]:
     """What the recorder writes: the condition, with the nomination, and the event."""
-    pod = queued.info.pod
     condition = SetUnschedulable(pod, after.reason, after.message, after.nominated_node)
-    return condition, failed_scheduling(queued, after.message)
+    return condition, failed_scheduling(pod, after.message)
 
 
-def failed_scheduling(queued: QueuedPod, message: str) -> RecordEvent:
+def failed_scheduling(pod: Pod, message: str) -> RecordEvent:
     """The event that tells a pod's user why it is not placed."""
-    pod = queued.info.pod
     return RecordEvent(
         "v1",
         "Pod",

@@ -277,7 +277,7 @@ class BindingActor(Actor[BindingMessage]):
         self._queue.tell_nowait(ClusterChanged(ASSIGNED_POD_DELETE, pod, None, except_uid=info.uid))
         if where:
             return  # Bound by somebody else, to another node.
-        for order in tell_user(placement.pod, after):
+        for order in tell_user(placement.pod.info.pod, after):
             self._recorder.tell_nowait(order)
 
 

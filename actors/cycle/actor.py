@@ -89,7 +89,7 @@ class CycleActor:
         info = queued.info
         if info.pod.metadata.deletion_timestamp is not None:
             self._queue.tell_nowait(Done(info.uid))
-            self._recorder.tell_nowait(failed_scheduling(queued, f"skip schedule deleting pod: {info.key}"))
+            self._recorder.tell_nowait(failed_scheduling(info.pod, f"skip schedule deleting pod: {info.key}"))
             return
         started = self._clock.now()
         profile = self._profiles[info.pod.spec.scheduler_name]
@@ -153,5 +153,5 @@ class CycleActor:
         seconds = self._clock.now() - started
         log_attempt(self._log, queued.info.key, result, queued.attempts, seconds, reason=after.message)
         self._queue.tell_nowait(requeue(queued, after))
-        for order in tell_user(queued, after):
+        for order in tell_user(queued.info.pod, after):
             self._recorder.tell_nowait(order)

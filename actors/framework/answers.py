@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Sequence
-from math import isnan
+from math import isnan, nan
 from numbers import Real
 
 import numpy as np
@@ -91,9 +91,11 @@ def as_passing(answer: Bools | None, nodes: NodeView) -> Bools | None:
 
 def as_raw_scores(answer: Ints, nodes: NodeView) -> Ints:
     """Scores before they are normalised."""
+    if type(answer) is np.ndarray and answer.dtype == np.int64 and answer.shape == (nodes.size,):
+        return answer
     if not _is_vector(answer, nodes.size, "iu"):
         raise expected(f"an integer for each of {nodes.size} nodes", answer)
-    return answer if answer.dtype == np.int64 else answer.astype(np.int64)
+    return answer.astype(np.int64)
 
 
 def _is_vector(array: object, size: int, kinds: str) -> bool:
@@ -151,20 +153,16 @@ def as_question(asked: object) -> PreemptVictims:
 
 
 def as_sort_key(answer: tuple[float, ...]) -> tuple[float, ...]:
-    if type(answer) is tuple and _adds_up(answer):
+    try:
+        # Almost all that are numbers add up, in one call; infinities may add up to NaN, which is not equal to itself.
+        total = sum(answer)
+    except TypeError:
+        total = nan
+    if type(answer) is tuple and type(total) in (float, int) and total == total:
         return answer
     if not isinstance(answer, tuple) or not all(map(_is_number, answer)):
         raise expected("a tuple of numbers", answer)
     return answer
-
-
-def _adds_up(values: tuple[float, ...]) -> bool:
-    """True for almost all that are numbers, in one call; infinities may add up to NaN, which is not equal to itself."""
-    try:
-        total = sum(values)
-    except TypeError:
-        return False
-    return type(total) in (float, int) and total == total
 
 
 def _is_number(value: object) -> bool:

@@ -19,7 +19,9 @@ from actors.messages import (
     Nominate,
     QueueMessage,
     RecorderMessage,
+    RecordEvent,
     SetNominatedNode,
+    SetUnschedulable,
     Unnominate,
 )
 from actors.queue.backoff import WINDOW_SECONDS
@@ -72,7 +74,7 @@ class QueueActor(Actor[QueueMessage]):
                     self._log.debug("queued", pod=effect.key, queue=step.queue, because=step.event, plugin=step.plugin)
                 case Nominate() | Unnominate():
                     self._cache.tell_nowait(effect)
-                case SetNominatedNode():
+                case SetNominatedNode() | SetUnschedulable() | RecordEvent():
                     self._recorder.tell_nowait(effect)
                 case Answer():
                     effect.give()

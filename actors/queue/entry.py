@@ -12,8 +12,9 @@ class Entry:
 
     `rejections` counts the attempts that ended with a rejection, `errors` those that ended with an error since the
     last rejection. `unschedulable` and `pending` are the plugins that rejected the last attempt, `gated_by` the
-    PreEnqueue plugin that keeps the pod out. `hold` is the number of the preemption that makes room for the pod, 0 if
-    there is none. `nominated_node` is the node that the cache was last told the pod is nominated to, "" for none.
+    PreEnqueue plugin that keeps the pod out, `gate_error` how it fails, "" if it does not. `hold` is the number of the
+    preemption that makes room for the pod, 0 if there is none. `nominated_node` is the node that the cache was last
+    told the pod is nominated to, "" for none.
     """
 
     __slots__ = (
@@ -22,6 +23,7 @@ class Entry:
         "attempts",
         "errors",
         "first_attempt_at",
+        "gate_error",
         "gated_by",
         "hold",
         "info",
@@ -44,6 +46,7 @@ class Entry:
         self.unschedulable = NOBODY
         self.pending = NOBODY
         self.gated_by = ""
+        self.gate_error = ""
         self.hold = 0
         self.nominated_node = ""
         self.place = ""

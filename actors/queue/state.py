@@ -50,7 +50,9 @@ from actors.messages import (
     QueuedPod,
     QueuedPodDump,
     QueueMessage,
+    RecordEvent,
     SetNominatedNode,
+    SetUnschedulable,
     StoryStep,
     TellStory,
     Unnominate,
@@ -58,6 +60,7 @@ from actors.messages import (
 from actors.model.pod_info import PodInfo
 from actors.queue.backoff import Backoff
 from actors.queue.entry import NOBODY, Entry
+from actors.queue.gate_errors import GateErrors
 from actors.queue.heap import KeyedHeap, Slot
 from actors.queue.hints import HintTable, Worth
 from actors.queue.in_flight import InFlight
@@ -117,6 +120,8 @@ Effect = (
     | Nominate
     | Unnominate
     | SetNominatedNode
+    | SetUnschedulable
+    | RecordEvent
     | Answer[tuple[StoryStep, ...]]
     | Answer[bool]
     | Answer[tuple[str, ...]]
@@ -148,6 +153,7 @@ class QueueState:
         self._gated = Parked(self._hints)
         self._in_flight = InFlight()
         self._waiting: deque[NextPod] = deque()
+        self._gate_errors = GateErrors()
         self._stories = Stories()
         self._healed = 0
 
@@ -241,6 +247,8 @@ class QueueState:
     # ------------------------------------------------------------------------------------------- what the cycle says
 
     def _hand_out(self, now: float, effects: list[Effect]) -> None:
+        if self._gate_errors.untold:
+            effects.extend(self._gate_errors.tell(self._entries))
         while self._waiting:
             entry = self._active.pop()
             if entry is None:
@@ -381,6 +389,8 @@ class QueueState:
         `event` is the name of the move where it is not that of the event which was worth it.
         """
         status = self._rules.pre_enqueue(entry.info.pod)
+        if not status.ok or entry.gate_error:
+            self._gate_errors.note(entry, status)
         if not status.ok or entry.hold:
             plugin = PREEMPTION if status.ok else status.plugin
             self._gate(entry, plugin, event or worth.event, now, effects)

@@ -21,6 +21,9 @@ def parked(message: str, **others: object) -> Consequences:
 @pytest.mark.parametrize(
     ("failure", "expected"),
     [
+        # PreEnqueue: the pod stays gated, and keeps what it is promised.
+        (Failure(Stage.GATE, error("broken").by("P"), nominated_node=None),
+         Consequences("SchedulerError", "broken", nominated_node=None)),
         # No node fits: PostFilter says what becomes of the nomination.
         (Failure(Stage.DECISION, NO_ROOM, PLUGIN, nominated_node="n", hold=3),
          parked("no room", nominated_node="n", hold=3)),
@@ -62,7 +65,7 @@ def test_the_queue_and_the_user_hear_the_same() -> None:
     queued = QueuedPod(PodInfo(pod("p", schedulerName="s")), 2, 1.0)
     after = parked("no room", nominated_node="n", hold=3)
     assert requeue(queued, after) == AttemptFailed(queued, PLUGIN, NOBODY, "n", 3)
-    condition, event = tell_user(queued, after)
+    condition, event = tell_user(queued.info.pod, after)
     assert condition == SetUnschedulable(queued.info.pod, "Unschedulable", "no room", "n")
     told = (event.name, event.type, event.reason, event.note, event.reporting_controller)
     assert told == ("p", EventType.WARNING, "FailedScheduling", "no room", "s")

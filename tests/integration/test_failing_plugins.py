@@ -1,0 +1,70 @@
+"""A plugin that fails for one pod holds up no other; the pod's user is told, and the pod goes on when it is over."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+from structlog.testing import capture_logs
+
+from actors.framework.interface import CycleState, Pod, PodInfo, PreBindPlugin, PreEnqueuePlugin, Status
+from actors.framework.status import SUCCESS
+from actors.messages import RecordEvent, SetUnschedulable
+from tests.integration.test_pipeline import node, pod
+from tests.kit.pipeline import Pipeline, pipeline
+
+
+class Door(PreEnqueuePlugin):
+    name = "Door"
+    broken: ClassVar[bool]
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        if self.broken and pod.metadata.name == "odd":
+            raise OSError("no disk")
+        return SUCCESS
+
+
+class Leaving(PreBindPlugin):
+    name = "Leaving"
+
+    async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        if info.pod.metadata.name == "odd":
+            raise SystemExit(3)
+        return SUCCESS
+
+
+async def told(running: Pipeline) -> list[tuple[str, str]]:
+    """What the users were told that is not good, as conditions and as events, which say the same."""
+    messages = await running.told()
+    conditions = [(m.pod.metadata.name, m.reason, m.message) for m in messages if isinstance(m, SetUnschedulable)]
+    events = [(m.name, m.note) for m in messages if isinstance(m, RecordEvent) and m.reason == "FailedScheduling"]
+    assert [(name, message) for name, _, message in conditions] == events
+    assert {reason for _, reason, _ in conditions} <= {"SchedulerError"}
+    return events
+
+
+async def test_pre_enqueue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Door, "broken", True, raising=False)
+    async with pipeline(Door) as running:
+        with capture_logs():
+            await running.add_pod(pod("odd"))
+            await running.add_pod(pod("good"))
+            await running.add_node(node("a"))
+            await running.clock.advance(60)
+            assert await told(running) == [("odd", 'running PreEnqueue plugin "Door": OSError: no disk')]
+            assert running.store.bound == [("good", "a")]
+            monkeypatch.setattr(Door, "broken", False)
+            await running.add_node(node("b"))
+            await running.clock.advance(1)
+        assert [name for name, _ in running.store.bound] == ["good", "odd"]
+
+
+async def test_a_plugin_that_wants_to_end_the_process_ends_one_attempt() -> None:
+    async with pipeline(Leaving) as running:
+        with capture_logs():
+            await running.add_pod(pod("odd"))
+            await running.add_pod(pod("good"))
+            await running.add_node(node("a"))
+            await running.clock.advance(2)
+            assert running.store.bound == [("good", "a")]
+            assert (await told(running))[0] == ("odd", 'running PreBind plugin "Leaving": SystemExit: 3')
