@@ -61,7 +61,7 @@ def crashed(
     `pod` is a key; `node` is where it happened, `named` the same where the user would not know it otherwise.
     """
     node = node or named
-    what = _text(exception)
+    what = text_of(exception)
     known = {"point": point.name, "plugin": plugin.name, "pod": pod, "node": node, "error": what}
     trace = None if isinstance(exception, WrongAnswerError) else exception
     log.error(
@@ -93,7 +93,7 @@ def unsupported_pre_flight(plugin: Plugin, status: Status) -> Status:
     return error(problem).by(plugin.name)
 
 
-def _text(exception: BaseException) -> str:
+def text_of(exception: BaseException) -> str:
     """The kind and the text of an exception, which may itself fail to make its text."""
     kind = type(exception).__name__
     try:

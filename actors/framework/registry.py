@@ -1,20 +1,29 @@
 """The registry: plugin classes by name, and the profiles built from them.
 
-In-tree plugins are handed in; plugins of users come from the entry-point group `berth.plugins`, where each entry
-names a Plugin class. A name may be taken only once.
+In-tree plugins are handed in; plugins of users come from the entry-point group `berth.plugins`, where each entry has
+the name of a plugin and stands for its class. What is installed and not named by a profile is never imported, so it
+can do no harm; a name that two packages give is an error once a profile names it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib.metadata import entry_points
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import TypeVar
+
+import structlog
 
 from actors.framework import interface as api
-from actors.framework.interface import ArgsError, Handle, Plugin
+from actors.framework.failures import CRASHES, text_of
+from actors.framework.interface import ArgsError, Handle, Plugin, Reads
 from actors.framework.runner import Profile
 from config.profiles import expand_profile
 from config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 
+log = structlog.get_logger(__name__)
+
+V = TypeVar("V")
 ENTRY_POINT_GROUP = "berth.plugins"
 
 EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
@@ -42,21 +51,68 @@ def extension_points(plugin: type[Plugin]) -> frozenset[str]:
     return frozenset(point for point, kinds in EXTENSION_POINTS.items() if issubclass(plugin, kinds))
 
 
-def with_entry_points(in_tree: Mapping[str, type[Plugin]]) -> dict[str, type[Plugin]]:
-    """The in-tree plugins and those of users. Raises RegistryError for what is no plugin or takes a name twice."""
-    registry = dict(in_tree)
+class OnDemand(Mapping[str, V]):
+    """A mapping with known keys whose values are made when they are asked for, each time anew."""
+
+    def __init__(self, names: Sequence[str], make: Callable[[str], V]) -> None:
+        self._names = dict.fromkeys(names)
+        self._make = make
+
+    def __getitem__(self, name: str) -> V:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._make(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def with_entry_points(in_tree: Mapping[str, type[Plugin]]) -> Mapping[str, type[Plugin]]:
+    """The in-tree plugins and those of users, which are imported when they are asked for: that may raise RegistryError.
+
+    An in-tree plugin is never replaced by one of the same name.
+    """
+    installed: dict[str, list[EntryPoint]] = defaultdict(list)
     for entry in entry_points(group=ENTRY_POINT_GROUP):
-        where = f"entry point {entry.name} in {ENTRY_POINT_GROUP}"
-        try:
-            found = entry.load()
-        except (ImportError, AttributeError) as problem:
-            raise RegistryError(f"{where}: {entry.value} cannot be loaded: {problem}") from problem
-        if not (isinstance(found, type) and issubclass(found, Plugin) and hasattr(found, "name")):
-            raise RegistryError(f"{where}: {entry.value} is no Plugin class with a name")
-        if found.name in registry:
-            raise RegistryError(f"{where}: the name {found.name} is taken")
-        registry[found.name] = found
-    return registry
+        if entry.name in in_tree:
+            known = {"plugin": entry.name, "package": _package(entry), "error": "the name is that of an in-tree plugin"}
+            log.warning("plugin left out", **known, repeats=(ENTRY_POINT_GROUP, entry.name))
+        else:
+            installed[entry.name].append(entry)
+
+    def make(name: str) -> type[Plugin]:
+        return in_tree[name] if name in in_tree else _load(name, installed[name])
+
+    return OnDemand((*in_tree, *installed), make)
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else "unknown"
+
+
+def _load(name: str, entries: Sequence[EntryPoint]) -> type[Plugin]:
+    if len(entries) > 1:
+        packages = " and ".join(sorted(_package(entry) for entry in entries))
+        raise RegistryError(f"plugin {name}: expected one package with an entry point of this name, got {packages}")
+    (entry,) = entries
+    where = f"plugin {name} of package {_package(entry)}, entry point {entry.value}"
+    try:
+        found: object = entry.load()
+    except CRASHES as exception:
+        log.exception("plugin cannot be loaded", plugin=name, package=_package(entry), exc_info=exception)
+        raise RegistryError(f"{where}: cannot be loaded: {text_of(exception)}") from None
+    if not (isinstance(found, type) and issubclass(found, Plugin)):
+        raise RegistryError(f"{where}: expected a Plugin class")
+    given: object = getattr(found, "name", None)
+    if given != name:
+        raise RegistryError(f"{where}: expected a class with the name {name!r}, got {given!r}")
+    return found
 
 
 def build_profiles(
@@ -65,12 +121,16 @@ def build_profiles(
     handle: Handle,
 ) -> dict[str, Profile]:
     """A Profile for every scheduler name. Raises RegistryError or ProfileError with the path of what does not fit."""
-    points_of = {name: extension_points(plugin) for name, plugin in registry.items()}
+    points_of = OnDemand(tuple(registry), lambda name: extension_points(registry[name]))
     profiles = {}
     for i, profile in enumerate(configuration.profiles):
-        expanded = expand_profile(profile, points_of, f"profiles[{i}]")
+        path = f"profiles[{i}]"
+        try:
+            expanded = expand_profile(profile, points_of, path)
+        except RegistryError as problem:
+            raise RegistryError(f"{path}.plugins: {problem}") from None
         wanted = {reference.name for enabled in expanded.values() for reference in enabled}
-        made = {name: _make(registry[name], profile, handle, f"profiles[{i}]") for name in sorted(wanted)}
+        made = {name: _make(registry[name], profile, handle, path) for name in sorted(wanted)}
         points = {
             point: [(made[reference.name], reference.weight) for reference in enabled]
             for point, enabled in expanded.items()
@@ -81,10 +141,18 @@ def build_profiles(
 
 def _make(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle, path: str) -> Plugin:
     """The plugin with the arguments that the profile gives it."""
+    args, field = {}, f".pluginConfig[{plugin.name}].args"
     for j, entry in enumerate(profile.plugin_config):
         if entry.name == plugin.name:
-            try:
-                return plugin(entry.args, handle)
-            except ArgsError as invalid:
-                raise RegistryError(f"{path}.pluginConfig[{j}].args.{invalid}") from None
-    return plugin({}, handle)
+            args, field = entry.args, f".pluginConfig[{j}].args"
+            break
+    reads: object = plugin.reads
+    if not isinstance(reads, Reads):
+        raise RegistryError(f"{path}: plugin {plugin.name}: expected reads to be a member of Reads, got {reads!r}")
+    try:
+        return plugin(args, handle)
+    except ArgsError as invalid:
+        raise RegistryError(f"{path}{field}.{invalid}") from None
+    except CRASHES as exception:
+        log.exception("plugin cannot be made", plugin=plugin.name, exc_info=exception)
+        raise RegistryError(f"{path}: plugin {plugin.name} cannot be made: {text_of(exception)}") from None
