@@ -25,13 +25,20 @@ async def until_signalled(work: Callable[[], Awaitable[None]], watchdog: Watchdo
     """Run until it ends or a signal cancels it; raises what it raises. The watchdog sees to it that it ends."""
     try:
         with watchdog.watching():
-            async with anyio.create_task_group() as group:
-                await group.start(watchdog.heartbeat.run)
-                await group.start(_cancel_on_signal, group.cancel_scope, watchdog)
-                await work()
-                group.cancel_scope.cancel()
+            async with anyio.create_task_group() as beating:  # Until the end: the work may get stuck while it stops.
+                await beating.start(watchdog.heartbeat.run)
+                async with anyio.create_task_group() as group:
+                    await group.start(_cancel_on_signal, group.cancel_scope, watchdog)
+                    await work()
+                    group.cancel_scope.cancel()
+                beating.cancel_scope.cancel()
     except ExceptionGroup as failures:
-        raise failures.exceptions[0] from None
+        raise _first(failures) from None
+
+
+def _first(failure: Exception) -> Exception:
+    """The first one, out of groups within groups."""
+    return _first(failure.exceptions[0]) if isinstance(failure, ExceptionGroup) else failure
 
 
 async def each_signal(
