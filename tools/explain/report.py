@@ -26,7 +26,7 @@ def show(explained: Explained, metadata: dict[str, Any], console: Console) -> No
         console.print(f"[red]{pod}: the attempt fails:[/red] {decision.error}")
         return
     if decision.prefilter is not None:
-        by = decision.prefilter.plugin or "the node sets of several plugins"
+        by = decision.prefilter.plugin or "what plugins leave of the nodes"
         console.print(f"No node was looked at: {by} turned the pod away.")
     if decision.total:
         console.print(_scores(decision))
