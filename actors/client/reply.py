@@ -44,7 +44,10 @@ class _Head(NamedTuple):
 
 
 class ReplyReader:
-    def __init__(self) -> None:
+    """`tunnel` says that CONNECT was asked: a success ends with its head, and what follows is the tunnel's."""
+
+    def __init__(self, *, tunnel: bool = False) -> None:
+        self._tunnel = tunnel
         self._data = b""  # what is not read yet
         self._head: _Head | None = None
         self._chunks: list[bytes] = []
@@ -65,6 +68,8 @@ class ReplyReader:
             at = end + 4
             if head.status < 200:  # words on the way to the answer
                 head = None
+            elif self._tunnel and head.status < 300:
+                head = head._replace(length=0, chunked=False)
         self._head = head
         if head.chunked:
             return self._of_chunks(head, data, at)

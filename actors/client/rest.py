@@ -1,7 +1,11 @@
-"""The REST half of the client: one connection pool, typed answers, errors as exceptions that say what happened."""
+"""The REST half of the client: typed answers, and errors as exceptions that say what happened.
+
+What is read may be long, and goes through an HTTP library's session; writes are short and many, and go over wires.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import ssl
 from types import TracebackType
@@ -13,7 +17,9 @@ import msgspec
 from actors.client.credentials import ANONYMOUS, Credentials, KubeconfigError, Proof
 from actors.client.rate_limit import RateLimit
 from actors.client.reply import Reply
-from actors.client.wire import Headers, Wires
+from actors.client.sockets import connector
+from actors.client.tenure import Tenure
+from actors.client.wire import MOST_CONNECTIONS, Headers, NotPermittedError, Wires
 from actors.kube.meta import Status as ApiStatus
 from actors.runtime.clock import Clock, SystemClock
 
@@ -45,6 +51,10 @@ class ConnectionFailedError(Exception):
     """The API server could not be reached, did not answer in time, or what it answered cannot be read."""
 
 
+class DeposedError(ConnectionFailedError):
+    """The write was not sent, because the lease had no time left. A leader that lost it ends: nothing is sent later."""
+
+
 class Connection(msgspec.Struct, frozen=True):
     """Where the API server is and how to prove who we are.
 
@@ -58,6 +68,23 @@ class Connection(msgspec.Struct, frozen=True):
     server_name: str | None = None
     proxy: str | None = None
 
+    def for_another_thread(self) -> Connection:
+        return msgspec.structs.replace(self, credentials=self.credentials.for_another_thread())
+
+
+class Patience(msgspec.Struct, frozen=True):
+    """How long an answer to what is read may take, in seconds: until its head is there, with a connection and all
+    handshakes; without a single byte; as a whole (None: as long as it goes on).
+    """
+
+    head: float
+    silence: float
+    whole: float | None = None
+
+
+# A page may take as long as it likes if it goes on. An API server gives itself a minute to begin.
+PAGE_PATIENCE = Patience(head=120.0, silence=120.0)
+
 
 class Accepted(msgspec.Struct, frozen=True):
     """An answer of which nothing is read but that it is there."""
@@ -66,7 +93,9 @@ class Accepted(msgspec.Struct, frozen=True):
 class Client:
     """An async context manager; paths begin with `/`, bodies are structs or mappings, answers typed by a struct.
 
-    Requests are held to `qps` a second after a burst of `burst` (no limit for 0 or less); a watch counts once.
+    Requests are held to `qps` a second after a burst of `burst` (no limit for 0 or less); a watch counts once. An
+    answer may take `timeout_seconds`, which begin when a write is sent, however long it waited for that. Writes are
+    sent while `tenure` permits, if there is one, and reads always.
     """
 
     def __init__(
@@ -76,10 +105,12 @@ class Client:
         clock: Clock = SYSTEM_CLOCK,
         qps: float = 0.0,
         burst: int = 100,
+        tenure: Tenure | None = None,
     ) -> None:
         self._connection = connection
         self._seconds = timeout_seconds
-        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
+        self._patience = Patience(timeout_seconds, timeout_seconds, timeout_seconds)
+        self._tenure = tenure
         self._clock = clock
         self._limit = RateLimit(qps, burst, clock)
         self._session: aiohttp.ClientSession | None = None
@@ -90,69 +121,64 @@ class Client:
         """Raises KubeconfigError if there are no credentials to be had: better now than with the first request."""
         await self._connection.credentials.proof()
         headers = (("User-Agent", "berth"), ("Accept", "application/json"))
-        connector = aiohttp.TCPConnector(limit=100)
-        self._session = aiohttp.ClientSession(connector=connector, headers=headers, timeout=self._timeout)
-        if self._connection.proxy is None:
-            self._wires = Wires(self._connection.server, self._connection.server_name, headers, self._seconds)
+        self._session = aiohttp.ClientSession(connector=connector(MOST_CONNECTIONS), headers=headers)
+        self._wires = Wires(
+            self._connection.server,
+            self._connection.server_name,
+            headers,
+            self._seconds,
+            self._connection.proxy,
+            None if self._tenure is None else self._tenure.permits,
+        )
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._session is not None
+        assert self._wires is not None
         await self._session.close()
-        if self._wires is not None:
-            await self._wires.close()
+        await self._wires.close()
 
-    async def open(
-        self,
-        method: str,
-        path: str,
-        data: bytes | None = None,
-        headers: Headers = NO_HEADERS,
-        timeout: aiohttp.ClientTimeout | None = None,
-    ) -> aiohttp.ClientResponse:
-        """One request, whatever the answer; the caller reads and closes it. A 401 is asked again with new credentials.
+    async def open(self, path: str, patience: Patience | None = None) -> aiohttp.ClientResponse:
+        """One GET, whatever the answer; the caller reads and closes it. A 401 is asked again with new credentials.
 
-        Raises what aiohttp raises, and ConnectionFailedError where there are no credentials.
+        Raises what aiohttp raises, TimeoutError, and ConnectionFailedError where there are no credentials.
         """
         await self._limit.wait_turn()
+        patience = patience or self._patience
         credentials = self._connection.credentials
         try:
             proof = await credentials.proof()
-            response = await self._send(method, path, data, headers, timeout or self._timeout, proof)
+            response = await self._get(path, patience, proof)
             if response.status == 401:
                 await response.read()  # which gives its connection back
                 another = await credentials.renewed(proof)
                 if another is not None:
-                    response = await self._send(method, path, data, headers, timeout or self._timeout, another)
+                    response = await self._get(path, patience, another)
         except KubeconfigError as problem:
             raise ConnectionFailedError(str(problem)) from None
         return response
 
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        data: bytes | None,
-        headers: Headers,
-        timeout: aiohttp.ClientTimeout,
-        proof: Proof,
-    ) -> aiohttp.ClientResponse:
+    async def _get(self, path: str, patience: Patience, proof: Proof) -> aiohttp.ClientResponse:
         assert self._session is not None, "the client is used outside its context"
         connection = self._connection
-        if proof.authorization:
-            headers = (*headers, ("Authorization", proof.authorization))
-        return await self._session.request(
-            method,
-            connection.server.rstrip("/") + path,
-            data=data,
-            headers=headers,
-            timeout=timeout,
-            ssl=proof.tls or connection.tls or True,
-            server_hostname=connection.server_name,
-            proxy=connection.proxy,
+        headers = (("Authorization", proof.authorization),) if proof.authorization else NO_HEADERS
+        limits = aiohttp.ClientTimeout(
+            total=patience.whole, connect=patience.head, sock_connect=patience.head, sock_read=patience.silence
         )
+        try:
+            async with asyncio.timeout(patience.head):
+                return await self._session.get(
+                    connection.server.rstrip("/") + path,
+                    headers=headers,
+                    timeout=limits,
+                    ssl=proof.tls or connection.tls or True,
+                    server_hostname=connection.server_name,
+                    proxy=connection.proxy,
+                )
+        except TimeoutError as late:
+            raise TimeoutError(str(late) or f"no answer within {patience.head:g} s") from None
 
     async def call(
         self,
@@ -164,14 +190,32 @@ class Client:
     ) -> T:
         """One request, asked again where the server says when, and a GET also where the connection failed.
 
-        Raises ApiError if the server refuses, ConnectionFailedError if it cannot be reached or answers nonsense.
+        Raises ApiError if the server refuses, ConnectionFailedError if it cannot be reached or answers nonsense,
+        DeposedError if a write may not be sent.
         """
-        data = None if body is None else _ENCODER.encode(body)
         headers = NO_HEADERS if body is None else (("Content-Type", content_type),)
+        return await self._call(method, path, answer, b"" if body is None else _ENCODER.encode(body), headers)
+
+    async def page(self, path: str, answer: type[T]) -> T:
+        """A list or a page of one, which may take long. Raises as `call` does."""
+        return await self._call("GET", path, answer, b"", NO_HEADERS, PAGE_PATIENCE)
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        data: bytes,
+        headers: Headers,
+        patience: Patience | None = None,
+    ) -> T:
         put_off = severed = 0
         while True:
             try:
-                reply = await self._reply(method, path, data, headers)
+                if method == "GET":
+                    reply = await self._read_reply(path, patience)
+                else:
+                    reply = await self._write_reply(method, path, data, headers)
             except (aiohttp.ClientError, TimeoutError, OSError) as failure:
                 if method != "GET" or severed == len(RECONNECT_DELAYS) or not _is_severed(failure):
                     raise self._failed(failure) from failure
@@ -187,29 +231,32 @@ class Client:
             put_off += 1
             await self._clock.sleep(wait)
 
-    async def _reply(self, method: str, path: str, data: bytes | None, headers: Headers) -> Reply:
-        """What is read may be long, and takes the session; writes are short and many. Raises as `open` does."""
-        if method == "GET" or self._wires is None:
-            async with await self.open(method, path, data, headers) as response:
-                return Reply(response.status, await response.read(), response.headers.get("Retry-After"))
+    async def _read_reply(self, path: str, patience: Patience | None) -> Reply:
+        """Raises as `open` does."""
+        async with await self.open(path, patience) as response:
+            return Reply(response.status, await response.read(), response.headers.get("Retry-After"))
+
+    async def _write_reply(self, method: str, path: str, data: bytes, headers: Headers) -> Reply:
+        """Raises OSError, and ConnectionFailedError where there are no credentials or no permission."""
         await self._limit.wait_turn()
         credentials = self._connection.credentials
         try:
             proof = await credentials.proof()
-            reply = await self._written(self._wires, method, path, data, headers, proof)
+            reply = await self._written(method, path, data, headers, proof)
             another = await credentials.renewed(proof) if reply.status == 401 else None
             if another is not None:
-                reply = await self._written(self._wires, method, path, data, headers, another)
+                reply = await self._written(method, path, data, headers, another)
         except KubeconfigError as problem:
             raise ConnectionFailedError(str(problem)) from None
+        except NotPermittedError:
+            raise DeposedError("not sent, as the lease is not held any more") from None
         return reply
 
-    async def _written(
-        self, wires: Wires, method: str, path: str, data: bytes | None, headers: Headers, proof: Proof
-    ) -> Reply:
+    async def _written(self, method: str, path: str, data: bytes, headers: Headers, proof: Proof) -> Reply:
+        assert self._wires is not None, "the client is used outside its context"
         if proof.authorization:
             headers = (*headers, ("Authorization", proof.authorization))
-        return await wires.request(method, path, data or b"", headers, proof.tls or self._connection.tls)
+        return await self._wires.request(method, path, data, headers, proof.tls or self._connection.tls)
 
     def _read(self, path: str, raw: bytes, answer: type[T]) -> T:
         decoder = self._decoders.get(answer)

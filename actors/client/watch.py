@@ -22,8 +22,9 @@ import msgspec
 import structlog
 
 from actors.client.reflector_state import Ended, Next, ReflectorState
-from actors.client.rest import UNREADABLE, ApiError, Client, ConnectionFailedError, in_words, refusal
+from actors.client.rest import UNREADABLE, ApiError, Client, ConnectionFailedError, Patience, in_words, refusal
 from actors.client.sharing import Sharing
+from actors.client.silence import SILENCE_SECONDS, SilenceGuard
 from actors.kube.meta import HasMetadata, ListMeta
 from actors.kube.meta import Status as ApiStatus
 from actors.runtime.backoff import Rng
@@ -35,6 +36,7 @@ T = TypeVar("T", bound=HasMetadata | dict[str, Any])
 PAGE = 5000
 SLICE = 250  # so many objects are decoded before others have their turn
 SHORT_SECONDS = 1.0
+HEAD_SECONDS = 30.0  # an API server sends the head of a watch at once
 
 
 class Listed(msgspec.Struct, Generic[T], frozen=True):
@@ -103,6 +105,7 @@ class Reflector(Generic[T]):
         self._rng = rng
         self._state = ReflectorState(rng)
         self._interrupted = False
+        self._bookmarked = False  # whether this server sends bookmarks
         self._sharing = Sharing()
         self._versioned = msgspec.json.Decoder(_Versioned)
         self._decode = msgspec.json.Decoder(kind, strict=False)
@@ -171,7 +174,7 @@ class Reflector(Generic[T]):
         """A page of the list, or why there is none."""
         path = f"{self._path}?limit={PAGE}{self._query}" + (f"&continue={token}" if token else "")
         try:
-            pages.append(await self._client.call("GET", path, _List))
+            pages.append(await self._client.page(path, _List))
         except (ApiError, ConnectionFailedError) as failure:
             pages.append(failure)
 
@@ -180,21 +183,27 @@ class Reflector(Generic[T]):
         seconds = int(300 * (1 + self._rng.random()))
         query = f"watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}{self._query}"
         path = f"{self._path}?{query}&resourceVersion={self._state.resource_version}"
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=seconds + 30)
+        patience = Patience(HEAD_SECONDS, seconds + HEAD_SECONDS)
         opened, told = self._clock.now(), False
+        guard: SilenceGuard | None = None
         try:
-            async with await self._client.open("GET", path, timeout=timeout) as response:
+            async with await self._client.open(path, patience) as response:
                 if response.status >= 400:
                     failure = refusal(response.status, await response.read(), response.headers.get("Retry-After"))
                     raise _interruption(failure)
                 self._answered()
                 pending = b""
-                async for chunk in response.content.iter_any():
-                    *lines, pending = (pending + chunk).split(b"\n")
-                    if lines:
-                        told = True
-                        yield lines
+                with SilenceGuard(self._clock, lambda: self._bookmarked, response.close) as guard:
+                    async for chunk in response.content.iter_any():
+                        guard.heard()
+                        *lines, pending = (pending + chunk).split(b"\n")
+                        if lines:
+                            told = True
+                            yield lines
         except (aiohttp.ClientError, TimeoutError, OSError, ConnectionFailedError) as failure:
+            if guard is not None and guard.closed:
+                why = f"not even a bookmark came for {SILENCE_SECONDS:g} s"
+                raise _InterruptedError(Ended.BUSY, why) from None
             raise _InterruptedError(Ended.BUSY, in_words(failure)) from None
         if not told and self._clock.now() - opened < SHORT_SECONDS:
             # A server or proxy that cannot watch would otherwise be asked without a pause.
@@ -234,7 +243,9 @@ class Reflector(Generic[T]):
         if not version or event.type not in {"BOOKMARK", "ADDED", "MODIFIED", "DELETED"}:
             raise _InterruptedError(Ended.REFUSED, f"expected a watch event, got {line[:80]!r}")
         self._state.resource_version = version
-        if event.type != "BOOKMARK":
+        if event.type == "BOOKMARK":
+            self._bookmarked = True
+        else:
             self._decoded(event.object)  # which says what is wrong with it
 
     def _same(self, raw: msgspec.Raw, known: Mapping[str, T]) -> T | None:

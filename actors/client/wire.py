@@ -1,8 +1,11 @@
-"""Connections for small requests: each is written in one piece and its answer read in one, over connections that last.
+"""Connections for writes: each is written in one piece and its answer read in one, over connections that last.
 
 A bind and an event are a few hundred bytes there and back, thousands of times a second, so that what a general HTTP
 client does around them would cost more than to decide about the pod. One request at a time is under way on a
 connection; one that failed in any way is closed, and no request is sent twice.
+
+A write may need permission, which is asked for in the turn in which the bytes are given to the kernel. They are given
+all at once or not at all, so that nothing which was permitted lies here to be sent later.
 """
 
 from __future__ import annotations
@@ -10,10 +13,14 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from typing import cast
-from urllib.parse import quote, urlsplit
+from base64 import b64encode
+from collections.abc import Callable
+from typing import NamedTuple, cast
+from urllib.parse import quote, unquote, urlsplit
 
 from actors.client.reply import Reply, ReplyError, ReplyReader
+from actors.client.sockets import drop_at_close, keep_alive
+from actors.client.tls import server_context
 
 Headers = tuple[tuple[str, str], ...]
 MOST_CONNECTIONS = 100
@@ -22,6 +29,10 @@ IDLE_SECONDS = 15.0  # servers close what is idle for longer, and a request must
 CLOSE_SECONDS = 1.0
 _IN_PATH = "/?&=%:,;@!$'()*+-._~"
 _PLAIN_TARGET = re.compile(f"[A-Za-z0-9{re.escape(_IN_PATH)}]*")  # nothing in it to be quoted
+
+
+class NotPermittedError(Exception):
+    """The request was not sent, because it may not be."""
 
 
 class _Wire(asyncio.Protocol):
@@ -33,11 +44,16 @@ class _Wire(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self.closed = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
+        self._lowest: asyncio.Transport | None = None  # the one that gives bytes to the kernel
         self._reader = ReplyReader()
         self._answer: asyncio.Future[Reply] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one, but does not say so
+        self._transport = self._lowest = cast("asyncio.Transport", transport)  # uvloop's is one, but does not say so
+        self._lowest.set_write_buffer_limits(high=0)  # older uvloops then write at once as well
+        sock = transport.get_extra_info("socket")
+        keep_alive(sock)
+        drop_at_close(sock)
 
     def data_received(self, data: bytes) -> None:
         answer = self._answer
@@ -53,79 +69,131 @@ class _Wire(asyncio.Protocol):
             answer.set_result(reply)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.closed.set_result(None)
+        if not self.closed.done():
+            self.closed.set_result(None)
         if self._answer is not None and not self._answer.done():
             reply = self._reader.close() if exc is None else None
             if reply is not None:
                 self._answer.set_result(reply)
             else:
-                self._answer.set_exception(exc or ConnectionAbortedError("the server closed the connection"))
+                self._answer.set_exception(exc or _closed())
 
     def usable(self, now: float) -> bool:
         assert self._transport is not None
         fresh = now - self.idle_since < IDLE_SECONDS
         return fresh and not self.closed.done() and not self._transport.is_closing()
 
-    async def ask(self, request: bytes, deadline: float) -> Reply:
-        """Raises TimeoutError once the loop's time is past the deadline. The reader is at its beginning, as a wire is
-        asked again only after an answer that was read to its end.
+    async def ask(self, request: bytes, seconds: float, permits: Callable[[], bool] | None = None) -> Reply:
+        """Raises NotPermittedError before the request is sent, and TimeoutError if the answer is not there so many
+        seconds after. The reader is at its beginning, as a wire is asked again only after an answer that was read to
+        its end.
         """
         assert self._transport is not None
+        assert self._lowest is not None
+        if self.closed.done():
+            raise _closed()
         answer: asyncio.Future[Reply] = self._loop.create_future()
         self._answer = answer
-        timer = self._loop.call_at(deadline, _expire, answer)
+        timer = self._loop.call_later(seconds, _expire, answer, seconds)
         try:
+            if permits is not None and not permits():
+                raise NotPermittedError
             self._transport.write(request)
+            if permits is not None and self._lowest.get_write_buffer_size():
+                # The rest would be sent when there is room, permitted or not.
+                raise ConnectionAbortedError("the connection did not take the request at once")
             return await answer
         finally:
             timer.cancel()
             self._answer = None
+
+    async def secure(self, tls: ssl.SSLContext, name: str) -> None:
+        """Speak TLS from now on, with who can prove to be `name`."""
+        assert self._transport is not None
+        self._transport = await self._loop.start_tls(self._transport, self, tls, server_hostname=name)
+        if self._transport is None:
+            raise _closed()
+
+    async def tunnel(self, request: bytes, seconds: float) -> None:
+        """Have a proxy connect us to the server, by this CONNECT."""
+        self._reader = ReplyReader(tunnel=True)
+        reply = await self.ask(request, seconds)
+        if reply.status != 200:
+            raise ConnectionRefusedError(f"the proxy answered HTTP {reply.status} to CONNECT")
+        self._reader = ReplyReader()
 
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
 
 
+class _Place(NamedTuple):
+    """Where to connect to; `name` is what a certificate must bear."""
+
+    host: str
+    port: int
+    secure: bool
+    name: str
+
+
 class Wires:
     """The connections to one server, at most MOST_CONNECTIONS, of which those used last are used again.
 
-    A request has `seconds` for everything, from the wait for a connection to the last byte of the answer.
+    Requests wait for a connection in the order in which they came, for as long as that takes. Once one has its turn,
+    `seconds` are the time for a new connection with all its handshakes, and then again for the whole answer, from the
+    moment in which the request was sent. `proxy` is the URL of an HTTP proxy; `permits` says whether a request may be
+    sent now, and is asked for each in the turn in which it is sent.
     """
 
-    def __init__(self, server: str, server_name: str | None, headers: Headers, seconds: float) -> None:
+    def __init__(
+        self,
+        server: str,
+        server_name: str | None,
+        headers: Headers,
+        seconds: float,
+        proxy: str | None = None,
+        permits: Callable[[], bool] | None = None,
+    ) -> None:
         url = urlsplit(server)
-        assert url.hostname is not None
-        self._host = url.hostname
-        self._secure = url.scheme == "https"
-        self._port = url.port or (443 if self._secure else 80)
-        self._server_name = server_name or url.hostname
+        self._server = _place(server, server_name)
+        self._proxy = None if proxy is None else _place(proxy)
         self._prefix = url.path.rstrip("/")
-        self._always = (("Host", url.netloc.rpartition("@")[2]), *headers)
+        self._always = (("Host", _authority(url.netloc)), *headers)
+        self._connect = b""
+        if proxy is not None:
+            self._through(proxy, url.netloc)
         self._heads: dict[Headers, str] = {}
         self._seconds = seconds
+        self._permits = permits
         self._loop = asyncio.get_running_loop()
         self._idle: list[_Wire] = []
         self._room = asyncio.Semaphore(MOST_CONNECTIONS)
         self._default_tls: ssl.SSLContext | None = None
 
+    def _through(self, proxy: str, netloc: str) -> None:
+        """What to tell a proxy: to connect us, or without TLS with each request where to send it on."""
+        user, _, _ = urlsplit(proxy).netloc.rpartition("@")
+        shown: Headers = (("Proxy-Authorization", f"Basic {b64encode(unquote(user).encode()).decode()}"),) * bool(user)
+        if self._server.secure:
+            host = f"[{self._server.host}]" if ":" in self._server.host else self._server.host
+            at = f"{host}:{self._server.port}"
+            self._connect = f"CONNECT {at} HTTP/1.1\r\n{_lines((('Host', at), *shown))}\r\n".encode("latin-1")
+        else:
+            self._prefix = f"http://{_authority(netloc)}{self._prefix}"
+            self._always = (*self._always, *shown)
+
     async def request(self, method: str, path: str, data: bytes, headers: Headers, tls: ssl.SSLContext | None) -> Reply:
-        """The answer, whatever it is. Raises OSError, of which TimeoutError is one."""
+        """The answer, whatever it is. Raises OSError, of which TimeoutError is one, and NotPermittedError."""
         target = self._prefix + path
         if _PLAIN_TARGET.fullmatch(target) is None:
             target = quote(target, safe=_IN_PATH)
         head = f"{method} {target} HTTP/1.1\r\n{self._fixed(headers)}Content-Length: {len(data)}\r\n\r\n"
-        deadline = self._loop.time() + self._seconds
-        if self._room.locked():
-            async with asyncio.timeout_at(deadline):
-                await self._room.acquire()
-        else:
-            await self._room.acquire()
+        await self._room.acquire()
         wire, keep = self._unused(tls), False
         try:
             if wire is None:
-                async with asyncio.timeout_at(deadline):
-                    wire = await self._connected(tls)
-            reply = await wire.ask(head.encode("latin-1") + data, deadline)
+                wire = await self._connected(tls)
+            reply = await wire.ask(head.encode("latin-1") + data, self._seconds, self._permits)
             keep = reply.keep
         finally:
             self._room.release()
@@ -162,17 +230,44 @@ class Wires:
         return None
 
     async def _connected(self, tls: ssl.SSLContext | None) -> _Wire:
-        loop, name = self._loop, self._server_name
-        if not self._secure:
-            _, wire = await loop.create_connection(lambda: _Wire(tls), self._host, self._port)
-            return wire
-        if tls is None and self._default_tls is None:
-            self._default_tls = ssl.create_default_context()
-        context = tls or self._default_tls
-        _, wire = await loop.create_connection(
-            lambda: _Wire(tls), self._host, self._port, ssl=context, server_hostname=name
-        )
+        """Name, connection and handshakes within the time for it."""
+        wire, at = _Wire(tls), self._proxy or self._server
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self._loop.create_connection(lambda: wire, at.host, at.port)
+                if self._proxy is not None and self._proxy.secure:
+                    await wire.secure(self._trust(None), self._proxy.name)
+                if self._connect:
+                    await wire.tunnel(self._connect, self._seconds)
+                if self._server.secure:
+                    await wire.secure(self._trust(tls), self._server.name)
+        except TimeoutError as late:
+            wire.abort()
+            raise TimeoutError(str(late) or f"no connection within {self._seconds:g} s") from None
+        except BaseException:
+            wire.abort()
+            raise
         return wire
+
+    def _trust(self, tls: ssl.SSLContext | None) -> ssl.SSLContext:
+        """The context, or the machine's own trust for none."""
+        if tls is None and self._default_tls is None:
+            self._default_tls = server_context(None)
+        trust = tls or self._default_tls
+        assert trust is not None
+        return trust
+
+
+def _place(url: str, name: str | None = None) -> _Place:
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    secure = parts.scheme == "https"
+    return _Place(parts.hostname, parts.port or (443 if secure else 80), secure, name or parts.hostname)
+
+
+def _authority(netloc: str) -> str:
+    """Host and port as the URL has them, without a user."""
+    return netloc.rpartition("@")[2]
 
 
 def _lines(headers: Headers) -> str:
@@ -183,6 +278,10 @@ def _lines(headers: Headers) -> str:
     return text
 
 
-def _expire(answer: asyncio.Future[Reply]) -> None:
+def _expire(answer: asyncio.Future[Reply], seconds: float) -> None:
     if not answer.done():
-        answer.set_exception(TimeoutError())
+        answer.set_exception(TimeoutError(f"no answer within {seconds:g} s"))
+
+
+def _closed() -> ConnectionAbortedError:
+    return ConnectionAbortedError("the server closed the connection")

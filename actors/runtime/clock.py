@@ -1,12 +1,16 @@
-"""The clock that actors are given: monotonic seconds for decisions, wall time for what people read."""
+"""The clocks that actors are given: monotonic seconds for decisions, wall time for what people read."""
 
 from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol
 
 import anyio
+
+# Runs on while the machine sleeps. CLOCK_MONOTONIC does so too where there is no CLOCK_BOOTTIME (macOS).
+seconds_since_boot = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Clock(Protocol):
@@ -33,3 +37,12 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await anyio.sleep(max(0.0, seconds))  # until a time that is over is no wait
+
+
+class BootClock(SystemClock):
+    """The machine's own clock, for what must not last longer because the machine slept: the lease.
+
+    Waiting does not count the sleep, so whoever waited looks at the time again.
+    """
+
+    now = staticmethod(seconds_since_boot)

@@ -462,7 +462,7 @@ async def test_more_requests_than_connections_are_all_answered() -> None:
     assert len(open_at_once) == MOST_CONNECTIONS
 
 
-async def test_who_is_not_answered_in_time_has_failed_and_so_has_who_waits_for_a_connection() -> None:
+async def test_who_is_not_answered_in_time_has_failed() -> None:
     async def silent(_: web.BaseRequest) -> web.StreamResponse:
         await anyio.sleep_forever()
         raise AssertionError
@@ -479,4 +479,4 @@ async def test_who_is_not_answered_in_time_has_failed_and_so_has_who_waits_for_a
             async with anyio.create_task_group() as group:
                 for _ in range(MOST_CONNECTIONS + 20):
                     group.start_soon(ask)
-    assert failures == [f"{url}: TimeoutError"] * (MOST_CONNECTIONS + 20)
+    assert failures == [f"{url}: no answer within 0.3 s"] * (MOST_CONNECTIONS + 20)

@@ -69,7 +69,7 @@ async def from_cluster(
     async with Client(connection) as client:
         for kind in WATCHED.values():
             try:
-                listed = await client.call("GET", kind.path, dict)
+                listed = await client.page(kind.path, dict)
             except ApiError as refused:
                 raise SourceError(f"{kind.kind}: {refused}") from None
             documents += [

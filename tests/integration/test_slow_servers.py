@@ -1,0 +1,295 @@
+"""The client against servers that are slow, say nothing, or die in the middle: what is waited for, and how long."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager, closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from aiohttp import web
+from anyio.abc import SocketAttribute, SocketStream
+
+from actors.client import watch
+from actors.client.rest import Client, Connection, ConnectionFailedError
+from actors.client.silence import SILENCE_SECONDS
+from actors.client.tls import server_context
+from actors.client.watch import Changed, Listed, Reflector
+from actors.client.wire import MOST_CONNECTIONS
+from actors.kube.core import Pod
+from actors.runtime.clock import SystemClock
+from tests.integration.test_client import HastyClock, WatchServer, connection, pod_line, served
+from tests.kit.certificates import Authority
+from tests.kit.clock import VirtualClock
+from tests.kit.proxy import proxy
+
+POD = {"metadata": {"name": "p", "namespace": "d", "resourceVersion": "1"}}
+
+
+@asynccontextmanager
+async def silent() -> AsyncIterator[int]:
+    """A server that takes connections and never says a word; its port."""
+
+    async def listen(stream: SocketStream) -> None:
+        async with stream:
+            async for _ in stream:
+                pass
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, listen)
+        yield listener.extra(SocketAttribute.local_port)
+        group.cancel_scope.cancel()
+
+
+def sockets_to(port: int) -> list[socket.socket]:
+    """Our own connections to a port, as duplicates to be closed."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
+        try:
+            one = socket.socket(fileno=os.dup(int(name)))
+        except OSError:
+            continue  # no socket, or gone by now
+        try:
+            ours = one.getpeername()[1] == port
+        except (OSError, IndexError):
+            ours = False
+        if ours:
+            found.append(one)
+        else:
+            one.close()
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks at the process's own descriptors")
+async def test_every_connection_notices_a_dead_peer_within_45_seconds() -> None:
+    server = WatchServer([pod_line("ADDED", "a", 2)])
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({}) if request.method == "POST" else await server.handle(request)
+
+    async with served(handle) as url, Client(Connection(url)) as client:
+        reflector = Reflector(client, "/api/v1/pods", Pod, SystemClock(), Random(1))
+        async with aclosing(reflector.changes()) as changes:
+            assert [type(await anext(changes)) for _ in range(2)] == [Listed, Changed]
+            await client.call("POST", "/", dict, {})
+            connections = sockets_to(int(url.rsplit(":", 1)[1]))
+            assert len(connections) == 3 - 1  # the list's connection is the watch's; the write has its own
+            for one in connections:
+                with closing(one):
+                    assert one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                    idle = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+                    interval = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL)
+                    times = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT)
+                    assert 0 < idle + interval * times <= 45
+                    # Given up at the first question that is unanswered this long after the last word.
+                    assert 0 < one.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) / 1000 + interval <= 45
+
+
+@pytest.mark.parametrize("bookmarked", [True, False])
+async def test_a_watch_that_had_bookmarks_and_falls_silent_is_begun_again_where_it_was(bookmarked: bool) -> None:
+    marks = [pod_line("BOOKMARK", "", 7)] if bookmarked else []
+    server = WatchServer([*marks, pod_line("ADDED", "a", 8)], [pod_line("ADDED", "b", 9)])
+    clock, told = VirtualClock(), []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        response = await server.handle(request)
+        if "watch" in request.query:
+            await anyio.sleep_forever()
+        return response
+
+    async with (
+        served(handle) as url,
+        proxy(url) as between,
+        Client(Connection(between.url), clock=clock) as client,
+        anyio.create_task_group() as group,
+    ):
+
+        async def follow() -> None:
+            async with aclosing(Reflector(client, "/api/v1/pods", Pod, clock, Random(1)).changes()) as changes:
+                told.extend([type(await anext(changes)) for _ in range(2)])
+                between.stall()
+                told.append(type(await anext(changes)))
+
+        group.start_soon(follow)
+        with anyio.move_on_after(5 if bookmarked else 2.5):  # it looks once a second
+            while len(told) < 2:
+                await anyio.sleep(0.01)
+            await clock.advance(SILENCE_SECONDS - 1)
+            assert len(server.asked) == 2
+            while len(told) < 3:
+                await clock.advance(2)
+                await anyio.sleep(0.01)
+        group.cancel_scope.cancel()
+    if bookmarked:
+        assert told == [Listed, Changed, Changed]
+        assert server.asked == ["list", "1", "8"]
+    else:
+        assert server.asked == ["list", "1"]
+
+
+async def test_a_watch_whose_answer_does_not_begin_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "HEAD_SECONDS", 0.3)
+    server, watches = WatchServer([pod_line("ADDED", "a", 2)]), 0
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        nonlocal watches
+        watches += "watch" in request.query
+        if watches == 1:
+            await anyio.sleep_forever()
+        return await server.handle(request)
+
+    async with served(handle) as url, Client(Connection(url)) as client:
+        reflector = Reflector(client, "/api/v1/pods", Pod, HastyClock(), Random(1))
+        async with aclosing(reflector.changes()) as changes:
+            with anyio.fail_after(10):
+                assert [type(await anext(changes)) for _ in range(2)] == [Listed, Changed]
+    assert watches == 2
+    assert server.asked == ["list", "1"]
+
+
+async def test_a_page_of_a_list_may_begin_late_and_drip() -> None:
+    async def drip(request: web.BaseRequest) -> web.StreamResponse:
+        await anyio.sleep(0.5)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for piece in (b'{"metadata": {"resourceVersion": "9"}, ', b'"items": [', b'{"metadata": {"name": "p"}}', b"]}"):
+            await response.write(piece)
+            await anyio.sleep(0.2)
+        return response
+
+    async with served(drip) as url, Client(Connection(url), timeout_seconds=0.3) as client:
+        reflector = Reflector(client, "/api/v1/pods", Pod, HastyClock(), Random(1))
+        async with aclosing(reflector.changes()) as changes:
+            with anyio.fail_after(10):
+                told = await anext(changes)
+            assert isinstance(told, Listed)
+            assert [pod.metadata.name for pod in told.items] == ["p"]
+
+
+async def test_the_time_for_a_write_begins_when_it_is_sent() -> None:
+    busy = most = 0
+    asked: list[int] = []
+
+    async def slow(request: web.BaseRequest) -> web.StreamResponse:
+        nonlocal busy, most
+        asked.append((await request.json())["number"])
+        busy += 1
+        most = max(most, busy)
+        await anyio.sleep(0.5)
+        busy -= 1
+        return web.json_response({})
+
+    async with (
+        served(slow) as url,
+        Client(Connection(url), timeout_seconds=2) as client,
+        anyio.create_task_group() as group,
+    ):
+        for number in range(6 * MOST_CONNECTIONS):  # three seconds, and a time-out of two
+            group.start_soon(client.call, "POST", "/", dict, {"number": number})
+    assert most == MOST_CONNECTIONS
+    # In their order, but for those that are under way at the same time.
+    assert sorted(asked) == list(range(6 * MOST_CONNECTIONS))
+    assert all(abs(number - place) < MOST_CONNECTIONS for place, number in enumerate(asked))
+
+
+async def test_who_is_told_to_come_later_holds_nobody_up() -> None:
+    clock, asked = VirtualClock(), Counter[str]()
+
+    async def overloaded(request: web.BaseRequest) -> web.StreamResponse:
+        asked[request.path] += 1
+        if request.path == "/storm" and asked["/storm"] <= 3 * MOST_CONNECTIONS:
+            return web.Response(status=429, headers={"Retry-After": "5"})
+        return web.json_response({})
+
+    async with served(overloaded) as url, Client(Connection(url), clock=clock) as client:
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                for _ in range(3 * MOST_CONNECTIONS):
+                    group.start_soon(client.call, "POST", "/storm", dict, {})
+                while asked["/storm"] < 3 * MOST_CONNECTIONS:
+                    await anyio.sleep(0.01)
+                await client.call("POST", "/calm", dict, {})
+                assert asked == {"/storm": 3 * MOST_CONNECTIONS, "/calm": 1}
+                await anyio.sleep(0.1)  # all answers are in
+                await clock.advance(5)
+    assert asked["/storm"] == 6 * MOST_CONNECTIONS
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_handshake_that_never_ends_is_a_failed_connection(method: str) -> None:
+    async with silent() as port:
+        where = Connection(f"https://127.0.0.1:{port}", server_context(None))
+        async with Client(where, timeout_seconds=0.3, clock=HastyClock()) as client:
+            with anyio.fail_after(5), pytest.raises(ConnectionFailedError, match=r"0\.3 s|imeout"):
+                await client.call(method, "/", dict)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_name_that_is_never_resolved_is_a_failed_connection(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(*_: Any, **__: Any) -> None:
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", hang)
+    async with Client(Connection("http://berth.example:8001"), timeout_seconds=0.3, clock=HastyClock()) as client:
+        with anyio.fail_after(5), pytest.raises(ConnectionFailedError, match=r"0\.3 s|imeout"):
+            await client.call(method, "/", dict)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("how", ["reset", "head", "drip"])
+async def test_a_write_is_sent_once_however_its_answer_fails(method: str, how: str) -> None:
+    asked: list[str] = []
+
+    async def fail(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append(request.path)
+        if request.path == "/good":
+            return web.json_response({})
+        transport = request.transport
+        assert transport is not None
+        if how == "head":
+            transport.write(b"HTTP/1.1 200 OK\r\nContent-Le")
+        elif how == "drip":
+            transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+            while not transport.is_closing():
+                transport.write(b" ")
+                await anyio.sleep(0.05)
+        transport.abort()
+        await anyio.lowlevel.checkpoint()
+        return web.Response()
+
+    async with served(fail) as url, Client(Connection(url), timeout_seconds=0.5, clock=HastyClock()) as client:
+        await client.call(method, "/good", dict, {})  # so that the next one meets a connection that was good
+        with anyio.fail_after(5), pytest.raises(ConnectionFailedError):
+            await client.call(method, "/bad", dict, {})
+        await client.call(method, "/good", dict, {})
+    assert asked == ["/good", "/bad", "/good"]
+
+
+@pytest.mark.parametrize("secure", [False, True])
+async def test_reads_and_writes_go_through_a_proxy(tmp_path: Path, authority: Authority, secure: bool) -> None:
+    async def echo(request: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({"method": request.method, "path": request.path})
+
+    cluster = {"certificate-authority-data": authority.data("ca.crt")} if secure else {}
+    async with served(echo, authority.server("server") if secure else None) as url, proxy(url) as between:
+        through = between.url.replace("http://", "http://us%20er:secret@")
+        made = connection(tmp_path, url, {"token": "t"}, {**cluster, "proxy-url": through})
+        async with Client(made) as client:
+            for method in ("GET", "POST", "PUT"):
+                body: dict[str, str] | None = None if method == "GET" else {}
+                assert await client.call(method, "/a", dict, body) == {"method": method, "path": "/a"}
+        asked = [request.lower() for request in between.connects]
+        assert len(asked) == (2 if secure else 0)  # one connection for reads, one for writes
+        assert all("proxy-authorization: basic dxmgzxi6c2vjcmv0" in request for request in asked)
+        if not secure:
+            assert [write for _, write in between.writes] == [f"POST {url}/a", f"PUT {url}/a"]
