@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from actors.cache.state import CacheState
 from actors.client.access import Access, Calls, remote
 from actors.client.extender import Extenders
 from actors.client.rest import ApiError, Connection, ConnectionFailedError
+from actors.client.tenure import ALWAYS
 from actors.cycle.actor import CycleActor
 from actors.cycle.state import Scheduler
 from actors.framework.interface import Handle
@@ -29,6 +30,7 @@ from actors.informer.actor import InformerActor
 from actors.informer.routing import route_node, route_object, route_pod
 from actors.kube.kinds import LOOKED_UP, NODES, PODS
 from actors.leader.actor import LeaderActor
+from actors.leader.election import Election
 from actors.leader.state import Terms
 from actors.messages import BindingMessage, CacheMessage, PreemptionMessage, QueueMessage, RecorderMessage
 from actors.plugins.in_tree import IN_TREE
@@ -37,7 +39,8 @@ from actors.queue.actor import QueueActor
 from actors.queue.state import QueueRules, QueueState
 from actors.recorder.actor import RecorderActor
 from actors.recorder.state import RecorderState
-from actors.runtime.clock import Clock
+from actors.runtime.clock import BootClock, Clock
+from actors.runtime.heartbeat import Heartbeat
 from actors.runtime.mailbox import Mailbox
 from actors.runtime.observer import NOBODY, Observer
 from actors.runtime.supervisor import Child, OnCrash, Supervisor
@@ -142,7 +145,7 @@ async def run_scheduler(
     limits = configuration.client_connection
     async with (
         remote(connection, clock, rng, limits.qps, limits.burst) as access,
-        Extenders(configuration.extenders) as extenders,
+        Extenders(configuration.extenders, access.tenure) as extenders,
     ):
         await schedule(configuration, access, extenders, clock, rng, options, task_status=task_status)
 
@@ -209,9 +212,12 @@ async def schedule(
         served = (Child("server", server.run),)
     if scheduler is None:
         scheduler = Scheduler(rng, configuration.percentage_of_nodes_to_score)
+    heartbeat = Heartbeat()
+    records = RecorderActor(recorder, RecorderState(), access.events, clock, rng)
     children: tuple[Child, ...] = (
+        Child("heartbeat", heartbeat.run),
         *served,
-        Child("recorder", RecorderActor(recorder, RecorderState(), access.events, clock, rng).run),
+        Child("recorder", records.run),
         Child("cache", CacheActor(cache, cache_state, clock, queue, binding).run),
         Child("queue", QueueActor(queue, queue_state, clock, cache, recorder).run),
         *looked_up,
@@ -225,6 +231,7 @@ async def schedule(
     )
     cycle = CycleActor(profiles, scheduler, extenders, clock, queue, cache, binding, preemption, recorder, observer)
     gated = (
+        Child("recorder's writers", records.write),
         Child("preemption", preemptor.run),
         Child("binding", binder.run, stop_deadline=10.0),
         Child("cycle", cycle.run),
@@ -239,12 +246,18 @@ async def schedule(
             election.renew_deadline,
             election.retry_period,
         )
-        leader = LeaderActor(
-            terms, access.leases, clock, rng, recorder, first.scheduler_name, Supervisor(gated, clock, rng).run
-        )
+        chance = Random(rng.getrandbits(64))  # of another thread
+
+        async def elect(leads: Callable[[], None]) -> None:
+            await access.run_apart(
+                lambda calls: Election(terms, calls, BootClock(), chance, access.tenure, heartbeat.still_for).run(leads)
+            )
+
+        leader = LeaderActor(terms, elect, recorder, first.scheduler_name, Supervisor(gated, clock, rng).run)
         # Stopping it ends the gated part, undoes what it must and gives the lease back.
         children += (Child("leader election", leader.run, stop_deadline=20.0),)
     else:
+        access.tenure.lasts_until(ALWAYS)
         children += gated
     try:
         await Supervisor(children, clock, rng).run(task_status=readiness)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
 from actors.client.rest import Client, Connection
+from actors.client.tenure import Tenure
 from actors.client.watch import Changed, Deleted, Listed, Reflector
 from actors.kube.meta import HasMetadata
 from actors.runtime.backoff import Rng
 from actors.runtime.clock import Clock
+from actors.runtime.own_thread import in_own_thread
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata)
@@ -35,9 +37,10 @@ class Source(Protocol[Kept]):
 
 
 class Access(Protocol):
-    """`events` and `leases` are apart from `calls`: neither a flood of events nor a full queue of bindings may hold up
-    the renewal of the lease.
-    """
+    """`events` are apart from `calls`, so that neither holds up the other. Both write only while `tenure` permits."""
+
+    @property
+    def tenure(self) -> Tenure: ...
 
     @property
     def calls(self) -> Calls: ...
@@ -45,8 +48,11 @@ class Access(Protocol):
     @property
     def events(self) -> Calls: ...
 
-    @property
-    def leases(self) -> Calls: ...
+    async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
+        """Run what keeps the lease, which neither a flood of requests nor a busy event loop may hold up, with calls of
+        its own that need no tenure. Cancelling this cancels the work, and waits for its end.
+        """
+        ...
 
     def follow(self, path: str, kind: type[Kept]) -> Source[Kept]:
         """The objects under a path, such as `/api/v1/pods`."""
@@ -56,13 +62,23 @@ class Access(Protocol):
 class Remote:
     """Over HTTP, each kind of calls with connections and a rate limit of its own."""
 
-    def __init__(self, calls: Client, events: Client, leases: Client, clock: Clock, rng: Rng) -> None:
+    def __init__(
+        self, connection: Connection, tenure: Tenure, calls: Client, events: Client, clock: Clock, rng: Rng
+    ) -> None:
+        self.tenure = tenure
         self.calls: Calls = calls
         self.events: Calls = events
-        self.leases: Calls = leases
+        self._connection = connection
         self._client = calls
         self._clock = clock
         self._rng = rng
+
+    async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
+        async def run() -> None:
+            async with Client(self._connection.for_another_thread()) as leases:
+                await work(leases)
+
+        await in_own_thread(run, "lease")
 
     def follow(self, path: str, kind: type[Kept]) -> Source[Kept]:
         return Reflector(self._client, path, kind, self._clock, self._rng)
@@ -71,9 +87,9 @@ class Remote:
 @asynccontextmanager
 async def remote(connection: Connection, clock: Clock, rng: Rng, qps: float, burst: int) -> AsyncIterator[Remote]:
     """Access for as long as the block runs; `qps` and `burst` limit the calls and the events, not the leases."""
+    tenure = Tenure()
     async with (
-        Client(connection, clock=clock, qps=qps, burst=burst) as calls,
-        Client(connection, clock=clock, qps=qps, burst=burst) as events,
-        Client(connection, clock=clock) as leases,
+        Client(connection, clock=clock, qps=qps, burst=burst, tenure=tenure) as calls,
+        Client(connection, clock=clock, qps=qps, burst=burst, tenure=tenure) as events,
     ):
-        yield Remote(calls, events, leases, clock, rng)
+        yield Remote(connection, tenure, calls, events, clock, rng)

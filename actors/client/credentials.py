@@ -43,6 +43,10 @@ class Credentials(Protocol):
         """What to try once more after a 401 upon `refused`; None if there is nothing else. Raises KubeconfigError."""
         ...
 
+    def for_another_thread(self) -> Credentials:
+        """The same, to be used in the event loop of another thread."""
+        ...
+
 
 class Fixed:
     """The same proof for ever: a token, a user name with its password, or nothing at all."""
@@ -55,6 +59,9 @@ class Fixed:
 
     async def renewed(self, refused: Proof) -> Proof | None:
         return None
+
+    def for_another_thread(self) -> Credentials:
+        return self
 
 
 ANONYMOUS = Fixed(Proof())
@@ -70,6 +77,7 @@ class TokenFile:
         self._path = path
         self._clock = clock
         self._where = where
+        self._fallback = fallback
         self._proof = bearer(fallback, where) if fallback else None
         self._read_at = float("-inf")
 
@@ -81,6 +89,9 @@ class TokenFile:
     async def renewed(self, refused: Proof) -> Proof | None:
         proof = await self._read()
         return None if proof.authorization == refused.authorization else proof
+
+    def for_another_thread(self) -> Credentials:
+        return TokenFile(self._path, self._clock, self._where, self._fallback)
 
     async def _read(self) -> Proof:
         try:

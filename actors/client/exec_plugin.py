@@ -77,6 +77,10 @@ class ExecPlugin:
                 self._proof = await self._ask()
             return self._proof
 
+    def for_another_thread(self) -> ExecPlugin:
+        """It runs the command for itself: locks are an event loop's own."""
+        return ExecPlugin(self._where, self._api_version, self._argv, self._environment, self._context, self._clock)
+
     async def _ask(self) -> Proof:
         status = self._read(await self._run())
         token, certificate, key = status.token, status.client_certificate_data, status.client_key_data

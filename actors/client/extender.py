@@ -1,12 +1,15 @@
 """HTTP extenders, the async half: one POST a call, within the extender's time-out, and never holding up the loop.
 
 What goes wrong with an ignorable extender is logged and passed over; with any other it is a status, which fails the
-attempt. Scores are never worth an attempt: an extender that cannot give them gives none. Mirrors HTTPExtender.
+attempt. Scores are never worth an attempt: an extender that cannot give them gives none. An extender that binds does
+what we may do with the lease alone, and is asked like the API server: once, and only with permission.
+Mirrors HTTPExtender.
 """
 
 from __future__ import annotations
 
 import ssl
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +22,9 @@ import anyio
 import msgspec
 import structlog
 
+from actors.client.sockets import connector
+from actors.client.tenure import Tenure
+from actors.client.wire import CLOSE_SECONDS, NotPermittedError, Wires
 from actors.framework.extender import (
     NAME,
     Answer,
@@ -54,33 +60,47 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 DEFAULT_TIMEOUT = Duration(5)
+HEADERS = (("User-Agent", "berth"), ("Content-Type", "application/json"))
 _ENCODER = msgspec.json.Encoder()
 
 
 class Extenders:
     """The configured extenders, the ignorable ones last; an async context manager.
 
-    Raises ConfigError if what TLS needs cannot be had.
+    Those that bind are asked while `tenure` permits, if there is one. Raises ConfigError if what TLS needs cannot be
+    had.
     """
 
-    def __init__(self, configured: Sequence[Extender] = ()) -> None:
+    def __init__(self, configured: Sequence[Extender] = (), tenure: Tenure | None = None) -> None:
         self._all = tuple(sorted(configured, key=lambda extender: extender.ignorable))
         self._tls = {extender: _tls(extender, f"extenders[{i}].tlsConfig") for i, extender in enumerate(configured)}
+        self._permits = None if tenure is None else tenure.permits
         self._session: aiohttp.ClientSession | None = None
+        self._wires: dict[Extender, Wires] = {}
 
     async def __aenter__(self) -> Extenders:
         if self._all:
-            self._session = aiohttp.ClientSession(
-                headers={"User-Agent": "berth", "Content-Type": "application/json"},
-                connector=aiohttp.TCPConnector(limit=0),  # a binding must not wait while others hang
-            )
+            self._session = aiohttp.ClientSession(headers=HEADERS, connector=connector(0))
+        for extender in self._all:
+            if extender.bind_verb:
+                self._wires[extender] = Wires(
+                    extender.url_prefix.rstrip("/"),
+                    _server_name(extender),
+                    HEADERS,
+                    extender.http_timeout or DEFAULT_TIMEOUT,
+                    permits=self._permits,
+                    most=sys.maxsize,  # a binding must not wait while others hang
+                )
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._session is not None:
-            await self._session.close()
+        with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+            if self._session is not None:
+                await self._session.close()
+            for wires in self._wires.values():
+                await wires.close()
 
     def decide_on(self, pod: Pod) -> bool:
         """True if an extender has a say in where the pod goes."""
@@ -147,8 +167,7 @@ class Extenders:
             if not extender.bind_verb or not interested(extender, pod):
                 continue
             try:
-                result = await self._call(extender, extender.bind_verb, binding(pod, node), ExtenderBindingResult)
-                result.check()
+                await self._bind(extender, binding(pod, node))
             except ExtenderError as failure:
                 if not extender.ignorable:
                     return _failed(extender, failure)
@@ -185,30 +204,52 @@ class Extenders:
                 _passed_over(extender, extender.preempt_verb, pod, failure)
         return candidates
 
+    async def _bind(self, extender: Extender, body: object) -> None:
+        """Have an extender bind. Raises ExtenderError unless it says that it has."""
+        verb, tls = extender.bind_verb, self._tls[extender]
+        trust = tls if isinstance(tls, ssl.SSLContext) else None
+        try:
+            reply = await self._wires[extender].request("POST", f"/{verb}", _ENCODER.encode(body), (), trust)
+        except TimeoutError:
+            raise ExtenderError(f"{verb}: no answer within {extender.http_timeout or DEFAULT_TIMEOUT}") from None
+        except NotPermittedError:
+            raise ExtenderError(f"{verb}: not sent, as the lease is not held any more") from None
+        except (OSError, ValueError) as failure:  # ValueError: a name that no DNS has
+            raise ExtenderError(f"{verb}: {failure or type(failure).__name__}") from None
+        _read(verb, reply.status, reply.body, ExtenderBindingResult).check()
+
     async def _call(self, extender: Extender, verb: str, body: object, answer: type[T]) -> T:
         """One call. Raises ExtenderError for whatever is no good answer in time."""
         assert self._session is not None, "the extenders are used outside their context"
         limit = extender.http_timeout or DEFAULT_TIMEOUT
-        server_name = extender.tls_config.server_name if extender.tls_config else ""
         try:
             async with self._session.post(
                 f"{extender.url_prefix.rstrip('/')}/{verb}",
                 data=_ENCODER.encode(body),
                 timeout=aiohttp.ClientTimeout(total=limit),
                 ssl=self._tls[extender],
-                server_hostname=server_name or None,
+                server_hostname=_server_name(extender),
             ) as response:
                 raw = await response.read()
         except TimeoutError:
             raise ExtenderError(f"{verb}: no answer within {limit}") from None
         except (aiohttp.ClientError, OSError, ValueError) as failure:  # ValueError: a name that no DNS has
             raise ExtenderError(f"{verb}: {failure or type(failure).__name__}") from None
-        if response.status != 200:
-            raise ExtenderError(f"{verb}: HTTP {response.status}: {raw[:200].decode(errors='replace')}")
-        try:
-            return read(raw, answer)
-        except ExtenderError as problem:
-            raise ExtenderError(f"{verb}: {problem}") from None
+        return _read(verb, response.status, raw, answer)
+
+
+def _read(verb: str, status: int, raw: bytes, answer: type[T]) -> T:
+    if status != 200:
+        raise ExtenderError(f"{verb}: HTTP {status}: {raw[:200].decode(errors='replace')}")
+    try:
+        return read(raw, answer)
+    except ExtenderError as problem:
+        raise ExtenderError(f"{verb}: {problem}") from None
+
+
+def _server_name(extender: Extender) -> str | None:
+    """The name that its certificate must bear, if it is not the URL's."""
+    return (extender.tls_config.server_name if extender.tls_config else "") or None
 
 
 def _failed(extender: Extender, failure: ExtenderError) -> Status:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TypeVar
 
 import aiohttp
+import anyio
 import msgspec
 
 from actors.client.credentials import ANONYMOUS, Credentials, KubeconfigError, Proof
@@ -19,7 +20,7 @@ from actors.client.rate_limit import RateLimit
 from actors.client.reply import Reply
 from actors.client.sockets import connector
 from actors.client.tenure import Tenure
-from actors.client.wire import MOST_CONNECTIONS, Headers, NotPermittedError, Wires
+from actors.client.wire import CLOSE_SECONDS, MOST_CONNECTIONS, Headers, NotPermittedError, Wires
 from actors.kube.meta import Status as ApiStatus
 from actors.runtime.clock import Clock, SystemClock
 
@@ -137,8 +138,9 @@ class Client:
     ) -> None:
         assert self._session is not None
         assert self._wires is not None
-        await self._session.close()
-        await self._wires.close()
+        with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+            await self._session.close()
+            await self._wires.close()
 
     async def open(self, path: str, patience: Patience | None = None) -> aiohttp.ClientResponse:
         """One GET, whatever the answer; the caller reads and closes it. A 401 is asked again with new credentials.

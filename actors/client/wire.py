@@ -26,7 +26,7 @@ Headers = tuple[tuple[str, str], ...]
 MOST_CONNECTIONS = 100
 MOST_HEADS = 16
 IDLE_SECONDS = 15.0  # servers close what is idle for longer, and a request must not meet that
-CLOSE_SECONDS = 1.0
+CLOSE_SECONDS = 1.0  # that connections have to be closed in good order
 _IN_PATH = "/?&=%:,;@!$'()*+-._~"
 _PLAIN_TARGET = re.compile(f"[A-Za-z0-9{re.escape(_IN_PATH)}]*")  # nothing in it to be quoted
 
@@ -137,7 +137,7 @@ class _Place(NamedTuple):
 
 
 class Wires:
-    """The connections to one server, at most MOST_CONNECTIONS, of which those used last are used again.
+    """The connections to one server, at most `most` of them, of which those used last are used again.
 
     Requests wait for a connection in the order in which they came, for as long as that takes. Once one has its turn,
     `seconds` are the time for a new connection with all its handshakes, and then again for the whole answer, from the
@@ -153,6 +153,7 @@ class Wires:
         seconds: float,
         proxy: str | None = None,
         permits: Callable[[], bool] | None = None,
+        most: int = MOST_CONNECTIONS,
     ) -> None:
         url = urlsplit(server)
         self._server = _place(server, server_name)
@@ -167,7 +168,7 @@ class Wires:
         self._permits = permits
         self._loop = asyncio.get_running_loop()
         self._idle: list[_Wire] = []
-        self._room = asyncio.Semaphore(MOST_CONNECTIONS)
+        self._room = asyncio.Semaphore(most)
         self._default_tls: ssl.SSLContext | None = None
 
     def _through(self, proxy: str, netloc: str) -> None:
@@ -209,7 +210,7 @@ class Wires:
         for wire in idle:
             wire.abort()
         if idle:
-            await asyncio.wait([wire.closed for wire in idle], timeout=CLOSE_SECONDS)
+            await asyncio.wait([wire.closed for wire in idle])
 
     def _fixed(self, headers: Headers) -> str:
         """The lines of headers that are the same in most requests."""

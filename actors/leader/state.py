@@ -3,10 +3,15 @@
 A record that has not changed for the lease's duration, as we saw it, is up for the taking. A leader that has not
 renewed within the renew deadline has lost the lease, which is before anyone else may take it. Mirrors client-go's
 leaderelection.
+
+Another candidate takes the lease no earlier than its duration after it first saw our last renewal, which it cannot have
+seen before we sent that. So the leader counts from then, and the others from when they had the answer. The leader stops
+at the renew deadline and not at the lease's duration: the difference is for what is on its way to the server by then.
 """
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 
 import msgspec
@@ -51,12 +56,17 @@ class LeaderState:
     def leading(self) -> bool:
         return self._renewed_at is not None
 
+    @property
+    def leads_until(self) -> float:
+        """When the lease is lost if it is not renewed before; minus infinity if we do not lead."""
+        return float("-inf") if self._renewed_at is None else self._renewed_at + self._terms.renew_deadline
+
     def left(self, now: float) -> float:
         """Seconds that a leader has to renew the lease; 0 if it has not within the renew deadline, or does not lead."""
-        return 0.0 if self._renewed_at is None else max(self._renewed_at + self._terms.renew_deadline - now, 0.0)
+        return max(self.leads_until - now, 0.0)
 
     def found(self, lease: Lease | None, now: float, wall: datetime) -> Write | Wait:
-        """What to do about the lease as it stands; None if there is none. `now` is when it was asked for."""
+        """What to do about the lease as it stands; None if there is none. `now` is when the answer came."""
         stamp = wall.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         terms = self._terms
         if lease is None:
@@ -75,7 +85,7 @@ class LeaderState:
         return Write(self._lease(lease.metadata, acquired, stamp, spec.lease_transitions + (not mine)), create=False)
 
     def written(self, lease: Lease, asked_at: float) -> None:
-        """Our write went through; it counts from when it was asked for, not from when the answer came."""
+        """Our write went through; it counts from when it was sent, not from when the answer came."""
         self._seen, self._seen_at = lease.spec, asked_at
         self._renewed_at = asked_at
 
@@ -89,7 +99,7 @@ class LeaderState:
     def _lease(self, metadata: ObjectMeta, acquired: str, renewed: str, transitions: int) -> Lease:
         spec = LeaseSpec(
             holder_identity=self._terms.identity,
-            lease_duration_seconds=int(self._terms.lease_duration),
+            lease_duration_seconds=math.ceil(self._terms.lease_duration),  # others must not take it sooner
             acquire_time=acquired,
             renew_time=renewed,
             lease_transitions=transitions,

@@ -1,7 +1,8 @@
 """The recorder: writes events and conditions, several at a time, and never holds up whoever sends them.
 
 Its mailbox needs no bound: a message is put in the outbox at once, and the outbox is bounded. What could not be
-delivered waits there for the API server; what the API server refuses is logged and forgotten.
+delivered waits there for the API server; what the API server refuses is logged and forgotten. Only a leader writes:
+the outbox is filled by `run` at all times, and emptied by `write`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import structlog
 from anyio.abc import TaskStatus
 
 from actors.client.access import Calls
-from actors.client.rest import ApiError, ConnectionFailedError
+from actors.client.rest import ApiError, ConnectionFailedError, DeposedError
 from actors.kube.core import Pod
 from actors.messages import RecorderMessage
 from actors.recorder.event import Event
@@ -31,8 +32,6 @@ MOST_CONFLICTS = 5
 
 
 class RecorderActor(Actor[RecorderMessage]):
-    """When it stops, what still waits is written if that takes no longer than two seconds."""
-
     def __init__(
         self, mailbox: Mailbox[RecorderMessage], state: RecorderState, client: Calls, clock: Clock, rng: Rng
     ) -> None:
@@ -49,16 +48,25 @@ class RecorderActor(Actor[RecorderMessage]):
         self._writing = anyio.CancelScope(shield=True)
         self._written = anyio.Event()
 
-    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+    async def write(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Write what is in the outbox until cancelled; then the rest of it, if that takes no longer than two seconds.
+
+        To be run once.
+        """
         async with anyio.create_task_group() as group:
             group.start_soon(self._write_all)
-            await super().run(task_status=task_status)
+            task_status.started()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self._finish()
 
     def handle(self, message: RecorderMessage) -> None:
         self._state.handle(message, self._clock.now(), self._clock.wall())
         self._wake_writer()
 
-    async def on_stop(self) -> None:
+    async def _finish(self) -> None:
         self._stopping = True
         while self._idle:
             self._idle.pop().ring()
@@ -97,6 +105,10 @@ class RecorderActor(Actor[RecorderMessage]):
                 self._wake_writer()
             try:
                 await (self._write_event(work) if isinstance(work, Event) else self._write_status(work))
+            except DeposedError:
+                self._state.put_back(work)
+                self._writing.cancel()
+                return
             except ConnectionFailedError as failure:
                 self._state.put_back(work)
                 if self._stopping:

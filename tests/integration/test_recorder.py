@@ -35,6 +35,7 @@ async def recorder(client: Client, state: RecorderState) -> AsyncIterator[Mailbo
     actor = RecorderActor(mailbox, state, client, SystemClock(), Random(1))
     async with anyio.create_task_group() as group:
         await group.start(actor.run)
+        await group.start(actor.write)
         yield mailbox
         while mailbox.statistics().depth:
             await anyio.lowlevel.checkpoint()

@@ -7,7 +7,7 @@ are deleted once their grace is over.
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from random import Random
@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 from actors.client.access import Calls, Source
 from actors.client.extender import Extenders
 from actors.client.rest import ApiError, ConnectionFailedError
+from actors.client.tenure import Tenure
 from actors.client.watch import Changed, Deleted, Listed
 from actors.cycle.state import Outcome, Scheduler
 from actors.framework.extender import Steps
@@ -112,9 +113,12 @@ class VirtualCluster:
         self._fault = fault
         self.calls: Calls = self
         self.events: Calls = self
-        self.leases: Calls = self
+        self.tenure = Tenure()
 
     # ------------------------------------------------------------------------------------------ as Access
+
+    async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
+        await work(self)
 
     def follow(self, path: str, kind: type[Kept]) -> Source[Kept]:
         return LateSource(self.api.follow(path, kind), self)
@@ -145,6 +149,7 @@ class VirtualCluster:
         fault = self._fault(method, path, body)
         if self.late:
             await self.clock.sleep(self.late / 2)
+        assert self.tenure.permits()
         self.writes.append(Write(self.clock.now(), method, path, body, fault))
         if fault is Fault.REFUSED:
             raise ApiError(500, "InternalError", "refused for the test")

@@ -15,40 +15,57 @@ from actors.leader.state import LeaderState, Terms, Wait, Write
 WHO = st.sampled_from(["a", "b", "c"])
 
 
+TERMS = {who: Terms(who, "ns", "l", 15, 10, 2) for who in "abc"}
+SKEW = {"a": -3, "b": 0, "c": 5}
+
+
 class Election(RuleBasedStateMachine):
-    """Wall clocks of the candidates differ by hours; the lease's version number decides whose write goes through."""
+    """Wall clocks of the candidates differ by hours; the lease's version number decides whose write goes through. A
+    request is sent, handled by the server and answered at times between which anything may happen.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
         self.lease: Lease | None = None
         self.version = 0
-        self.states = {who: LeaderState(Terms(who, "ns", "l", 15, 10, 2)) for who in "abc"}
-        self.skew = {"a": -3, "b": 0, "c": 5}
+        self.states = {who: LeaderState(terms) for who, terms in TERMS.items()}
+        self.read: dict[str, tuple[Lease | None, int]] = {}
+        self.sent: dict[str, tuple[Lease, int, float]] = {}
 
     def leads(self, who: str) -> bool:
         return self.states[who].left(self.now) > 0
 
-    @rule(who=WHO, delay=st.floats(0, 2), outcome=st.sampled_from(["written", "answer lost", "refused"]))
-    def tries(self, who: str, delay: float, outcome: str) -> None:
+    @rule(who=WHO)
+    def is_read_by(self, who: str) -> None:
         if self.states[who].leading and not self.leads(who):
-            self.states[who] = LeaderState(Terms(who, "ns", "l", 15, 10, 2))  # the process ends and comes back
-        wall = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=self.skew[who], seconds=self.now)
-        asked_at, read = self.now, self.version
-        step = self.states[who].found(self.lease, asked_at, wall)
-        self.now += delay
-        match step:
+            self.states[who] = LeaderState(TERMS[who])  # the process ends and comes back
+        self.read[who] = (self.lease, self.version)
+
+    @rule(who=WHO)
+    def decides(self, who: str) -> None:
+        if who not in self.read or (self.states[who].leading and not self.leads(who)):
+            return
+        lease, version = self.read.pop(who)
+        wall = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=SKEW[who], seconds=self.now)
+        match self.states[who].found(lease, self.now, wall):
             case Wait(holder, until):
-                assert until > asked_at
+                assert until > self.now
                 assert holder != who
                 assert not self.leads(who)
-            case Write(lease, create):
-                assert create == (self.lease is None)
-                if outcome == "refused" or read != self.version:
-                    return
-                self.lease, self.version = lease, self.version + 1
-                if outcome == "written":
-                    self.states[who].written(lease, asked_at)
+            case Write(written, create):
+                assert create == (lease is None)
+                self.sent[who] = (written, version, self.now)
+
+    @rule(who=WHO, answered=st.booleans())
+    def is_written_by(self, who: str, answered: bool) -> None:
+        if who not in self.sent:
+            return
+        lease, version, sent_at = self.sent.pop(who)
+        if version == self.version:
+            self.lease, self.version = lease, self.version + 1
+            if answered:
+                self.states[who].written(lease, sent_at)
 
     @rule(seconds=st.sampled_from([1.0, 5.0, 9.0, 16.0]))
     def time_passes(self, seconds: float) -> None:
@@ -60,7 +77,7 @@ class Election(RuleBasedStateMachine):
             released = self.states[who].released(self.lease)
             if released is not None:
                 self.lease, self.version = released, self.version + 1
-            self.states[who] = LeaderState(Terms(who, "ns", "l", 15, 10, 2))
+            self.states[who] = LeaderState(TERMS[who])
 
     @invariant()
     def at_most_one_leads(self) -> None:
@@ -82,3 +99,10 @@ def test_a_dead_leaders_lease_is_taken_once_it_has_stood_still_for_its_duration(
     assert isinstance(taken, Write)
     assert (taken.lease.spec.holder_identity, taken.lease.spec.lease_transitions) == ("heir", 1)
     assert msgspec.json.decode(msgspec.json.encode(taken.lease), type=Lease) == taken.lease
+
+
+def test_the_record_gives_others_no_less_time_than_was_configured() -> None:
+    state = LeaderState(Terms("a", "ns", "l", 2.5, 2.2, 0.5))
+    step = state.found(None, 0, datetime(2026, 1, 1, tzinfo=UTC))
+    assert isinstance(step, Write)
+    assert step.lease.spec.lease_duration_seconds == 3

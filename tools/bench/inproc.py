@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from actors.client.access import Calls, Source
 from actors.client.rest import CONTENT_TYPES, ApiError
+from actors.client.tenure import Tenure
 from actors.client.watch import Changed, Deleted, Listed
 from actors.kube.core import Pod, PodCondition
 from actors.kube.kinds import BY_KIND as FOLLOWED
@@ -93,7 +94,10 @@ class InProcess:
         self._second, self._time, self._scheduled = 0, "", PodCondition()
         self.calls: Calls = self
         self.events: Calls = self
-        self.leases: Calls = self
+        self.tenure = Tenure()  # nobody else writes here
+
+    async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
+        await work(self)
 
     def follow(self, path: str, kind: type[Kept]) -> Source[Kept]:
         return _Subscription(self._shelves.setdefault(path, _Shelf()))

@@ -1,0 +1,146 @@
+"""The election: waits for the lease, renews it, says until when its holder may write, and gives it back.
+
+It runs in whatever event loop it is put into: the daemon's has a thread of its own, so that a scheduling loop that is
+held up for a while (a slow plugin, a huge pod) does not cost the lease. A loop that stands still for longer than the
+lease's duration is as good as dead, and the lease is not kept for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import anyio
+import structlog
+
+from actors.client.access import Calls
+from actors.client.rest import ApiError, ConnectionFailedError
+from actors.client.tenure import NEVER, Tenure
+from actors.kube.coordination import Lease
+from actors.leader.state import LeaderState, Terms, Wait, Write
+from actors.runtime.backoff import Rng
+from actors.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+JITTER = 1.2
+RELEASE_SECONDS = 3.0
+MIN_PAUSE_SECONDS = 0.1
+NO_ANSWER = "no answer in time"
+
+
+class Election:
+    """`clock` is the tenure's; `still_for` says how many seconds the scheduler's event loop has stood still."""
+
+    def __init__(
+        self, terms: Terms, client: Calls, clock: Clock, rng: Rng, tenure: Tenure, still_for: Callable[[], float]
+    ) -> None:
+        self._terms = terms
+        self._client = client
+        self._clock = clock
+        self._rng = rng
+        self._tenure = tenure
+        self._still_for = still_for
+        self._state = LeaderState(terms)
+        self._free_at = float("inf")
+        self._failing = False
+        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{terms.namespace}/leases"
+        # A request that hangs leaves time for another one, as that of kube-scheduler does.
+        self._attempt_seconds = max(terms.retry_period, terms.renew_deadline / 2)
+
+    async def run(self, leads: Callable[[], None]) -> None:
+        """Wait for the lease, call `leads`, and hold the lease; returns when it is lost. Cancelled, gives it back."""
+        await self._acquire()
+        leads()
+        try:
+            await self._renew()
+        finally:
+            # From here on nothing can be sent, so that whoever leads next need not wait for us.
+            self._tenure.lasts_until(NEVER)
+            with anyio.move_on_after(RELEASE_SECONDS, shield=True):
+                await self._release()
+
+    async def _acquire(self) -> None:
+        while self._is_hung() or not await self._try(self._attempt_seconds):
+            # Jittered downwards: what a standby sees late is added to the time without a leader.
+            pause = self._terms.retry_period / (1 + JITTER * self._rng.random())
+            # Never past the lease's expiry: nobody should be without a leader for longer than that.
+            await self._clock.sleep(min(pause, max(self._free_at - self._clock.now(), MIN_PAUSE_SECONDS)))
+
+    async def _renew(self) -> None:
+        """Renew until the lease is lost."""
+        # Neither the pause nor the attempt may outlast the deadline: after it, others come.
+        while (left := self._state.left(self._clock.now())) > 0:
+            await self._clock.sleep(min(self._terms.retry_period, left))
+            left = self._state.left(self._clock.now())
+            if left <= 0 or self._is_hung():
+                return
+            await self._try(min(self._attempt_seconds, left))
+
+    def _is_hung(self) -> bool:
+        seconds = self._still_for()
+        hung = seconds > self._terms.lease_duration
+        if hung:
+            log.error("the scheduler stands still", lease=self._terms.name, seconds=round(seconds, 1))
+        return hung
+
+    async def _try(self, seconds: float) -> bool:
+        """One attempt to acquire or renew, within these seconds; true if we lead after it."""
+        failure = NO_ANSWER
+        async with anyio.create_task_group() as group:
+
+            async def attempt() -> None:
+                nonlocal failure
+                failure = await self._attempt()
+                group.cancel_scope.cancel()
+
+            group.start_soon(attempt)
+            await self._clock.sleep(seconds)
+            group.cancel_scope.cancel()
+        self._tenure.lasts_until(self._state.leads_until)
+        if failure:
+            # One line an outage, however often it is tried.
+            log.log(logging.DEBUG if self._failing else logging.WARNING, "lease not written", error=failure)
+        self._failing = bool(failure)
+        return self._state.leading
+
+    async def _attempt(self) -> str:
+        """Look at the lease, and write it if it is ours or free; what went wrong, or "" for nothing."""
+        try:
+            step = self._state.found(await self._get(), self._clock.now(), self._clock.wall())
+            match step:
+                case Wait(holder, until):
+                    self._free_at = until
+                    log.debug("lease held", holder=holder)
+                case Write(lease, create):
+                    asked_at = self._clock.now()
+                    if self._state.leading and self._state.left(asked_at) <= 0:
+                        return NO_ANSWER  # The process was stopped meanwhile: others may have come.
+                    self._state.written(await self._put(lease, create=create), asked_at)
+        except (ApiError, ConnectionFailedError) as failure:
+            return str(failure)
+        return ""
+
+    async def _get(self) -> Lease | None:
+        try:
+            return await self._client.call("GET", f"{self._path}/{self._terms.name}", Lease)
+        except ApiError as refused:
+            if refused.code == 404:
+                return None
+            raise
+
+    async def _put(self, lease: Lease, *, create: bool) -> Lease:
+        if create:
+            return await self._client.call("POST", self._path, Lease, lease)
+        return await self._client.call("PUT", f"{self._path}/{self._terms.name}", Lease, lease)
+
+    async def _release(self) -> None:
+        """Give the lease back; one that has run out is not ours to give."""
+        if self._state.left(self._clock.now()) <= 0:
+            return
+        try:
+            lease = await self._get()
+            released = None if lease is None else self._state.released(lease)
+            if released is not None:
+                await self._put(released, create=False)
+        except (ApiError, ConnectionFailedError) as failure:
+            log.warning("lease not released", error=str(failure))

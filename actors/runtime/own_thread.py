@@ -1,0 +1,68 @@
+"""An event loop of its own, in a thread of its own, for what must go on while the main loop is held up."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from functools import partial
+
+import anyio
+
+STOP_SECONDS = 5.0
+
+
+async def in_own_thread(work: Callable[[], Awaitable[None]], name: str) -> None:
+    """Run `work` in another thread; raises what it raises. Cancelling this cancels it there.
+
+    Its clean-up is waited for, at most five seconds; what takes longer is left to end with the process.
+    """
+    running = _Cancellable(work)
+    ended: Future[None] = Future()
+    ended.set_running_or_notify_cancel()  # so that who waits for it cannot cancel the future itself
+
+    def run() -> None:
+        try:
+            anyio.run(running.run)
+        except BaseException as failure:  # it is raised by who waits
+            ended.set_exception(failure)
+        else:
+            ended.set_result(None)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        await asyncio.wrap_future(ended)
+    finally:
+        if not ended.done():
+            running.cancel()
+            with anyio.move_on_after(STOP_SECONDS, shield=True):
+                await asyncio.wrap_future(ended)
+
+
+class _Cancellable:
+    """Work that another thread may cancel, whether or not it has begun."""
+
+    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._work = work
+        self._lock = threading.Lock()
+        self._cancelled = False
+        self._cancel: Callable[[], object] | None = None
+
+    async def run(self) -> None:
+        with anyio.CancelScope() as scope:
+            with self._lock:
+                self._cancel = partial(asyncio.get_running_loop().call_soon_threadsafe, scope.cancel)
+                if self._cancelled:
+                    scope.cancel()
+            try:
+                await self._work()
+            finally:
+                with self._lock:
+                    self._cancel = None  # its event loop is about to be closed
+
+    def cancel(self) -> None:
+        with self._lock:
+            self._cancelled = True
+            if self._cancel is not None:
+                self._cancel()

@@ -1,0 +1,133 @@
+"""A leader that is stopped or held up until another leads writes nothing afterwards: real processes, each with a proxy
+of its own between it and the API server, which counts what it writes.
+
+BERTH_ROUNDS is how many rounds of stop, take-over and resumption there are, 2 by default.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from random import Random
+
+import anyio
+import pytest
+
+from tests.integration.test_daemon import ELECTION, LEADS, LEASE, PODS, Cluster, cluster
+from tests.kit.processes import Berth, berth
+from tests.kit.proxy import Proxy, proxy
+
+ROUNDS = int(os.environ.get("BERTH_ROUNDS", "2"))
+BACKLOG = 400
+SLOW = ("--kube-api-qps=150", "--kube-api-burst=10")  # so that there is a backlog for a while
+
+
+@asynccontextmanager
+async def candidate(running: Cluster, *flags: str) -> AsyncIterator[tuple[Berth, Proxy]]:
+    async with (
+        proxy(running.url) as between,
+        berth(running.folder, "run", f"--master={between.url}", "--logging-format=json", *ELECTION, *flags) as process,
+    ):
+        running.schedulers.append(process)
+        yield process, between
+
+
+async def test_a_resumed_leader_writes_nothing_after_another_leads(tmp_path: Path) -> None:
+    rng, pods = Random(12), 0
+    async with cluster(tmp_path) as running, AsyncExitStack() as stack:
+
+        async def wrote(between: Proxy, more: int) -> None:
+            """Wait for so many writes more."""
+            writes = len(between.writes) + more
+            await running.until(lambda: len(between.writes) >= writes)
+
+        await running.node("n", cpu="100000", pods="100000")
+        leader, between = await stack.enter_async_context(candidate(running, *SLOW))
+        await leader.says(LEADS)
+        for number in range(ROUNDS):
+            heir, heirs = await stack.enter_async_context(candidate(running, *SLOW))
+            async with anyio.create_task_group() as group:
+                group.start_soon(running.burst, f"p{number}", BACKLOG)
+                # Each pod is a binding and an event; at any moment of that.
+                await wrote(between, rng.randrange(20, BACKLOG))
+                await anyio.sleep(rng.random() / 50)
+                leader.send(signal.SIGSTOP)
+            pods += BACKLOG
+            await heir.says(LEADS)
+            await wrote(heirs, 10)
+            resumed_at = time.monotonic()
+            leader.send(signal.SIGCONT)
+            assert await leader.end() == 1
+            assert between.count(since=resumed_at) == []
+            leader, between = heir, heirs
+        await running.until(lambda: len(running.nodes_of) == pods)
+        await running.bound(seconds=60.0)
+        running.assert_bound_once(pods)
+
+
+SLEEPY = """import os, time
+from actors.framework.interface import SUCCESS, NodeFilterPlugin
+
+
+class Sleepy(NodeFilterPlugin):
+    name = "Sleepy"
+
+    def filter_node(self, state, info, node):
+        if "SLEEPY" in os.environ:
+            time.sleep(float(info.pod.metadata.labels.get("sleep", "0")))
+        return SUCCESS
+"""
+ENABLED = """apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {multiPoint: {enabled: [{name: Sleepy}]}}}]
+"""
+TERMS = ("--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms")
+
+
+async def test_a_plugin_that_holds_the_scheduler_up_costs_the_lease_only_after_its_duration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed, configuration = tmp_path / "installed", tmp_path / "configuration.yaml"
+    (installed / "sleepy-1.dist-info").mkdir(parents=True)
+    (installed / "sleepy-1.dist-info" / "entry_points.txt").write_text("[berth.plugins]\nSleepy = sleepy:Sleepy\n")
+    (installed / "sleepy-1.dist-info" / "METADATA").write_text("Name: sleepy\nVersion: 1\n")
+    (installed / "sleepy.py").write_text(SLEEPY)
+    configuration.write_text(ENABLED)
+    monkeypatch.setenv("PYTHONPATH", str(installed))
+    flags = (f"--config={configuration}", *TERMS)
+
+    async with cluster(tmp_path) as running:
+
+        async def sleeper(name: str, seconds: float) -> None:
+            container = {"name": "c", "image": "nginx", "resources": {"requests": {"cpu": "100m"}}}
+            metadata = {"name": name, "labels": {"sleep": str(seconds)}}
+            document = {"metadata": metadata, "spec": {"containers": [container]}}
+            await running.client.call("POST", PODS, dict, document)
+
+        await running.node("n")
+        monkeypatch.setenv("SLEEPY", "yes")
+        async with candidate(running, *flags) as (leader, between):
+            await leader.says(LEADS)
+            monkeypatch.delenv("SLEEPY")
+            async with candidate(running, *flags) as (heir, _):
+                await sleeper("short", 3.0)  # more than the renew deadline, less than the lease
+                await running.bound("short")
+                lease = await running.client.call("GET", LEASE, dict)
+                assert lease["spec"].get("leaseTransitions", 0) == 0
+                assert not heir.count(LEADS)
+
+                async with anyio.create_task_group() as group:
+                    group.start_soon(running.burst, "p", 200)  # many a binding is under way when it falls asleep
+                    await running.until(lambda: len(between.writes) >= 50)
+                    await sleeper("long", 8.0)
+                await heir.says(LEADS)
+                led_at = time.monotonic()
+                assert await leader.end() == 1
+                assert between.count(since=led_at) == []
+                await running.until(lambda: len(running.nodes_of) == 202)
+                await running.bound()
+                running.assert_bound_once(202)

@@ -1,0 +1,288 @@
+"""A write is sent while its sender may write, judged when it is sent, whatever it has waited for until then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from aiohttp import web
+
+from actors.client.credentials import ANONYMOUS, Credentials, Proof
+from actors.client.extender import Extenders
+from actors.client.rest import Client, Connection, ConnectionFailedError, DeposedError
+from actors.client.tenure import ALWAYS, Tenure
+from actors.client.tls import server_context
+from actors.client.wire import MOST_CONNECTIONS
+from actors.kube.core import Pod
+from actors.kube.meta import ObjectMeta
+from actors.messages import EventType, RecordEvent
+from actors.recorder.actor import RecorderActor
+from actors.recorder.state import RecorderState
+from actors.runtime.clock import SystemClock
+from actors.runtime.mailbox import Mailbox
+from config.types import Duration, Extender
+from tests.integration.test_client import served
+from tests.kit.certificates import Authority
+from tests.kit.clock import VirtualClock
+from tests.kit.extender import small_extender
+
+ENDS = 10.0  # when the tenure does
+
+
+class Server:
+    """Notes what it is asked, and answers when it may."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answers = anyio.Event()
+        self.first: tuple[int, dict[str, str]] | None = None
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.asked.append(f"{request.method} {request.path}")
+        await self.answers.wait()
+        if self.first is not None:
+            (status, headers), self.first = self.first, None
+            return web.Response(status=status, headers=headers)
+        return web.json_response({})
+
+
+class Slow:
+    """Credentials that are had, or renewed, once the gate is open."""
+
+    def __init__(self, gate: anyio.Event, *, at_first: bool) -> None:
+        self._gate = gate
+        self._at_first = at_first
+        self.asked = False
+
+    async def proof(self) -> Proof:
+        if self.asked and self._at_first:
+            await self._gate.wait()
+        self.asked = True  # by the client that opens; the next one is that of the write
+        return Proof("Bearer t")
+
+    async def renewed(self, refused: Proof) -> Proof | None:
+        await self._gate.wait()
+        return Proof("Bearer u")
+
+    def for_another_thread(self) -> Slow:
+        raise AssertionError
+
+
+class Scene:
+    """A client with a tenure of ten seconds; `gate` opens when they are over."""
+
+    def __init__(self, clock: VirtualClock, server: Server, url: str, client: Client, gate: anyio.Event) -> None:
+        self.clock = clock
+        self.server = server
+        self.url = url
+        self.client = client
+        self.gate = gate
+        self.outcome: type[Exception] | None = None
+
+    async def write(self) -> None:
+        try:
+            await self.client.call("POST", "/late", dict, {})
+        except ConnectionFailedError as failure:
+            self.outcome = type(failure)
+
+    async def comes_too_late(self, waits: Callable[[], bool]) -> None:
+        """The write waits for something while the lease runs out, and then has it."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.write)
+            with anyio.fail_after(10):
+                while not waits():
+                    await anyio.sleep(0.01)
+                await anyio.sleep(0.05)
+            before = list(self.server.asked)
+            await self.clock.advance(ENDS)
+            self.gate.set()
+            self.server.answers.set()
+        assert self.outcome is DeposedError
+        assert self.server.asked == before
+
+
+@asynccontextmanager
+async def scene(*, credentials: str = "", qps: float = 0.0, authority: Authority | None = None) -> AsyncIterator[Scene]:
+    clock, server, gate = VirtualClock(), Server(), anyio.Event()
+    server.answers.set()
+    tenure = Tenure(clock.now)
+    tenure.lasts_until(ENDS)
+    context = None if authority is None else authority.server("server")
+    async with served(server.handle, context) as url:
+        shown: Credentials = Slow(gate, at_first=credentials == "first") if credentials else ANONYMOUS
+        tls = None if authority is None else server_context(authority.text("ca.crt").encode())
+        made = Connection(url, tls, shown)
+        async with Client(made, clock=clock, qps=qps, burst=1, tenure=tenure) as client:
+            yield Scene(clock, server, url, client, gate)
+
+
+async def test_writes_are_sent_before_the_end_and_reads_always() -> None:
+    async with scene() as it:
+        await it.client.call("POST", "/", dict, {})
+        await it.clock.advance(ENDS - 0.001)
+        await it.client.call("POST", "/", dict, {})
+        await it.clock.advance(0.001)
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            with pytest.raises(DeposedError):
+                await it.client.call(method, "/", dict, {})
+        await it.client.call("GET", "/", dict)
+        assert it.server.asked == ["POST /", "POST /", "GET /"]
+
+
+async def test_after_the_wait_for_the_rate_limit() -> None:
+    async with scene(qps=1 / ENDS) as it:
+        await it.client.call("POST", "/first", dict, {})
+        await it.comes_too_late(lambda: True)
+
+
+async def test_after_the_pause_that_the_server_asked_for() -> None:
+    async with scene() as it:
+        it.server.first = (429, {"Retry-After": "7"})
+        await it.clock.advance(5)
+        await it.comes_too_late(lambda: it.server.asked == ["POST /late"])
+
+
+async def test_after_the_wait_for_a_connection() -> None:
+    async with scene() as it, anyio.create_task_group() as group:
+        it.server.answers = anyio.Event()
+        for _ in range(MOST_CONNECTIONS):
+            group.start_soon(it.client.call, "POST", "/early", dict, {})
+        while len(it.server.asked) < MOST_CONNECTIONS:
+            await anyio.sleep(0.01)
+        await it.comes_too_late(lambda: True)
+
+
+@pytest.mark.parametrize("what", ["create_connection", "start_tls"])
+async def test_after_the_time_that_a_new_connection_takes(
+    what: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    at_once: Callable[..., Awaitable[Any]] = getattr(loop, what)
+    begun = False
+
+    async with scene(authority=authority) as it:
+
+        async def later(*args: Any, **options: Any) -> Any:
+            nonlocal begun
+            begun = True
+            await it.gate.wait()
+            return await at_once(*args, **options)
+
+        monkeypatch.setattr(loop, what, later)
+        await it.comes_too_late(lambda: begun)
+
+
+@pytest.mark.parametrize("credentials", ["first", "renewed"])
+async def test_after_the_time_that_credentials_take(credentials: str) -> None:
+    async with scene(credentials=credentials) as it:
+        if credentials == "renewed":
+            it.server.first = (401, {})
+            await it.comes_too_late(lambda: it.server.asked == ["POST /late"])
+        else:
+            await it.comes_too_late(lambda: True)
+
+
+async def test_the_kernel_gets_a_write_as_a_whole_or_it_is_not_made() -> None:
+    """What does not fit would lie here, to be sent whenever there is room."""
+    heard = 0
+
+    async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal heard
+        await anyio.sleep(0.5)
+        try:
+            while piece := await reader.read(1 << 20):
+                heard += len(piece)
+        except ConnectionResetError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(deaf, "127.0.0.1", 0, limit=1)
+    tenure = Tenure()
+    tenure.lasts_until(ALWAYS)
+    huge = {"text": "x" * (64 << 20)}
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with Client(Connection(url), tenure=tenure) as client:
+            with pytest.raises(ConnectionFailedError, match="did not take the request at once"):
+                await client.call("POST", "/", dict, huge)
+            await anyio.sleep(1)
+    assert heard < 64 << 20
+
+
+async def test_what_is_given_up_is_forgotten_by_the_kernel() -> None:
+    """Otherwise it would go on delivering a write that nobody stands by any more."""
+    ends: list[type[Exception] | None] = []
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await reader.read(1000):
+                pass
+        except ConnectionResetError as reset:
+            ends.append(type(reset))
+        else:
+            ends.append(None)
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with Client(Connection(url), timeout_seconds=0.2) as client:
+            with pytest.raises(ConnectionFailedError):
+                await client.call("POST", "/", dict, {})
+        with anyio.fail_after(5):
+            while not ends:
+                await anyio.sleep(0.01)
+    assert ends == [ConnectionResetError]
+
+
+async def test_an_extender_that_binds_is_asked_only_before_the_end() -> None:
+    clock = VirtualClock()
+    tenure = Tenure(clock.now)
+    tenure.lasts_until(ENDS)
+    pod = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u"))
+    async with small_extender({"bind": lambda _: {}}) as extender:
+        binds = Extender(extender.url, bind_verb="bind", http_timeout=Duration(5))
+        async with Extenders([binds], tenure) as extenders:
+            status = await extenders.bind(pod, "n")
+            assert status is not None
+            assert status.ok
+            await clock.advance(ENDS)
+            status = await extenders.bind(pod, "n")
+            assert status is not None
+            assert "not sent" in status.message
+        assert len(extender.asked) == 1
+
+
+async def test_a_deposed_leader_records_nothing_and_does_not_wait_for_it() -> None:
+    async with scene() as it:
+        mailbox: Mailbox[Any] = Mailbox("recorder", None)
+        state = RecorderState()
+        actor = RecorderActor(mailbox, state, it.client, SystemClock(), Random(1))
+        subject = ("v1", "Pod", "ns", "p", "u")
+        told = RecordEvent(*subject, EventType.NORMAL, "Scheduled", "Binding", "", "default-scheduler")
+        async with anyio.create_task_group() as group:
+            await group.start(actor.run)
+            mailbox.tell_nowait(told)
+            await anyio.sleep(0.05)
+            assert it.server.asked == []  # nobody leads yet
+            await group.start(actor.write)
+            with anyio.fail_after(5):
+                while not it.server.asked:
+                    await anyio.sleep(0.01)
+            await it.clock.advance(ENDS)
+            mailbox.tell_nowait(told)
+            await anyio.sleep(0.05)
+            group.cancel_scope.cancel()
+            with anyio.fail_after(1, shield=True):
+                await anyio.lowlevel.checkpoint()
+        assert len(it.server.asked) == 1
+        assert len(state) == 1
+        mailbox.close()
