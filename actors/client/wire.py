@@ -5,7 +5,8 @@ client does around them would cost more than to decide about the pod. One reques
 connection; one that failed in any way is closed, and no request is sent twice.
 
 A write may need permission, which is asked for in the turn in which the bytes are given to the kernel. They are given
-all at once or not at all, so that nothing which was permitted lies here to be sent later.
+all at once or not at all, so that nothing which was permitted lies here to be sent later; and what the kernel has not
+delivered is dropped with the connection.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Election:
         self._still_for = still_for
         self._state = LeaderState(terms)
         self._free_at = float("inf")
-        self._failing = False
+        self._failing = self._hung = False
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{terms.namespace}/leases"
         # A request that hangs leaves time for another one, as that of kube-scheduler does.
         self._attempt_seconds = max(terms.retry_period, terms.renew_deadline / 2)
@@ -79,8 +79,9 @@ class Election:
     def _is_hung(self) -> bool:
         seconds = self._still_for()
         hung = seconds > self._terms.lease_duration
-        if hung:
-            log.error("the scheduler stands still", lease=self._terms.name, seconds=round(seconds, 1))
+        if hung and not self._hung:  # one line, however long it lasts
+            log.error("the scheduler stands still", seconds=round(seconds, 1), leads=self._state.leading)
+        self._hung = hung
         return hung
 
     async def _try(self, seconds: float) -> bool:

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,6 +25,7 @@ from actors.client.rest import ApiError, Client, Connection, ConnectionFailedErr
 from actors.client.watch import Changed, Deleted, Listed, Reflector
 from actors.client.wire import MOST_CONNECTIONS
 from actors.kube.core import Pod
+from actors.runtime.own_thread import in_own_thread
 from tests.kit.certificates import Authority
 from tests.kit.clock import VirtualClock
 
@@ -173,6 +175,29 @@ async def test_a_plugin_runs_again_once_refused(tmp_path: Path, version: str) ->
             await client.call("GET", "/", dict)
         assert refused.value.code == 401
         assert (tmp_path / "runs").read_text() == "4"  # once to begin with, once upon the 401
+
+
+async def test_another_thread_has_credentials_of_its_own(tmp_path: Path) -> None:
+    """A renewal in one event loop neither waits for nor wakes what waits in the other."""
+    user = plugin(tmp_path, {"token": "t"})
+    async with served(refusing("t3", "t4")) as url:
+        made = connection(tmp_path, url, user)
+        answers: list[str] = []
+
+        async def ask(client: Client) -> None:
+            answers.append((await client.call("POST", "/", dict, {}))["header"])
+
+        async def ask_together(mine: Connection) -> None:
+            async with Client(mine) as client, anyio.create_task_group() as group:
+                for _ in range(5):
+                    group.start_soon(ask, client)
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(ask_together, made)
+                group.start_soon(in_own_thread, partial(ask_together, made.for_another_thread()), "another")
+    assert len(answers) == 10
+    assert set(answers) <= {"Bearer t3", "Bearer t4"}
 
 
 async def test_a_plugin_runs_again_when_its_credential_expired(tmp_path: Path) -> None:

@@ -131,3 +131,24 @@ async def test_a_plugin_that_holds_the_scheduler_up_costs_the_lease_only_after_i
                 await running.until(lambda: len(running.nodes_of) == 202)
                 await running.bound()
                 running.assert_bound_once(202)
+
+
+async def test_a_leader_that_is_asked_to_stop_tells_all_before_it_gives_the_lease_back(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as running:
+        await running.node("n")
+        async with candidate(running, "--kube-api-qps=400", "--kube-api-burst=50") as (leader, between):
+            await leader.says(LEADS)
+            async with anyio.create_task_group() as group:
+                group.start_soon(running.burst, "p", 300)
+                await running.until(lambda: len(between.writes) >= 100)
+                leader.send(signal.SIGTERM)
+            assert await leader.end() == 0
+            writes = [write for _, write in between.writes]
+            released = len(writes) - writes[::-1].index(f"PUT {LEASE}")
+            assert not any(write.endswith("/events") for write in writes[released:])
+            lease = await running.client.call("GET", LEASE, dict)
+            assert not lease["spec"].get("holderIdentity")
+            told = {f"default/{event['involvedObject']['name']}" for event in await running.events("Scheduled")}
+            assert told == set(leader.attempts("scheduled"))
+            _, stopped = await running.events("LeaderElection", "kube-system")
+            assert stopped["message"].endswith("stopped leading")
