@@ -14,6 +14,7 @@ from typing import Any
 
 from tools.apiserver.admission import CLAIMS, PRIORITY_CLASSES, admitted_claim, admitted_pod, readmitted_pod
 from tools.apiserver.clock import now
+from tools.apiserver.conversion import served_form, stored_form
 from tools.apiserver.defaults import defaulted
 from tools.apiserver.eviction import PODS, check_eviction, mark_disrupted
 from tools.apiserver.patch import STRATEGIC, patched
@@ -72,7 +73,7 @@ class Api:
             metadata["generation"] = 1
             if kind != NODES:
                 made.pop("status", None)
-        made = defaulted(kind, made)
+        made = stored_form(kind, defaulted(kind, made))
         if kind == PODS:
             made = admitted_pod(self.store, made)
         elif kind == CLAIMS:
@@ -103,7 +104,7 @@ class Api:
             if field in before["metadata"]:
                 metadata[field] = before["metadata"][field]
         after = {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
-        after = defaulted(kind, after)
+        after = stored_form(kind, defaulted(kind, after))
         if kind == PODS:
             after = readmitted_pod(after, before)
         if kind.status:
@@ -125,7 +126,7 @@ class Api:
         if subresource == "scale":
             return self.rescale(kind, namespace, name, patched(kind, self.scale_of(kind, namespace, name), patch, how))
         before = self.store.get(kind, namespace, name)
-        after = patched(kind, before, patch, how)
+        after = patched(kind, served_form(kind, before), patch, how)
         if not isinstance(patch, dict) or "resourceVersion" not in (patch.get("metadata") or {}):
             after["metadata"] = {**after["metadata"], "resourceVersion": before["metadata"]["resourceVersion"]}
         return self.update(kind, namespace, name, after, subresource)
@@ -230,17 +231,17 @@ class Api:
 
     def _decoded(self, kind: Kind, document: Document) -> Document:
         """What its kind reads of a document. Raises Refused with 400 for a wrong type, or if it is strict."""
-        found = unknown_and_mistyped(kind.kind, document)
+        found = unknown_and_mistyped(kind.type_name, document)
         if found.mistyped:
             raise Refused(400, "BadRequest", found.mistyped)
         unknown = [*found.unknown, *self._duplicates]
         if unknown and self._validation == "Strict":
-            raise Refused(400, "BadRequest", strict_message(kind.kind, unknown))
+            raise Refused(400, "BadRequest", strict_message(kind.type_name, unknown))
         if self._validation == "Warn":
             self.warnings += unknown
         if not found.nulls and not found.unknown:
             return document  # nothing is to be left out
-        kept: Document = pruned(TYPES[kind.kind], document)
+        kept: Document = pruned(TYPES[kind.type_name], document)
         return kept
 
     def _check_namespace(self, namespace: str, metadata: dict[str, Any]) -> None:
@@ -291,11 +292,11 @@ class Api:
 
 def _check(kind: Kind, document: Document, before: Document | None) -> None:
     """Raises Refused with 422 and all that is wrong with an object."""
-    found = problems(kind.kind, document, before)
+    found = problems(kind.type_name, document, before)
     if found:
         name = document["metadata"].get("name", "")
-        details = invalid_details(kind.kind, name, found)
-        raise Refused(422, "Invalid", invalid_message(kind.kind, name, found), details)
+        details = invalid_details(kind.type_name, name, found)
+        raise Refused(422, "Invalid", invalid_message(kind.type_name, name, found), details)
 
 
 def _grace(pod: Document, asked: int | None) -> int:

@@ -13,6 +13,7 @@ import msgspec
 
 from actors.kube.yaml_documents import documents
 from tools.apiserver.api import Api
+from tools.apiserver.conversion import served_raw
 from tools.apiserver.discovery import discovery
 from tools.apiserver.http import Follow, Request, Response, listen
 from tools.apiserver.openapi import VERSION_2, VERSION_2_TYPE
@@ -171,7 +172,7 @@ class Server:
         accept = request.headers.get("accept", "")
         as_table = "as=Table" in accept.partition(",")[0]
         if isinstance(answer, Stored) and not as_table:
-            return Response(answer.raw, code)
+            return Response(served_raw(kind, answer), code)
         if isinstance(answer, dict):
             return _json(answer, code)
         found = [answer] if isinstance(answer, Stored) else answer
@@ -194,7 +195,7 @@ class Server:
             return _json({**head, "items": [{**part, "metadata": stored.document["metadata"]} for stored in items]})
         head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata}
         opened = msgspec.json.encode(head)[:-1] + b',"items":['
-        return Response(opened + b",".join([stored.raw for stored in items]) + b"]}")
+        return Response(opened + b",".join([served_raw(kind, stored) for stored in items]) + b"]}")
 
 
 def _body(raw: bytes, content_type: str) -> Any:

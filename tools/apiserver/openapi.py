@@ -69,8 +69,8 @@ def _document(path: str) -> dict[str, Any] | None:
     schemas: dict[str, Any] = {}
     paths: dict[str, Any] = {}
     for kind in kinds:
-        reference = _reference(TYPES[kind.kind], schemas)
-        schemas[_component(TYPES[kind.kind])]["x-kubernetes-group-version-kind"] = [_gvk(kind)]
+        reference = _reference(TYPES[kind.type_name], schemas)
+        schemas[_component(TYPES[kind.type_name])]["x-kubernetes-group-version-kind"] = [_gvk(kind)]
         paths |= _paths(kind, reference)
     return {
         "openapi": "3.0.0",

@@ -25,7 +25,7 @@ def patched(kind: Kind, document: Document, patch: Any, content_type: str) -> Do
         case "application/merge-patch+json":
             result = _merge(document, patch)
         case "application/strategic-merge-patch+json":
-            result = _merge_strategic(TYPES.get(kind.kind), document, patch)
+            result = _merge_strategic(TYPES.get(kind.type_name), document, patch)
         case "application/json-patch+json":
             if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
                 raise Refused(400, "BadRequest", "the patch does not fit: expected a list of operations")

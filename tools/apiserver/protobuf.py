@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tools.apiserver.resources import BY_KIND
 from tools.apiserver.schema import TYPES, Field, Shape
 from tools.apiserver.store import Document, Refused
 
@@ -67,7 +68,8 @@ def _document(body: bytes) -> Document:
 
 def _shape_of(api_version: str, kind: str) -> Shape:
     """The type of a kind; types of the group meta are kinds of every group."""
-    shape = TYPES.get(kind)
+    known = BY_KIND.get((api_version, kind))
+    shape = TYPES.get(kind if known is None else known.type_name)
     if shape is not None and shape.api_version.removeprefix("core/") in (api_version, "meta/v1"):
         own = (shape.fields or {}).get("apiVersion")
         if own is not None and not own.numbers:  # the envelope has it, as that of all kinds

@@ -11,7 +11,8 @@ UNSERVED = ("log", "exec", "attach", "portforward", "proxy")
 class Kind(msgspec.Struct, frozen=True, eq=False):
     """A kind and where it is served; `status` and `scale` say whether it has these subresources.
 
-    There is one of each, below, so that they are the same or not: a store looks for its shelf at every turn.
+    One that is `stored_as` another kind is that kind by other names (see conversion). There is one of each, below, so
+    that they are the same or not: a store looks for its shelf at every turn.
     """
 
     group: str
@@ -22,10 +23,16 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
     short: tuple[str, ...] = ()
     status: bool = True
     scale: bool = False
+    stored_as: Kind | None = None
 
     @property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def type_name(self) -> str:
+        """Its type in types.txt."""
+        return self.kind if self.stored_as is None else f"{self.group.partition('.')[0]}.{self.kind}"
 
     @property
     def resource(self) -> str:
@@ -46,12 +53,13 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
         return f"{place}/{name}" if name else place
 
 
+_EVENTS = Kind("", "v1", "events", "Event", namespaced=True, short=("ev",), status=False)
 KINDS = (
     Kind("", "v1", "pods", "Pod", namespaced=True, short=("po",)),
     Kind("", "v1", "nodes", "Node", namespaced=False, short=("no",)),
     Kind("", "v1", "namespaces", "Namespace", namespaced=False, short=("ns",)),
     Kind("", "v1", "services", "Service", namespaced=True, short=("svc",)),
-    Kind("", "v1", "events", "Event", namespaced=True, short=("ev",), status=False),
+    _EVENTS,
     Kind("", "v1", "configmaps", "ConfigMap", namespaced=True, short=("cm",), status=False),
     Kind("", "v1", "secrets", "Secret", namespaced=True, status=False),
     Kind("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, short=("sa",), status=False),
@@ -65,6 +73,7 @@ KINDS = (
     Kind("apps", "v1", "daemonsets", "DaemonSet", namespaced=True, short=("ds",)),
     Kind("batch", "v1", "jobs", "Job", namespaced=True),
     Kind("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True, status=False),
+    Kind("events.k8s.io", "v1", "events", "Event", namespaced=True, short=("ev",), status=False, stored_as=_EVENTS),
     Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True, short=("pdb",)),
     Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, short=("pc",), status=False),
     Kind("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False, short=("sc",), status=False),

@@ -6,7 +6,7 @@ A field selector may name an object's name and namespace, and of some kinds a fe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from actors.kube.labels import SelectorError, parse
@@ -25,13 +25,20 @@ _OF_KIND = {
     "Service": ("spec.clusterIP", "spec.type"),
     "Secret": ("type",),
     "Event": (*(f"involvedObject.{field}" for field in _ABOUT), "reason", "reportingComponent", "source", "type"),
+    "events.Event": (*(f"regarding.{field}" for field in _ABOUT), "reason", "reportingController", "type"),
     "ReplicaSet": ("status.replicas",),
     "ReplicationController": ("status.replicas",),
     "Job": ("status.successful",),
     "ResourceSlice": ("spec.driver", "spec.nodeName"),
 }  # fmt: skip
-# Where a label of a field selector is not the path of its field.
-_PATHS = {"source": "source.component", "status.successful": "status.succeeded"}
+# Where a label of a field selector is not the path of its field, as the object is stored: the path, or several of which
+# the first counts that holds anything.
+_PATHS = {
+    "source": ("source.component", "reportingComponent"),
+    "status.successful": ("status.succeeded",),
+    "reportingController": ("reportingComponent",),
+    **{f"regarding.{field}": (f"involvedObject.{field}",) for field in _ABOUT},
+}
 # What a field that is left out reads as; all others as "".
 _ABSENT = {
     "spec.hostNetwork": "false",
@@ -72,23 +79,27 @@ def _fields(kind: Kind, text: str) -> Matches | None:
                 400, "BadRequest", f"invalid selector: {part!r}; can't understand it as key=value or key!=value"
             )
         label, operator, value = match.groups()
-        if label not in _OF_ALL and label not in _OF_KIND.get(kind.kind, ()):
+        if label not in _OF_ALL and label not in _OF_KIND.get(kind.type_name, ()):
             raise Refused(400, "BadRequest", f"field label not supported: {label}")
-        path = tuple(_PATHS.get(label, label).split("."))
-        requirements.append((path, _ABSENT.get(label, ""), value, operator != "!="))
+        paths = [tuple(path.split(".")) for path in _PATHS.get(label, (label,))]
+        requirements.append((paths, _ABSENT.get(label, ""), value, operator != "!="))
     if not requirements:
         return None
 
     def holds(document: Document) -> bool:
-        return all((_field(document, path, absent) == value) == equal for path, absent, value, equal in requirements)
+        return all((_field(document, paths, absent) == value) == equal for paths, absent, value, equal in requirements)
 
     return holds
 
 
-def _field(document: Document, path: tuple[str, ...], absent: str) -> str:
-    found: Any = document
-    for step in path:
-        found = found.get(step) if isinstance(found, dict) else None
+def _field(document: Document, paths: Sequence[tuple[str, ...]], absent: str) -> str:
+    found: Any = None
+    for path in paths:
+        found = document
+        for step in path:
+            found = found.get(step) if isinstance(found, dict) else None
+        if found:
+            break
     if isinstance(found, bool):
         return str(found).lower()
     return absent if found is None else str(found)

@@ -106,13 +106,13 @@ class Store:
         return ((kind, stored) for kind, shelf in self._shelves.items() for stored in list(shelf.objects.values()))
 
     def find(self, kind: Kind, namespace: str, name: str) -> Document | None:
-        shelf = self._shelves.get(kind)
+        shelf = self._shelves.get(kind.stored_as or kind)
         stored = None if shelf is None else shelf.objects.get((namespace, name))
         return None if stored is None else stored.document
 
     def stored(self, kind: Kind, namespace: str, name: str) -> Stored:
         """Raises Refused with 404."""
-        shelf = self._shelves.get(kind)
+        shelf = self._shelves.get(kind.stored_as or kind)
         found = None if shelf is None else shelf.objects.get((namespace, name))
         if found is None:
             details = {"name": name, "group": kind.group, "kind": kind.plural}
@@ -192,6 +192,7 @@ class Store:
         await self._shelf(kind).news.wait()
 
     def _shelf(self, kind: Kind) -> Shelf:
+        kind = kind.stored_as or kind
         shelf = self._shelves.get(kind)
         if shelf is None:
             shelf = self._shelves[kind] = Shelf(self._history, self._compacted)

@@ -83,7 +83,9 @@ def _of_flat_kind(kind: str, document: Document, before: Document | None) -> lis
         case "RuntimeClass":
             return cluster.runtime_class(document, before)
         case "Event":
-            return cluster.event(document)
+            return cluster.event(document, "reportingComponent")
+        case "events.Event":
+            return cluster.event(document, "reportingController") + cluster.strict_event(document, before)
         case "ConfigMap":
             return cluster.config_map(document, before)
         case _:
@@ -135,7 +137,8 @@ def _owner(path: str, owner: Document) -> list[str]:
 def invalid_message(kind: str, name: str, found: list[str]) -> str:
     """The refusal of an object with these problems."""
     group, _, version = TYPES[kind].api_version.partition("/")
-    full = kind if not version or group == "core" else f"{kind}.{group}"
+    name_of_kind = TYPES[kind].name
+    full = name_of_kind if not version or group == "core" else f"{name_of_kind}.{group}"
     told = list(dict.fromkeys(found))
     return f'{full} "{name}" is invalid: {told[0] if len(told) == 1 else "[" + ", ".join(told) + "]"}'
 
@@ -147,4 +150,4 @@ def invalid_details(kind: str, name: str, found: list[str]) -> dict[str, Any]:
     for problem in found:
         field, _, message = problem.partition(": ")
         causes.append({"reason": _REASONS[message.partition(":")[0]], "message": message, "field": field})
-    return {"name": name, **({} if group == "core" else {"group": group}), "kind": kind, "causes": causes}
+    return {"name": name, **({} if group == "core" else {"group": group}), "kind": TYPES[kind].name, "causes": causes}

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from tools.apiserver.conversion import served_raw
 from tools.apiserver.http import Request, Stream
 from tools.apiserver.resources import Kind
 from tools.apiserver.selectors import matches_of
@@ -98,7 +99,7 @@ class Watch:
 
     def _told(self, kind: str, stored: Stored) -> bytes:
         if not self._as_table:
-            return _line(kind, stored.raw)
+            return _line(kind, served_raw(self._kind, stored))
         revision = str(stored.revision)
         rows = table(
             self._kind,

@@ -14,6 +14,7 @@ from config.load import ConfigError, from_mapping
 from config.types import KubeSchedulerConfiguration
 from tools.apiserver.admission import PRIORITY_CLASSES, RUNTIME_CLASSES, admitted_pod
 from tools.apiserver.api import Api
+from tools.apiserver.conversion import stored_form
 from tools.apiserver.defaults import defaulted
 from tools.apiserver.eviction import PODS
 from tools.apiserver.resources import Kind
@@ -114,7 +115,7 @@ def _completed(kind: Kind, document: Document, store: Store) -> Document:
     The classes that pods name are kept in the store. What is a copy of a stored object, by its uid, has passed
     admission already.
     """
-    document = pruned(TYPES[kind.kind], document)
+    document = pruned(TYPES[kind.type_name], document)
     metadata = dict(document["metadata"])
     metadata["name"] = name = metadata.get("name") or metadata.get("generateName", "")
     if kind.namespaced:
@@ -122,10 +123,11 @@ def _completed(kind: Kind, document: Document, store: Store) -> Document:
     is_new = not metadata.get("uid")
     if is_new:
         metadata["uid"] = f"{kind.kind}/{metadata.get('namespace', '')}/{name}"
-    made = defaulted(kind, {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata})
-    found = problems(kind.kind, made)
+    full = {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+    made = stored_form(kind, defaulted(kind, full))
+    found = problems(kind.type_name, made)
     if found:
-        raise SourceError(invalid_message(kind.kind, name, found))
+        raise SourceError(invalid_message(kind.type_name, name, found))
     if kind in CLASSES and store.find(kind, "", name) is None:
         store.create(kind, made)
     if kind == PODS and is_new:

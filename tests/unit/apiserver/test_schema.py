@@ -22,10 +22,10 @@ def pod(**spec: Any) -> dict[str, Any]:
 
 def test_every_kind_that_is_served_has_a_type() -> None:
     for kind in KINDS:
-        fields = schema.TYPES[kind.kind].fields or {}
+        fields = schema.TYPES[kind.type_name].fields or {}
         assert fields["metadata"].shape is schema.TYPES["ObjectMeta"], kind.kind
         group = kind.group or "core"
-        assert schema.TYPES[kind.kind].api_version == f"{group}/{kind.version}"
+        assert schema.TYPES[kind.type_name].api_version == f"{group}/{kind.version}"
         assert ("status" in fields) >= kind.status, kind.kind
 
 

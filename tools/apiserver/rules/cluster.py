@@ -14,6 +14,7 @@ from tools.apiserver.rules.fields import (
     labels,
     non_negative,
     one_of,
+    qualified_name,
     quantities,
     required,
     unchanged,
@@ -22,8 +23,11 @@ from tools.apiserver.rules.placement import taints
 from tools.apiserver.rules.pods import PROTOCOLS
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
+EVENT_FIELD_BYTES, EVENT_MESSAGE_BYTES = 128, 1024
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_FIXED_OF_EVENT = ("involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type",
+                   "eventTime", "action", "related", "reportingComponent", "reportingInstance")  # fmt: skip
 _CONFIG_KEY = re.compile("[-._a-zA-Z0-9]+")
 _CONFIG_KEY_RULE = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
@@ -100,12 +104,51 @@ def runtime_class(document: Document, before: Document | None) -> list[str]:
     return problems + (unchanged("handler", handler, before.get("handler") or "") if before is not None else [])
 
 
-def event(document: Document) -> list[str]:
-    """An event lies where its object does; those about objects without a namespace lie in default."""
+def event(document: Document, controller: str) -> list[str]:
+    """An event lies where its object does; those about objects without a namespace lie in default.
+
+    One with a time of its own may lie anywhere, but must say who reports it and why; `controller` is what the API that
+    it is written through calls the field for that.
+    """
     about = (document.get("involvedObject") or {}).get("namespace") or ""
     namespace = (document.get("metadata") or {}).get("namespace") or ""
-    fits = about == namespace if about else namespace in ("", "default")
-    return [] if fits else [invalid("involvedObject.namespace", about, "does not match event.namespace")]
+    timed = bool(document.get("eventTime"))
+    if about:
+        fits = timed or about == namespace
+    else:
+        fits = namespace in (("kube-system", "default") if timed else ("", "default"))
+    problems = [] if fits else [invalid("involvedObject.namespace", about, "does not match event.namespace")]
+    if timed:
+        reporter = document.get("reportingComponent") or ""
+        problems += [] if reporter else [required(controller)]
+        problems += [invalid(controller, reporter, message) for message in qualified_name(reporter)]
+        needed = ("reportingInstance", "action", "reason")
+        problems += [required(field) for field in needed if not document.get(field)]
+        for field, most in (*((field, EVENT_FIELD_BYTES) for field in needed), ("message", EVENT_MESSAGE_BYTES)):
+            if len((document.get(field) or "").encode()) > most:
+                problems.append(invalid(field, "", f"can have at most {most} characters"))
+    return problems
+
+
+def strict_event(document: Document, before: Document | None) -> list[str]:
+    """What events.k8s.io demands besides: in an update, nothing but the series may change."""
+    problems: list[str] = []
+    series = document.get("series") or {}
+    if series and (before is None or series != before.get("series")):
+        if (series.get("count") or 0) < 2:
+            problems.append(invalid("series.count", "", "should be at least 2"))
+        if not series.get("lastObservedTime"):
+            problems.append(required("series.lastObservedTime"))
+    if before is not None:
+        for field in _FIXED_OF_EVENT:
+            problems += unchanged(field, document.get(field), before.get(field))
+        return problems
+    if not document.get("eventTime"):
+        problems.append(required("eventTime"))
+    if document.get("type") not in ("Normal", "Warning"):
+        problems.append(invalid("type", "", f"has invalid value: {document.get('type') or ''}"))
+    unset = [field for field in ("firstTimestamp", "lastTimestamp", "count", "source") if document.get(field)]
+    return problems + [invalid(field, "", "needs to be unset") for field in unset]
 
 
 def config_map(document: Document, before: Document | None) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from tools.apiserver.conversion import served_form
 from tools.apiserver.resources import Kind
 from tools.apiserver.store import Document, Refused
 from tools.apiserver.tables import cluster, storage, workloads
@@ -33,6 +34,7 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("apps", "statefulsets"): workloads.STATEFUL_SETS,
     ("apps", "daemonsets"): workloads.DAEMON_SETS,
     ("batch", "jobs"): workloads.JOBS,
+    ("events.k8s.io", "events"): cluster.EVENTS,
     ("coordination.k8s.io", "leases"): cluster.LEASES,
     ("policy", "poddisruptionbudgets"): workloads.POD_DISRUPTION_BUDGETS,
     ("scheduling.k8s.io", "priorityclasses"): workloads.PRIORITY_CLASSES,
@@ -72,16 +74,16 @@ def table(
         "kind": "Table",
         "metadata": metadata,
         "columnDefinitions": [column.definition() for column in columns] if definitions else [],
-        "rows": [_row(columns, document, now, include) for document in documents],
+        "rows": [_row(kind, columns, document, now, include) for document in documents],
     }
 
 
-def _row(columns: tuple[Column, ...], document: Document, now: datetime, include: str) -> Document:
+def _row(kind: Kind, columns: tuple[Column, ...], document: Document, now: datetime, include: str) -> Document:
     row: Document = {"cells": [column.cell(document, now) for column in columns]}
     if columns is PODS and (conditions := row_conditions(document)):
         row["conditions"] = conditions
     if include == "Object":
-        row["object"] = document
+        row["object"] = served_form(kind, document)
     elif include == "Metadata":
         metadata = document["metadata"]
         row["object"] = {"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata}
