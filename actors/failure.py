@@ -12,7 +12,7 @@ import enum
 import msgspec
 
 from actors.framework.status import Code, Status
-from actors.kube.core import Pod
+from actors.kube.core import Pod, reference_to
 from actors.messages import AttemptFailed, EventType, QueuedPod, RecordEvent, SetUnschedulable
 
 NOBODY: frozenset[str] = frozenset()
@@ -95,15 +95,5 @@ def tell_user(pod: Pod, after: Consequences) -> tuple[SetUnschedulable, RecordEv
 
 def failed_scheduling(pod: Pod, message: str) -> RecordEvent:
     """The event that tells a pod's user why it is not placed."""
-    return RecordEvent(
-        "v1",
-        "Pod",
-        pod.metadata.namespace,
-        pod.metadata.name,
-        pod.metadata.uid,
-        EventType.WARNING,
-        "FailedScheduling",
-        "Scheduling",
-        message,
-        pod.spec.scheduler_name,
-    )
+    sender = pod.spec.scheduler_name
+    return RecordEvent(reference_to(pod), EventType.WARNING, "FailedScheduling", "Scheduling", message, sender)

@@ -15,7 +15,7 @@ import msgspec
 from actors.framework.cycle_state import CycleState
 from actors.framework.events import ClusterEvent
 from actors.kube.core import Node, Pod
-from actors.kube.meta import HasMetadata
+from actors.kube.meta import HasMetadata, ObjectReference
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import Snapshot
 
@@ -483,18 +483,18 @@ class EventType(enum.StrEnum):
 
 
 class RecordEvent(msgspec.Struct, frozen=True):
-    """Write an event about an object, if it can be done without holding anything up."""
+    """Write an event about an object, if it can be done without holding anything up.
 
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    uid: str
+    `related` is another object that has part in it, such as the preemptor of a victim.
+    """
+
+    regarding: ObjectReference
     type: EventType
     reason: str
     action: str
     note: str
     reporting_controller: str
+    related: ObjectReference | None = None
 
 
 class SetUnschedulable(msgspec.Struct, frozen=True):
@@ -516,7 +516,15 @@ class SetNominatedNode(msgspec.Struct, frozen=True):
     nominated_node: str
 
 
-RecorderMessage = RecordEvent | SetUnschedulable | SetNominatedNode
+class FinishSeries(msgspec.Struct, frozen=True):
+    """Six minutes have passed: end the series to which nothing was added since, and write their last counts."""
+
+
+class RefreshSeries(msgspec.Struct, frozen=True):
+    """Half an hour has passed: write every series, so that it does not expire."""
+
+
+RecorderMessage = RecordEvent | SetUnschedulable | SetNominatedNode | FinishSeries | RefreshSeries
 
 # ------------------------------------------------------------------------------------------------ preemption
 

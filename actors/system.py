@@ -38,6 +38,7 @@ from actors.preemption.actor import PreemptionActor
 from actors.queue.actor import QueueActor
 from actors.queue.state import QueueRules, QueueState
 from actors.recorder.actor import RecorderActor
+from actors.recorder.series import SeriesTracker
 from actors.recorder.state import RecorderState
 from actors.runtime.clock import BootClock, Clock
 from actors.runtime.heartbeat import Heartbeat
@@ -213,7 +214,7 @@ async def schedule(
     if scheduler is None:
         scheduler = Scheduler(rng, configuration.percentage_of_nodes_to_score)
     heartbeat = Heartbeat()
-    records = RecorderActor(recorder, RecorderState(), access.events, clock, rng)
+    records = RecorderActor(recorder, RecorderState(SeriesTracker(socket.gethostname())), access.events, clock, rng)
     children: tuple[Child, ...] = (
         Child("heartbeat", heartbeat.run),
         *served,

@@ -25,6 +25,7 @@ from actors.failure import Failure, Stage, consequences, requeue, tell_user
 from actors.framework.events import ASSIGNED_POD_DELETE
 from actors.framework.runner import PreBindStep, Profile
 from actors.framework.status import SUCCESS, Code, Status
+from actors.kube.core import reference_to
 from actors.messages import (
     Activate,
     AllowWaiting,
@@ -250,7 +251,10 @@ class BindingActor(Actor[BindingMessage]):
         seconds = self._clock.now() - placement.started
         log_attempt(self._log, info.key, Result.SCHEDULED, placement.pod.attempts, seconds, node=node)
         note = f"Successfully assigned {info.key} to {node}"
-        self._recorder.tell_nowait(_event(placement, EventType.NORMAL, "Scheduled", "Binding", note))
+        pod, sender = info.pod, placement.scheduler_name
+        self._recorder.tell_nowait(
+            RecordEvent(reference_to(pod), EventType.NORMAL, "Scheduled", "Binding", note, sender)
+        )
 
     def _give_back(self, profile: Profile, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
@@ -279,9 +283,3 @@ class BindingActor(Actor[BindingMessage]):
             return  # Bound by somebody else, to another node.
         for order in tell_user(placement.pod.info.pod, after):
             self._recorder.tell_nowait(order)
-
-
-def _event(placement: Placement, kind: EventType, reason: str, action: str, note: str) -> RecordEvent:
-    metadata = placement.pod.info.pod.metadata
-    namespace, name, uid = metadata.namespace, metadata.name, metadata.uid
-    return RecordEvent("v1", "Pod", namespace, name, uid, kind, reason, action, note, placement.scheduler_name)

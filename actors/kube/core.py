@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from actors.kube.meta import LabelSelector, ObjectMeta
+from actors.kube.meta import LabelSelector, ObjectMeta, ObjectReference
 
 ResourceList = dict[str, str | int | float]
 
@@ -221,6 +221,11 @@ class Pod(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True,
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+
+
+def reference_to(pod: Pod) -> ObjectReference:
+    metadata = pod.metadata
+    return ObjectReference("v1", "Pod", metadata.namespace, metadata.name, metadata.uid, metadata.resource_version)
 
 
 class NodeSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):

@@ -34,6 +34,17 @@ class ObjectMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     finalizers: tuple[str, ...] = ()
 
 
+class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """Which object something is about, at which version."""
+
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
 class ListMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")

@@ -9,6 +9,7 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
+from actors.kube.meta import ObjectReference
 from actors.leader.state import Terms
 from actors.messages import EventType, RecorderMessage, RecordEvent
 from actors.runtime.mailbox import Mailbox
@@ -68,13 +69,13 @@ class LeaderActor:
                 try:
                     await leads.wait()
                     log.info("became leader", identity=self._terms.identity)
-                    self._record("became leader")
+                    self._record("Acquiring", "became leader")
                     group.start_soon(lead)
                     try:
                         await anyio.sleep_forever()
                     finally:
                         # Told before it has stopped: what writes events is the last of the gated part to go.
-                        self._record("stopped leading")
+                        self._record("Releasing", "stopped leading")
                         gated.cancel()
                         with anyio.CancelScope(shield=True):
                             await stopped.wait()
@@ -84,9 +85,8 @@ class LeaderActor:
             raise failures.exceptions[0] from None
         raise LeaseLostError(f"lease {self._terms.namespace}/{self._terms.name} was lost")
 
-    def _record(self, what: str) -> None:
-        terms = self._terms
-        subject = ("coordination.k8s.io/v1", "Lease", terms.namespace, terms.name, "")
-        note = f"{terms.identity} {what}"
-        event = RecordEvent(*subject, EventType.NORMAL, "LeaderElection", "LeaderElection", note, self._sender)
-        self._recorder.tell_nowait(event)
+    def _record(self, action: str, what: str) -> None:
+        """Each by an action of its own: events of one action are one that counts."""
+        lease = ObjectReference("coordination.k8s.io/v1", "Lease", self._terms.namespace, self._terms.name)
+        note = f"{self._terms.identity} {what}"
+        self._recorder.tell_nowait(RecordEvent(lease, EventType.NORMAL, "LeaderElection", action, note, self._sender))

@@ -156,8 +156,10 @@ class PreemptionActor(Actor[PreemptionMessage]):
     async def _evict(self, order: Preempt, victim: PodInfo) -> bool:
         """True if the victim goes, or is gone already; False if it need not, or if the API server refuses."""
         failures = 0
+        in_memory = False
         while await self._is_wanted(order):
-            if self._in_binding.preempt(victim.uid, PLUGIN, "preempted"):
+            in_memory = self._in_binding.preempt(victim.uid, PLUGIN, "preempted")
+            if in_memory:
                 break
             try:
                 await self._delete(victim, order.preemptor.pod.spec.scheduler_name)
@@ -175,7 +177,8 @@ class PreemptionActor(Actor[PreemptionMessage]):
         else:
             return False
         self._log.info("preempted", pod=victim.key, preemptor=order.preemptor.key, node=order.node)
-        self._recorder.tell_nowait(preempted(victim.pod, order.preemptor.pod, order.node))
+        event = preempted(victim.pod, order.preemptor.pod, order.node, in_memory=in_memory)
+        self._recorder.tell_nowait(event)
         return True
 
     def _warn(self, order: Preempt, victim: PodInfo, failure: Exception) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from actors.kube.core import Pod
+from actors.kube.core import Pod, reference_to
 from actors.messages import EventType, Preempt, RecordEvent
 from actors.model.pod_info import PodInfo
 
@@ -45,11 +45,17 @@ def deletion(victim: Pod) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": victim.metadata.uid}}
 
 
-def preempted(victim: Pod, preemptor: Pod, node: str) -> RecordEvent:
-    """The event that tells the victim's user who took its place."""
-    metadata = victim.metadata
+def preempted(victim: Pod, preemptor: Pod, node: str, *, in_memory: bool) -> RecordEvent:
+    """The event that tells the victim's user who took its place; `in_memory` if it was not bound yet."""
     note = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
-    subject = (metadata.namespace, metadata.name, metadata.uid)
+    if in_memory:
+        note += " (in kube-scheduler memory)."
     return RecordEvent(
-        "v1", "Pod", *subject, EventType.NORMAL, "Preempted", "Preempting", note, preemptor.spec.scheduler_name
+        reference_to(victim),
+        EventType.NORMAL,
+        "Preempted",
+        "Preempting",
+        note,
+        preemptor.spec.scheduler_name,
+        reference_to(preemptor),
     )

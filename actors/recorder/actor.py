@@ -8,14 +8,16 @@ the outbox is filled by `run` at all times, and emptied by `write`.
 from __future__ import annotations
 
 import anyio
+import msgspec
 import structlog
 from anyio.abc import TaskStatus
 
 from actors.client.access import Calls
 from actors.client.rest import ApiError, ConnectionFailedError, DeposedError
 from actors.kube.core import Pod
-from actors.messages import RecorderMessage
-from actors.recorder.event import Event
+from actors.messages import FinishSeries, RecorderMessage, RefreshSeries
+from actors.recorder.event import API, CORE_API, Event, in_core
+from actors.recorder.series import FINISH_SECONDS, REFRESH_SECONDS
 from actors.recorder.state import RecorderState, StatusOrder
 from actors.runtime.actor import Actor
 from actors.runtime.backoff import Backoff, Rng
@@ -29,6 +31,7 @@ WRITERS = 16
 BACKOFF = Backoff(0.5, 10.0, 0.5)
 FLUSH_SECONDS = 2.0
 MOST_CONFLICTS = 5
+NOT_FOUND = 404
 
 
 class RecorderActor(Actor[RecorderMessage]):
@@ -45,6 +48,7 @@ class RecorderActor(Actor[RecorderMessage]):
         self._stopping = False
         self._failures = 0
         self._silent_until = float("-inf")
+        self._served = True  # events.k8s.io, as far as we know
         self._writing = anyio.CancelScope(shield=True)
         self._written = anyio.Event()
 
@@ -55,12 +59,19 @@ class RecorderActor(Actor[RecorderMessage]):
         """
         async with anyio.create_task_group() as group:
             group.start_soon(self._write_all)
+            group.start_soon(self._tick, FINISH_SECONDS, FinishSeries())
+            group.start_soon(self._tick, REFRESH_SECONDS, RefreshSeries())
             task_status.started()
             try:
                 await anyio.sleep_forever()
             finally:
                 with anyio.CancelScope(shield=True):
                     await self._finish()
+
+    async def _tick(self, seconds: float, message: RecorderMessage) -> None:
+        while True:
+            await self._clock.sleep(seconds)
+            await self.mailbox.tell(message)
 
     def handle(self, message: RecorderMessage) -> None:
         self._state.handle(message, self._clock.now(), self._clock.wall())
@@ -132,20 +143,41 @@ class RecorderActor(Actor[RecorderMessage]):
 
     async def _write_event(self, event: Event) -> None:
         """Count on the event that is there; create it if it is not, or no longer: events expire."""
-        path = f"/api/v1/namespaces/{event.metadata.namespace}/events"
-        if event.count > 1:
+        counts = event.series is not msgspec.UNSET
+        for _ in range(MOST_CONFLICTS):
+            path = f"{API if self._served else CORE_API}/namespaces/{event.metadata.namespace}/events"
             try:
-                await self._client.patch(f"{path}/{event.metadata.name}", event.update, dict)
+                if counts and await self._counted(path, event):
+                    return
+                await self._client.call("POST", path, object, event if self._served else in_core(event))
             except ApiError as refused:
-                if refused.code != 404:
+                if refused.reason == "AlreadyExists":
+                    if counts:
+                        continue  # it came into being just now
+                    return  # the answer to an earlier POST was lost
+                if refused.code != NOT_FOUND or not self._served or await self._is_served():
                     raise
             else:
                 return
+        log.warning("event not written", event=event.metadata.name, error="it comes and goes")
+
+    async def _counted(self, path: str, event: Event) -> bool:
+        """Write the series of an event; false if there is no such event."""
         try:
-            await self._client.call("POST", path, object, event)
+            await self._client.patch(f"{path}/{event.metadata.name}", {"series": event.series}, dict)
         except ApiError as refused:
-            if refused.reason != "AlreadyExists":  # the answer to the first POST was lost
+            if refused.code != NOT_FOUND:
                 raise
+            return False
+        return True
+
+    async def _is_served(self) -> bool:
+        """Whether the API server has events.k8s.io/v1; one before Kubernetes 1.19 takes core/v1 events only."""
+        try:
+            await self._client.call("GET", API, dict)
+        except ApiError as refused:
+            self._served = refused.code != NOT_FOUND
+        return self._served
 
     async def _write_status(self, order: StatusOrder) -> None:
         """Unless the pod is gone or has got a node meanwhile: that, too, the status would say."""

@@ -1,13 +1,18 @@
-"""core/v1 Event as the recorder writes it: structs, because they are made and encoded for every pod that is placed.
+"""events.k8s.io/v1 Event as the recorder writes it: structs, because they are made and encoded for every pod that is
+placed.
 
-Immutable, and its own memory: an Event that counts is the one before with another count.
+Immutable, and its own memory: an Event that counts is the one before with another series.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from actors.kube.meta import ObjectReference
 from actors.messages import EventType
+
+API = "/apis/events.k8s.io/v1"
+CORE_API = "/api/v1"
 
 
 class EventMetadata(msgspec.Struct, frozen=True, gc=False):
@@ -15,36 +20,58 @@ class EventMetadata(msgspec.Struct, frozen=True, gc=False):
     namespace: str
 
 
-class ObjectReference(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-
-
-class EventSource(msgspec.Struct, frozen=True, gc=False):
-    component: str
+class EventSeries(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    count: int
+    last_observed_time: str
 
 
 class Event(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """An Event as it shall be on the server; with a count above 1 it may be there already."""
+    """An Event as it shall be on the server; one with a series may be there already."""
 
     metadata: EventMetadata
-    involved_object: ObjectReference
-    type: EventType
-    reason: str
+    event_time: str
+    reporting_controller: str
+    reporting_instance: str
     action: str
-    message: str
-    source: EventSource
+    reason: str
+    regarding: ObjectReference
+    note: str
+    type: EventType
+    related: ObjectReference | msgspec.UnsetType = msgspec.UNSET
+    series: EventSeries | msgspec.UnsetType = msgspec.UNSET
+    api_version: str = "events.k8s.io/v1"
+    kind: str = "Event"
+
+
+class CoreEvent(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """The same as a core/v1 Event, for an API server that has no events.k8s.io."""
+
+    metadata: EventMetadata
+    event_time: str
     reporting_component: str
-    first_timestamp: str
-    last_timestamp: str
-    count: int = 1
+    reporting_instance: str
+    action: str
+    reason: str
+    involved_object: ObjectReference
+    message: str
+    type: EventType
+    related: ObjectReference | msgspec.UnsetType = msgspec.UNSET
+    series: EventSeries | msgspec.UnsetType = msgspec.UNSET
     api_version: str = "v1"
     kind: str = "Event"
 
-    @property
-    def update(self) -> dict[str, str | int]:
-        """The patch for an Event that is there."""
-        return {"count": self.count, "lastTimestamp": self.last_timestamp, "message": self.message}
+
+def in_core(event: Event) -> CoreEvent:
+    return CoreEvent(
+        event.metadata,
+        event.event_time,
+        event.reporting_controller,
+        event.reporting_instance,
+        event.action,
+        event.reason,
+        event.regarding,
+        event.note,
+        event.type,
+        event.related,
+        event.series,
+    )

@@ -1,58 +1,90 @@
 """The recorder's outbox: what is to be written, and what is being written. Pure.
 
+Nominations that change go first, then conditions, then events; of nominations and conditions the newest first, because
+they are of the newest attempts, and of events the oldest. Every fourth turn is for what has waited longest, of each of
+the three in turn, so that whatever waits is written some time.
+
 Invariants: of an object at most one write is under way, so that writes cannot overtake each other; of a pod at most
-one write to its status waits, with the latest condition and the latest nomination; at most `most_events` events wait,
-and what is dropped for it is the oldest event, never a status. Statuses go first.
+one write to its status waits, with the latest condition and the latest nomination; at most `most_events` events and
+`most_conditions` conditions wait. The oldest is dropped for a new one, but never a nomination: a condition is ordered
+again by the pod's next attempt.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from datetime import datetime
 from typing import Any, assert_never
 
 import msgspec
 
 from actors.kube.core import Pod
-from actors.messages import RecorderMessage, RecordEvent, SetNominatedNode, SetUnschedulable
-from actors.recorder.correlator import Correlator, Latest
+from actors.messages import (
+    FinishSeries,
+    RecorderMessage,
+    RecordEvent,
+    RefreshSeries,
+    SetNominatedNode,
+    SetUnschedulable,
+)
 from actors.recorder.event import Event
+from actors.recorder.series import SeriesTracker
 
 MOST_EVENTS = 10_000
+MOST_CONDITIONS = 100_000
 MOST_WRITTEN = 4096
+FAIR_TURN = 4
 StatusOrder = SetUnschedulable | SetNominatedNode
 Work = Event | StatusOrder
+# Where to look for work, and whether the newest there goes first.
+Order = tuple[tuple[OrderedDict[str, StatusOrder] | OrderedDict[str, Event], bool], ...]
 
 
 class RecorderState:
-    def __init__(self, most_events: int = MOST_EVENTS, correlator: Correlator | None = None) -> None:
+    def __init__(
+        self, series: SeriesTracker, most_events: int = MOST_EVENTS, most_conditions: int = MOST_CONDITIONS
+    ) -> None:
+        self._series = series
         self._most_events = most_events
-        self._correlator = Correlator() if correlator is None else correlator
-        self._statuses: dict[str, StatusOrder] = {}
-        self._written: Latest[str, Written] = Latest(MOST_WRITTEN)
-        self._events: dict[str, Event] = {}
+        self._most_conditions = most_conditions
+        self._nominations: OrderedDict[str, StatusOrder] = OrderedDict()
+        self._conditions: OrderedDict[str, StatusOrder] = OrderedDict()
+        self._events: OrderedDict[str, Event] = OrderedDict()
+        self._order: Order = ((self._nominations, True), (self._conditions, True), (self._events, False))
+        self._fair_orders: tuple[Order, ...] = tuple(((waiting, False), *self._order) for waiting, _ in self._order)
+        self._written: OrderedDict[str, Written] = OrderedDict()
         self._under_way: set[str] = set()
+        self._turn = 0
         self.dropped = 0
 
     def handle(self, message: RecorderMessage, now: float, wall: datetime) -> None:
         """Let it wait; `now` is monotonic."""
         match message:
             case RecordEvent():
-                write = self._correlator.observe(message, now, wall)
+                write = self._series.observe(message, now, wall)
                 if write is not None:
                     self._put_event(write)
             case SetUnschedulable() | SetNominatedNode():
                 self._put_status(message)
+            case FinishSeries():
+                for write in self._series.finish(now):
+                    self._put_event(write)
+            case RefreshSeries():
+                for write in self._series.refresh():
+                    self._put_event(write)
             case _:
                 assert_never(message)
 
     def take(self) -> Work | None:
         """The next to write, if there is one; it is under way until `done`."""
-        waiting: dict[str, StatusOrder] | dict[str, Event]
-        for waiting in (self._statuses, self._events):
-            for place in waiting:  # What is under way is a handful, so the first few entries decide.
-                if place not in self._under_way:
-                    self._under_way.add(place)
-                    return waiting.pop(place)
+        self._turn += 1
+        order = self._order if self._turn % FAIR_TURN else self._fair_orders[self._turn // FAIR_TURN % 3]
+        for waiting, newest in order:
+            if waiting:
+                for place in reversed(waiting) if newest else waiting:
+                    if place not in self._under_way:  # What is under way is a handful, so the first few decide.
+                        self._under_way.add(place)
+                        return waiting.pop(place)
         return None
 
     def done(self, work: Work) -> None:
@@ -65,13 +97,13 @@ class RecorderState:
         place = _place(work)
         match work:
             case SetUnschedulable() | SetNominatedNode():
-                newer = self._statuses.pop(place, None)
+                newer = self._take_out(place)
                 self._put_status(work)
                 if newer is not None:
                     self._put_status(newer)
             case Event():
                 if place not in self._events:
-                    self._put_event(work)
+                    self._put_event(work, oldest=True)
             case _:
                 assert_never(work)
 
@@ -85,17 +117,23 @@ class RecorderState:
     def wrote(self, order: StatusOrder) -> None:
         """The API server has taken the patch for this order."""
         place = _place(order)
-        before = self._written.get(place)
+        before = self._written.pop(place, None)
         told = None if before is None else before.told
         node = order.nominated_node if before is None or order.nominated_node is not None else before.nominated_node
         if isinstance(order, SetUnschedulable):
             told = (order.reason, order.message, order.pod.metadata.generation)
-        self._written.put(place, Written(told, node))
+        self._written[place] = Written(told, node)
+        if len(self._written) > MOST_WRITTEN:
+            self._written.popitem(last=False)
+
+    def _take_out(self, place: str) -> StatusOrder | None:
+        """What waits for the status of a pod."""
+        return self._nominations.pop(place, None) or self._conditions.pop(place, None)
 
     def _put_status(self, order: StatusOrder) -> None:
         """The latest of a pod stands, but what an earlier one says of the other half is not lost by it."""
         place = _place(order)
-        earlier = self._statuses.get(place)
+        earlier = self._take_out(place)
         match order:
             case SetUnschedulable() if earlier is not None and order.nominated_node is None:
                 order = msgspec.structs.replace(order, nominated_node=earlier.nominated_node)
@@ -103,22 +141,38 @@ class RecorderState:
                 order = msgspec.structs.replace(earlier, nominated_node=order.nominated_node)
             case _:
                 pass
-        self._statuses[place] = order
+        if self._renominates(place, order):
+            self._nominations[place] = order
+            return
+        self._conditions[place] = order
+        if len(self._conditions) > self._most_conditions:
+            self._conditions.popitem(last=False)
+            self.dropped += 1
 
-    def _put_event(self, write: Event) -> None:
+    def _renominates(self, place: str, order: StatusOrder) -> bool:
+        """Whether the order may change the pod's nomination; so may any while another is written."""
+        if order.nominated_node is None:
+            return False
+        return place in self._under_way or _nominated(order.pod, self._written.get(place)) != {order.nominated_node}
+
+    def _put_event(self, write: Event, *, oldest: bool = False) -> None:
         self._events[write.metadata.name] = write
+        if oldest:
+            self._events.move_to_end(write.metadata.name, last=False)
         if len(self._events) > self._most_events:
-            self._events.pop(next(iter(self._events)))
+            self._events.popitem(last=False)
             self.dropped += 1
 
     def __len__(self) -> int:
-        return len(self._statuses) + len(self._events)
+        return len(self._nominations) + len(self._conditions) + len(self._events)
 
     def validate(self) -> None:
         assert len(self._events) <= self._most_events
-        assert all(_place(work) == place for place, work in self._statuses.items())
+        assert len(self._conditions) <= self._most_conditions
+        assert not self._nominations.keys() & self._conditions.keys()
+        assert all(_place(work) == place for place, work in (*self._nominations.items(), *self._conditions.items()))
         assert all(_place(work) == place for place, work in self._events.items())
-        self._correlator.validate()
+        self._series.validate()
 
 
 def _place(work: Work) -> str:
@@ -133,6 +187,12 @@ class Written(msgspec.Struct, frozen=True):
     nominated_node: str | None
 
 
+def _nominated(pod: Pod, written: Written | None) -> set[str]:
+    """The nodes that the pod may be nominated to at the API server, "" for none."""
+    last = None if written is None else written.nominated_node
+    return {pod.status.nominated_node_name} if last is None else {pod.status.nominated_node_name, last}
+
+
 def status_patch(order: StatusOrder, pod: Pod, written: Written | None, wall: datetime) -> dict[str, Any] | None:
     """A strategic merge patch; None if neither the pod as it is known nor what was written last says otherwise.
 
@@ -140,10 +200,7 @@ def status_patch(order: StatusOrder, pod: Pod, written: Written | None, wall: da
     """
     node, metadata = order.nominated_node, pod.metadata
     status: dict[str, Any] = {}
-    nominated = {pod.status.nominated_node_name}
-    if written is not None and written.nominated_node is not None:
-        nominated.add(written.nominated_node)
-    if node is not None and nominated != {node}:
+    if node is not None and _nominated(pod, written) != {node}:
         status["nominatedNodeName"] = node or None
     if isinstance(order, SetUnschedulable):
         condition = _condition(order, pod, written, wall)

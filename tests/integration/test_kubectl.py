@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -160,6 +162,43 @@ async def test_a_node_is_drained(kubectl: Kubectl, client: Client, options: list
     run = await kubectl("drain", "n", "--force", "--grace-period=0", "--timeout=20s", *options)
     assert "node/n drained" in run.stdout
     assert (await client.call("GET", pods, dict))["items"] == []
+
+
+@needs_kubectl
+async def test_events_of_either_api_are_shown_with_age_count_and_message(kubectl: Kubectl, client: Client) -> None:
+    pod = {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    made = await client.call("POST", f"/api/v1{NAMESPACE}/pods", dict, pod)
+    about = {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "web", "uid": made["metadata"]["uid"]}
+    now = datetime.now(UTC)
+    hour_ago, lately = (f"{now - timedelta(minutes=m):%Y-%m-%dT%H:%M:%S.%f}Z" for m in (60, 20))
+    for name, note, series in (
+        ("web.1", "no room", {"series": {"count": 7, "lastObservedTime": lately}}),
+        ("web.2", "no node", {}),
+    ):
+        event = {
+            "metadata": {"name": name},
+            "eventTime": hour_ago,
+            "reportingController": "default-scheduler",
+            "reportingInstance": "default-scheduler-here",
+            "action": "Scheduling",
+            "reason": "FailedScheduling",
+            "regarding": about,
+            "note": note,
+            "type": "Warning",
+        }
+        await client.call("POST", f"/apis/events.k8s.io/v1{NAMESPACE}/events", dict, {**event, **series})
+    told = [line.split(maxsplit=4) for line in (await kubectl("get", "events")).stdout.splitlines()[1:]]
+    assert sorted(told) == [
+        ["20m", "Warning", "FailedScheduling", "pod/web", "no room"],
+        ["60m", "Warning", "FailedScheduling", "pod/web", "no node"],
+    ]
+    wide = (await kubectl("get", "events.events.k8s.io", "web.1", "-o", "wide")).stdout.splitlines()[1].split()
+    assert wide[4:6] == ["default-scheduler,", "default-scheduler-here"]
+    assert wide[-3:] == ["60m", "7", "web.1"]
+    for command in (("describe", "pod", "web"), ("events", "--for", "pod/web")):
+        shown = (await kubectl(*command)).stdout
+        assert re.search(r"20m \(x7 over 60m\) .* no room", shown)
+        assert re.search(r" 60m +default-scheduler +no node|\n60m +Warning .* no node", shown)
 
 
 async def test_a_malformed_body_is_a_bad_request() -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
+import msgspec
 import pytest
 
-from actors.client.rest import Client, Connection
+from actors.client.rest import ApiError, Client, Connection
 from actors.kube.core import Pod
-from actors.messages import EventType, RecorderMessage, RecordEvent, SetUnschedulable
+from actors.kube.meta import ObjectReference
+from actors.messages import EventType, RecorderMessage, RecordEvent, RefreshSeries, SetUnschedulable
 from actors.recorder.actor import RecorderActor
+from actors.recorder.series import SeriesTracker
 from actors.recorder.state import RecorderState
 from actors.runtime.clock import SystemClock
 from actors.runtime.mailbox import Mailbox
@@ -22,10 +25,24 @@ from tools.apiserver.app import serve
 from tools.apiserver.store import Store
 
 Document = dict[str, Any]
+T = TypeVar("T")
 PODS = "/api/v1/namespaces/default/pods"
 NODE = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}}}
 POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}}
 MESSAGE = "0/1 nodes are available: 1 Insufficient cpu."
+EVENTS, CORE = "/apis/events.k8s.io/v1/namespaces/default/events", "/api/v1/namespaces/default/events"
+FAILED = RecordEvent(
+    ObjectReference("v1", "Pod", "default", "p", "uid", "1"),
+    EventType.WARNING,
+    "FailedScheduling",
+    "Scheduling",
+    MESSAGE,
+    "default-scheduler",
+)
+
+
+def outbox() -> RecorderState:
+    return RecorderState(SeriesTracker("here"))
 
 
 @asynccontextmanager
@@ -64,7 +81,7 @@ async def test_a_condition_is_written_to_the_pod_that_was_refused_unless_it_has_
                 await client.call("DELETE", f"{PODS}/p", dict)
         if meanwhile == "replaced":
             await client.call("POST", PODS, Pod, POD)
-        state = RecorderState()
+        state = outbox()
         async with recorder(client, state) as mailbox:
             await mailbox.tell(SetUnschedulable(refused, "Unschedulable", MESSAGE))
         assert len(state) == 0
@@ -77,33 +94,75 @@ async def test_a_condition_is_written_to_the_pod_that_was_refused_unless_it_has_
                 assert await condition(client) == ("", "", "")
 
 
+async def listed(client: Client, path: str = EVENTS, times: int = 1, count: int | None = None) -> list[Document]:
+    """The events, once there are so many and the first has counted so far."""
+    with anyio.fail_after(5):
+        while True:
+            found: list[Document] = (await client.call("GET", path, dict))["items"]
+            counted = found and (found[0].get("series") or {}).get("count")
+            if len(found) == times and (count is None or counted == count):
+                return found
+            await anyio.sleep(0.01)
+
+
 async def test_equal_events_are_one_object_that_counts_even_when_it_has_expired() -> None:
-    async with serve() as url, Client(Connection(url)) as client:
-        events = "/api/v1/namespaces/default/events"
-        subject = ("v1", "Pod", "default", "p", "uid")
-        event = RecordEvent(*subject, EventType.WARNING, "FailedScheduling", "Scheduling", MESSAGE, "default-scheduler")
+    async with serve() as url, Client(Connection(url)) as client, recorder(client, outbox()) as mailbox:
+        await mailbox.tell(FAILED)
+        (first,) = await listed(client)
+        assert first["regarding"] == msgspec.to_builtins(FAILED.regarding)
+        assert (first["note"], first["reportingInstance"]) == (MESSAGE, "default-scheduler-here")
+        await mailbox.tell(FAILED)
+        (counted,) = await listed(client, count=2)
+        assert {**counted, "metadata": None, "series": None} == {**first, "metadata": None, "series": None}
+        await mailbox.tell(FAILED)
+        await client.call("DELETE", f"{EVENTS}/{first['metadata']['name']}", dict)
+        await mailbox.tell(RefreshSeries())
+        (again,) = await listed(client, count=3)
+        assert (again["metadata"]["name"], again["eventTime"]) == (first["metadata"]["name"], first["eventTime"])
 
-        async def told(times: int) -> Document:
-            with anyio.fail_after(5):
-                while True:
-                    found = (await client.call("GET", events, dict))["items"]
-                    if found and found[0]["count"] == times:
-                        (one,) = found
-                        return dict(one)
-                    await anyio.sleep(0.01)
 
-        async with recorder(client, RecorderState()) as mailbox:
-            for times in (1, 2, 3):
-                await mailbox.tell(event)
-                last = await told(times)
-            assert (last["message"], last["involvedObject"]["uid"]) == (MESSAGE, "uid")
-            await client.call("DELETE", f"{events}/{last['metadata']['name']}", dict)
-            await mailbox.tell(event)
-            assert (await told(4))["metadata"]["name"] == last["metadata"]["name"]
+class Old(Client):
+    """An API server from before Kubernetes 1.19: it has no events.k8s.io."""
+
+    asked = 0
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: object | None = None,
+        content_type: str = "application/json",
+    ) -> T:
+        if path.startswith("/apis/events.k8s.io"):
+            self.asked += 1
+            raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        return await super().call(method, path, answer, body, content_type)
+
+
+async def test_an_api_server_without_the_group_is_told_through_the_old_one() -> None:
+    async with serve() as url:
+        client = Old(Connection(url))
+        async with client, recorder(client, outbox()) as mailbox:
+            await mailbox.tell(FAILED)
+            (first,) = await listed(client, CORE)
+            assert (first["message"], first["involvedObject"]["uid"]) == (MESSAGE, "uid")
+            assert (first["reportingComponent"], first["action"]) == ("default-scheduler", "Scheduling")
+            await mailbox.tell(FAILED)
+            await listed(client, CORE, count=2)
+        assert client.asked == 2, "the first event, and whether the group is served"
+
+
+async def test_an_event_in_a_namespace_that_is_gone_is_refused_and_no_more() -> None:
+    elsewhere = msgspec.structs.replace(FAILED.regarding, namespace="gone")
+    async with serve() as url, Client(Connection(url)) as client, recorder(client, outbox()) as mailbox:
+        await mailbox.tell(msgspec.structs.replace(FAILED, regarding=elsewhere))
+        await mailbox.tell(FAILED)
+        assert [event["kind"] for event in await listed(client)] == ["Event"]
 
 
 async def test_what_cannot_be_delivered_waits_for_the_api_server() -> None:
-    store, state = Store(), RecorderState()
+    store, state = Store(), outbox()
     async with serve(store=store) as url, Client(Connection(url)) as client:
         pod = await client.call("POST", PODS, Pod, POD)
     async with Client(Connection(url)) as client, recorder(client, state) as mailbox:

@@ -67,5 +67,5 @@ def test_the_queue_and_the_user_hear_the_same() -> None:
     assert requeue(queued, after) == AttemptFailed(queued, PLUGIN, NOBODY, "n", 3)
     condition, event = tell_user(queued.info.pod, after)
     assert condition == SetUnschedulable(queued.info.pod, "Unschedulable", "no room", "n")
-    told = (event.name, event.type, event.reason, event.note, event.reporting_controller)
+    told = (event.regarding.name, event.type, event.reason, event.note, event.reporting_controller)
     assert told == ("p", EventType.WARNING, "FailedScheduling", "no room", "s")

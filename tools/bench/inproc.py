@@ -39,7 +39,7 @@ T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata)
 Key = tuple[str, str]
 MOST_PROTOTYPES = 64  # templates without actions; the documents of the others come only once
-PODS, EVENTS = BY_KIND["v1", "Pod"], BY_KIND["v1", "Event"]
+PODS, EVENTS = BY_KIND["v1", "Pod"], BY_KIND["events.k8s.io/v1", "Event"]
 EVENTS_END = f"/{EVENTS.plural}"
 
 

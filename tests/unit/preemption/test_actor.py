@@ -131,7 +131,7 @@ class Room:
         """The names in the events so far."""
         told = await self.recorder.drain() if self.recorder.statistics().depth else []
         assert all(isinstance(message, RecordEvent) and message.reason == "Preempted" for message in told)
-        return sorted(message.name for message in told if isinstance(message, RecordEvent))
+        return sorted(message.regarding.name for message in told if isinstance(message, RecordEvent))
 
     async def to_cache(self) -> list[CacheMessage]:
         return await self.cache.drain() if self.cache.statistics().depth else []

@@ -10,6 +10,7 @@ import pytest
 
 from actors.kube.core import Pod
 from actors.messages import SetNominatedNode, SetUnschedulable
+from actors.recorder.series import SeriesTracker
 from actors.recorder.state import RecorderState, status_patch
 
 WALL = datetime(2026, 1, 1, tzinfo=UTC)
@@ -33,7 +34,7 @@ def latest(*words: str | None) -> str | None:
 
 @pytest.mark.parametrize("words", list(product(WORDS, repeat=3)))
 def test_while_they_wait(words: tuple[str | None, ...]) -> None:
-    state = RecorderState()
+    state = RecorderState(SeriesTracker("here"))
     for i, word in enumerate(words):
         state.handle(order(word, f"message {i}"), 0.0, WALL)
     assert take(state) == order(latest(*words), "message 2")
@@ -43,7 +44,7 @@ def test_while_they_wait(words: tuple[str | None, ...]) -> None:
 @pytest.mark.parametrize(("first", "second"), list(pairwise((*WORDS, *reversed(WORDS), "", None))))
 def test_while_one_is_written(first: str | None, second: str | None) -> None:
     """Back because the API server was away, it gives way to the newer one, but for what only it says."""
-    state = RecorderState()
+    state = RecorderState(SeriesTracker("here"))
     state.handle(order(first, "earlier"), 0.0, WALL)
     writing = take(state)
     state.handle(order(second, "later"), 0.0, WALL)
@@ -53,7 +54,7 @@ def test_while_one_is_written(first: str | None, second: str | None) -> None:
 
 
 def test_what_is_written_is_not_told_again() -> None:
-    state = RecorderState()
+    state = RecorderState(SeriesTracker("here"))
     state.handle(order("n1"), 0.0, WALL)
     state.done(take(state))
     state.handle(order(None), 0.0, WALL)
@@ -61,7 +62,7 @@ def test_what_is_written_is_not_told_again() -> None:
 
 
 def test_another_pod_of_the_name_inherits_nothing() -> None:
-    state = RecorderState()
+    state = RecorderState(SeriesTracker("here"))
     state.handle(order("n1", uid="old"), 0.0, WALL)
     state.handle(order(None, uid="new"), 0.0, WALL)
     assert [take(state).nominated_node, take(state).nominated_node] == ["n1", None]
@@ -101,7 +102,7 @@ def nominated(node: str) -> SetNominatedNode:
 
 
 def test_a_nomination_alone_joins_a_condition_that_waits() -> None:
-    state = RecorderState()
+    state = RecorderState(SeriesTracker("here"))
     state.handle(order("", "earlier"), 0.0, WALL)
     state.handle(nominated("n1"), 0.0, WALL)
     assert take(state) == order("n1", "earlier")
@@ -113,7 +114,7 @@ def test_a_nomination_alone_joins_a_condition_that_waits() -> None:
 
 def test_the_clearing_on_its_way_does_not_undo_the_next_nomination() -> None:
     """The pod as the second attempt knew it is older than the first attempt's write."""
-    state, known = RecorderState(), order(None).pod
+    state, known = RecorderState(SeriesTracker("here")), order(None).pod
     known = msgspec.structs.replace(known, status=msgspec.structs.replace(known.status, nominated_node_name="n1"))
     clearing, again = SetNominatedNode(known, ""), SetNominatedNode(known, "n1")
     state.handle(clearing, 0.0, WALL)
@@ -131,7 +132,7 @@ def test_the_clearing_on_its_way_does_not_undo_the_next_nomination() -> None:
 
 
 def test_a_condition_that_was_replaced_since_is_written_again() -> None:
-    state, first, second = RecorderState(), order(None, "first"), order(None, "second")
+    state, first, second = RecorderState(SeriesTracker("here")), order(None, "first"), order(None, "second")
     patch = state.patch(first, first.pod, WALL)
     assert patch is not None
     known = msgspec.structs.replace(first.pod, status=msgspec.convert(patch["status"], type(first.pod.status)))

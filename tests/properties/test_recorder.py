@@ -6,31 +6,34 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import msgspec
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from actors.kube.core import Pod
-from actors.kube.meta import ObjectMeta
-from actors.messages import EventType, RecordEvent, SetUnschedulable
-from actors.recorder.correlator import COMBINED, Correlator, cut
+from actors.kube.meta import ObjectMeta, ObjectReference
+from actors.messages import EventType, FinishSeries, RecordEvent, RefreshSeries, SetNominatedNode, SetUnschedulable
 from actors.recorder.event import Event
+from actors.recorder.series import SeriesTracker
 from actors.recorder.state import RecorderState, Work, status_patch
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PODS = st.sampled_from(["a", "b", "c", "d"])
 NOTES = st.integers(0, 14).map("note {}".format)
-MOST_EVENTS = 3
+MOST_EVENTS, MOST_FACTS = 3, 3
 
 
 def failed(pod: str, note: str = "no room") -> RecordEvent:
-    subject = ("v1", "Pod", "ns", pod, f"uid-{pod}")
-    return RecordEvent(*subject, EventType.WARNING, "FailedScheduling", "Scheduling", note, "default-scheduler")
+    regarding = ObjectReference("v1", "Pod", "ns", pod, f"uid-{pod}", "1")
+    return RecordEvent(regarding, EventType.WARNING, "FailedScheduling", "Scheduling", note, "default-scheduler")
 
 
 def pod(name: str, version: int = 1) -> Pod:
     return Pod(metadata=ObjectMeta(namespace="ns", name=name, uid=name, resource_version=str(version)))
+
+
+def count(event: Event) -> int:
+    return 1 if event.series is msgspec.UNSET else event.series.count
 
 
 class Recording(RuleBasedStateMachine):
@@ -39,10 +42,12 @@ class Recording(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.state = RecorderState(MOST_EVENTS)
+        self.state = RecorderState(SeriesTracker("here", MOST_FACTS), MOST_EVENTS)
         self.under_way: list[Work] = []
         self.ordered: dict[str, str] = {}
+        self.nominated: dict[str, str] = {}
         self.written: dict[str, str] = {}
+        self.written_nominations: dict[str, str] = {}
         self.served: dict[str, Event] = {}
 
     def wall(self) -> datetime:
@@ -52,10 +57,21 @@ class Recording(RuleBasedStateMachine):
     def happens(self, pod: str, note: str) -> None:
         self.state.handle(failed(pod, note), self.now, self.wall())
 
-    @rule(name=PODS, note=NOTES)
-    def condition(self, name: str, note: str) -> None:
+    @rule(name=PODS, note=NOTES, nominated=st.sampled_from([None, "", "n1"]))
+    def condition(self, name: str, note: str, nominated: str | None) -> None:
         self.ordered[name] = note
-        self.state.handle(SetUnschedulable(pod(name), "Unschedulable", note), self.now, self.wall())
+        if nominated is not None:
+            self.nominated[name] = nominated
+        self.state.handle(SetUnschedulable(pod(name), "Unschedulable", note, nominated), self.now, self.wall())
+
+    @rule(name=PODS, node=st.sampled_from(["", "n1"]))
+    def nomination(self, name: str, node: str) -> None:
+        self.nominated[name] = node
+        self.state.handle(SetNominatedNode(pod(name), node), self.now, self.wall())
+
+    @rule(message=st.sampled_from([FinishSeries(), RefreshSeries()]))
+    def series_are_looked_at(self, message: FinishSeries | RefreshSeries) -> None:
+        self.state.handle(message, self.now, self.wall())
 
     @rule(times=st.integers(1, 6))
     def take(self, times: int) -> None:
@@ -76,10 +92,16 @@ class Recording(RuleBasedStateMachine):
         match work:
             case Event():
                 before = self.served.get(work.metadata.name)
-                assert before is None or before.count < work.count, "an event's count goes back"
+                assert before is None or count(before) <= count(work), "an event's count goes back"
+                assert before is None or msgspec.structs.replace(work, series=before.series) == before
                 self.served[work.metadata.name] = work
-            case SetUnschedulable(of, _, message):
-                self.written[of.metadata.name] = message
+            case SetUnschedulable() | SetNominatedNode():
+                self.state.wrote(work)
+                name = work.pod.metadata.name
+                if isinstance(work, SetUnschedulable):
+                    self.written[name] = work.message
+                if work.nominated_node is not None:
+                    self.written_nominations[name] = work.nominated_node
 
     @rule(seconds=st.sampled_from([1.0, 200.0, 700.0]))
     def time_passes(self, seconds: float) -> None:
@@ -94,62 +116,16 @@ class Recording(RuleBasedStateMachine):
         assert max(places.values(), default=0) <= 1
 
     def teardown(self) -> None:
-        """When all is delivered, every pod's condition is the last that was ordered."""
+        """When all is delivered, every pod's condition is the last that was ordered, and so is its nomination."""
         while self.under_way or len(self.state):
             self.take(6)
             self.answer(0, reached=True)
         assert self.written == self.ordered
+        assert self.written_nominations == self.nominated
 
 
 Recording.TestCase.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
 TestRecording = Recording.TestCase
-
-
-def test_equal_events_are_one_that_counts() -> None:
-    correlator = Correlator()
-    writes = [correlator.observe(failed("a"), 10.0 * i, START + timedelta(seconds=10 * i)) for i in range(3)]
-    sent = [write for write in writes if write is not None]
-    assert len({write.metadata.name for write in sent}) == 1
-    assert [write.count for write in sent] == [1, 2, 3]
-    assert sent[2].update == {"count": 3, "lastTimestamp": "2026-01-01T00:00:20Z", "message": "no room"}
-    assert sent[2].first_timestamp == "2026-01-01T00:00:00Z"
-
-
-@pytest.mark.parametrize("same", [True, False])
-def test_a_flood_about_one_pod_is_cut_and_counted(same: bool) -> None:
-    """A pod that is refused every second for an hour costs some 37 writes, not 3600."""
-    correlator = Correlator()
-    writes = [
-        correlator.observe(failed("a", "no room" if same else f"no room {i}"), i, START + timedelta(seconds=i))
-        for i in range(3600)
-    ]
-    sent = [write for write in writes if write is not None]
-    assert len(sent) == 25 + 3600 // 300 - 1
-    assert len({write.metadata.name for write in sent}) == (1 if same else 10)
-    assert sent[-1].message.startswith(COMBINED) is not same
-    assert sent[-1].count > 3000
-    assert correlator.observe(failed("b"), 3600.0, START) is not None
-    correlator.validate()
-
-
-def test_memory_is_bounded() -> None:
-    correlator = Correlator(most=10)
-    names = {
-        write.metadata.name for i in range(1000) if (write := correlator.observe(failed(f"p{i}"), i, START)) is not None
-    }
-    assert len(names) == 1000
-    correlator.validate()
-
-
-def test_a_full_outbox_drops_the_oldest_events_and_no_condition() -> None:
-    state = RecorderState(2)
-    for name in "abcd":
-        state.handle(failed(name), 0.0, START)
-        state.handle(SetUnschedulable(pod(name), "Unschedulable", "no room"), 0.0, START)
-    taken = [state.take() for _ in range(7)]
-    assert [work.pod.metadata.name for work in taken if isinstance(work, SetUnschedulable)] == list("abcd")
-    assert [work.involved_object.name for work in taken if isinstance(work, Event)] == list("cd")
-    assert (taken[-1], state.dropped) == (None, 2)
 
 
 def test_a_condition_is_written_only_if_it_changes_and_keeps_its_transition_time() -> None:
@@ -164,8 +140,3 @@ def test_a_condition_is_written_only_if_it_changes_and_keeps_its_transition_time
     assert changed is not None
     (condition,) = changed["status"]["conditions"]
     assert (condition["message"], condition["lastTransitionTime"]) == ("other", "2026-01-01T00:00:00Z")
-
-
-def test_a_long_note_is_cut_at_a_character() -> None:
-    assert cut("é" * 600) == "é" * 512
-    assert cut("short") == "short"
