@@ -37,7 +37,9 @@ async def told(running: Pipeline) -> list[tuple[str, str]]:
     """What the users were told that is not good, as conditions and as events, which say the same."""
     messages = await running.told()
     conditions = [(m.pod.metadata.name, m.reason, m.message) for m in messages if isinstance(m, SetUnschedulable)]
-    events = [(m.name, m.note) for m in messages if isinstance(m, RecordEvent) and m.reason == "FailedScheduling"]
+    events = [
+        (m.regarding.name, m.note) for m in messages if isinstance(m, RecordEvent) and m.reason == "FailedScheduling"
+    ]
     assert [(name, message) for name, _, message in conditions] == events
     assert {reason for _, reason, _ in conditions} <= {"SchedulerError"}
     return events

@@ -20,9 +20,10 @@ from actors.client.tenure import ALWAYS, Tenure
 from actors.client.tls import server_context
 from actors.client.wire import MOST_CONNECTIONS
 from actors.kube.core import Pod
-from actors.kube.meta import ObjectMeta
+from actors.kube.meta import ObjectMeta, ObjectReference
 from actors.messages import EventType, RecordEvent
 from actors.recorder.actor import RecorderActor
+from actors.recorder.series import SeriesTracker
 from actors.recorder.state import RecorderState
 from actors.runtime.clock import SystemClock
 from actors.runtime.mailbox import Mailbox
@@ -264,10 +265,10 @@ async def test_an_extender_that_binds_is_asked_only_before_the_end() -> None:
 async def test_a_deposed_leader_records_nothing_and_does_not_wait_for_it() -> None:
     async with scene() as it:
         mailbox: Mailbox[Any] = Mailbox("recorder", None)
-        state = RecorderState()
+        state = RecorderState(SeriesTracker("host"))
         actor = RecorderActor(mailbox, state, it.client, SystemClock(), Random(1))
-        subject = ("v1", "Pod", "ns", "p", "u")
-        told = RecordEvent(*subject, EventType.NORMAL, "Scheduled", "Binding", "", "default-scheduler")
+        subject = ObjectReference("v1", "Pod", "ns", "p", "u")
+        told = RecordEvent(subject, EventType.NORMAL, "Scheduled", "Binding", "", "default-scheduler")
         async with anyio.create_task_group() as group:
             await group.start(actor.run)
             mailbox.tell_nowait(told)

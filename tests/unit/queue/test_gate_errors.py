@@ -52,7 +52,7 @@ class Gate:
     def told(effects: Sequence[object]) -> list[str]:
         conditions = [effect for effect in effects if isinstance(effect, SetUnschedulable)]
         events = [effect for effect in effects if isinstance(effect, RecordEvent)]
-        assert [(c.pod.metadata.uid, c.message) for c in conditions] == [(e.uid, e.note) for e in events]
+        assert [(c.pod.metadata.uid, c.message) for c in conditions] == [(e.regarding.uid, e.note) for e in events]
         assert all((c.reason, c.nominated_node) == ("SchedulerError", None) for c in conditions)
         assert all((e.reason, e.type.value) == ("FailedScheduling", "Warning") for e in events)
         return [f"{condition.pod.metadata.uid}: {condition.message}" for condition in conditions]

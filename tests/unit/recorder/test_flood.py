@@ -76,7 +76,9 @@ async def test_in_a_flood_the_newest_attempts_and_every_nomination_go_first_and_
     nominated: dict[tuple[str, str], float] = {}
     waiting = 0
     async with anyio.create_task_group() as group:
-        await group.start(RecorderActor(mailbox, state, server, clock, Random(1)).run)
+        actor = RecorderActor(mailbox, state, server, clock, Random(1))
+        await group.start(actor.run)
+        await group.start(actor.write)
         for second in range(SECONDS):
             if second == 10:  # These fail once, and are not tried again.
                 await mailbox.tell(SetUnschedulable(pod("parked"), "Unschedulable", "no room"))
