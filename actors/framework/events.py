@@ -37,7 +37,7 @@ class Action(enum.IntFlag):
 
 
 class Resource(enum.StrEnum):
-    """The kinds that scheduling reacts to. POD stands for both of its halves.
+    """The kinds that scheduling reacts to, with their group but for that of core. POD stands for both of its halves.
 
     ASSIGNED_POD is another pod that has a node. UNSCHEDULED_POD is the parked pod itself: what happens to other pods
     without a node wakes nobody.
@@ -51,15 +51,20 @@ class Resource(enum.StrEnum):
     SERVICE = "Service"
     PERSISTENT_VOLUME = "PersistentVolume"
     PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
-    CSI_NODE = "CSINode"
-    CSI_DRIVER = "CSIDriver"
-    CSI_STORAGE_CAPACITY = "CSIStorageCapacity"
-    STORAGE_CLASS = "StorageClass"
-    VOLUME_ATTACHMENT = "VolumeAttachment"
-    RESOURCE_CLAIM = "ResourceClaim"
-    RESOURCE_SLICE = "ResourceSlice"
-    DEVICE_CLASS = "DeviceClass"
+    CSI_NODE = "storage.k8s.io/CSINode"
+    CSI_DRIVER = "storage.k8s.io/CSIDriver"
+    CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
+    STORAGE_CLASS = "storage.k8s.io/StorageClass"
+    VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
+    RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
+    RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
+    DEVICE_CLASS = "resource.k8s.io/DeviceClass"
     WILDCARD = "*"
+
+    @property
+    def kind(self) -> str:
+        """Without the group."""
+        return self.value.rpartition("/")[2]
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):
@@ -78,17 +83,13 @@ class ClusterEvent(msgspec.Struct, frozen=True):
         )
         return same and bool(self.action & happened.action)
 
-    def name_for(self, registered: ClusterEvent) -> str:
-        """The name of an event that happened, by that part of it which somebody registered for."""
-        return self.label or _name(self.resource, self.action & registered.action)
-
     def __str__(self) -> str:
         return self.label or _name(self.resource, self.action)
 
 
 @cache
 def _name(resource: Resource, action: Action) -> str:
-    """As kube-scheduler's metrics name it: `NodeUpdateNodeTaint`. Of several actions, the first."""
+    """As kube-scheduler's metrics name it: `storage.k8s.io/CSINodeAdd`. Of several, the first."""
     if action & Action.UPDATE_OTHER:
         return f"{resource.value}Update"
     first = next(iter(action), action)

@@ -30,9 +30,12 @@ from actors.messages import (
 Told = tuple[list[CacheMessage], list[QueueMessage]]
 
 # The kinds that plugins may wait for, by the name of their type, which is the kind's own.
-_WAITED_FOR = {resource.value: resource for resource in Resource}
+_WAITED_FOR = {resource.kind: resource for resource in Resource}
 
 _ASSIGNED_POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
+_ASSIGNED_POD_CHANGED = {action: ClusterEvent(Resource.ASSIGNED_POD, action) for action in Action}
+_NODE_ADD = ClusterEvent(Resource.NODE, Action.ADD)
+_NODE_CHANGED = {action: ClusterEvent(Resource.NODE, action) for action in Action}
 
 
 def route_pod(change: Change[Pod], schedulers: Set[str]) -> Told:
@@ -52,7 +55,7 @@ def route_pod(change: Change[Pod], schedulers: Set[str]) -> Told:
         queue += _nomination_gone(old, new)
     if old is not None and new is not None and old_node and new_node:
         cache.append(AssignedPodUpdated(old, new))
-        queue.append(ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, pod_changes(old, new)), old, new))
+        queue += [ClusterChanged(_ASSIGNED_POD_CHANGED[action], old, new) for action in pod_changes(old, new)]
     elif new is not None and new_node:
         cache.append(AssignedPodAdded(new))
         queue.append(ClusterChanged(_ASSIGNED_POD_ADD, None, new))
@@ -91,10 +94,9 @@ def route_object(change: Change[HasMetadata]) -> Told:
 def route_node(change: Change[Node]) -> Told:
     match change:
         case Change(None, Node() as new):
-            return [NodeAdded(new)], [ClusterChanged(ClusterEvent(Resource.NODE, Action.ADD), None, new)]
+            return [NodeAdded(new)], [ClusterChanged(_NODE_ADD, None, new)]
         case Change(Node() as old, Node() as new):
-            action = node_changes(old, new)
-            happened = [ClusterChanged(ClusterEvent(Resource.NODE, action), old, new)] if action else []
+            happened = [ClusterChanged(_NODE_CHANGED[action], old, new) for action in node_changes(old, new)]
             return [NodeUpdated(old, new)], list[QueueMessage](happened)
         case Change(Node() as old, None):
             return [NodeDeleted(old)], [ClusterChanged(ClusterEvent(Resource.NODE, Action.DELETE), old, None)]

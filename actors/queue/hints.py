@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from actors.framework.events import ClusterEvent, Hint, Registration, Resource
+from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
 from actors.kube.core import Pod
 from actors.messages import ClusterChanged
 from actors.queue.entry import Entry
@@ -35,7 +35,7 @@ class HintTable:
 
     def __init__(self, hints: Mapping[str, Mapping[str, Sequence[Registration]]]) -> None:
         self._table: dict[Rejector, Sequence[Registration]] = {
-            (scheduler, plugin): registrations
+            (scheduler, plugin): _with_taints(registrations)
             for scheduler, plugins in hints.items()
             for plugin, registrations in plugins.items()
         }
@@ -86,8 +86,23 @@ class HintTable:
                 return Worth(str(event), plugin, plugin in entry.pending)
             for registration in concerned.get(rejector, ()):
                 if registration.hint is None or registration.hint(pod, change.old, change.new) is Hint.QUEUE:
-                    return Worth(event.name_for(registration.event), plugin, plugin in entry.pending)
+                    return Worth(str(event), plugin, plugin in entry.pending)
         return None
+
+
+def _with_taints(registrations: Sequence[Registration]) -> Sequence[Registration]:
+    """Who waits for new nodes, and not for taints, is queued by any change of a node's taints.
+
+    kube-scheduler adds this registration when it builds its hint map; without it the reasons that users read would be
+    older than kube-scheduler's.
+    """
+    of_nodes = [r.event.action for r in registrations if r.event.resource is Resource.NODE]
+    if any(action & Action.UPDATE_NODE_TAINT for action in of_nodes):
+        return registrations
+    return (*registrations, _RETAINTED) if any(action & Action.ADD for action in of_nodes) else registrations
+
+
+_RETAINTED = Registration(ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT))
 
 
 def _is(entry: Entry, item: object | None) -> bool:

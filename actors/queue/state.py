@@ -9,7 +9,7 @@ Pure: `now` is given, effects are returned.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import assert_never
 
@@ -217,7 +217,8 @@ class QueueState:
             return
         if uid in self._in_flight:
             self._in_flight.updated(new)
-            self._in_flight.remember(_own_update(old, new))
+            for change in _own_updates(old, new):
+                self._in_flight.remember(change)
             return
         entry = self._entries.get(key(new))
         if entry is None or entry.info.uid != uid:
@@ -232,7 +233,10 @@ class QueueState:
             case "backoff":
                 self._backoff.put(entry)
             case _:
-                self._consider(entry, _own_update(old, new), now, effects)
+                for change in _own_updates(old, new):
+                    self._consider(entry, change, now, effects)
+                    if entry.place not in ("unschedulable", "gated"):
+                        break
 
     def _delete(self, pod: Pod, effects: list[Effect]) -> None:
         landed = self._in_flight.land(pod.metadata.uid)
@@ -561,5 +565,6 @@ def _nominated_node(entry: Entry, old: Pod, new: Pod) -> str:
     return entry.nominated_node if before == after else after
 
 
-def _own_update(old: Pod, new: Pod) -> ClusterChanged:
-    return ClusterChanged(ClusterEvent(Resource.UNSCHEDULED_POD, pod_changes(old, new)), old, new)
+def _own_updates(old: Pod, new: Pod) -> Iterator[ClusterChanged]:
+    for action in pod_changes(old, new):
+        yield ClusterChanged(ClusterEvent(Resource.UNSCHEDULED_POD, action), old, new)

@@ -99,11 +99,12 @@ class QueueModel:
             self.add(new)
             return
         row.pod = new
-        change = ClusterChanged(ClusterEvent(Resource.UNSCHEDULED_POD, pod_changes(old, new)), old, new)
-        if row.place == "in flight" and row.missed is not None:
-            row.missed.append(change)
-        elif row.place in ("unschedulable", "gated"):
-            self.consider(row, change)
+        for action in pod_changes(old, new):
+            change = ClusterChanged(ClusterEvent(Resource.UNSCHEDULED_POD, action), old, new)
+            if row.place == "in flight" and row.missed is not None:
+                row.missed.append(change)
+            elif row.place in ("unschedulable", "gated"):
+                self.consider(row, change)
         self.hand_out()
 
     def delete(self, pod: Pod) -> None:

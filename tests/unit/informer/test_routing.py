@@ -57,6 +57,50 @@ def test_nodes(old: Node | None, new: Node | None, name: str) -> None:
     assert names(route_node(Change(old, new))[1]) == [name]
 
 
+def test_an_update_with_several_changes_is_as_many_events_in_kubernetes_order() -> None:
+    old = node(unschedulable=True, taints=[{"key": "a"}])
+    new = node(labels={"a": ""}, declaredFeatures=["A"], allocatable={"cpu": "1"})
+    events = route_node(Change(old, new))[1]
+    assert names(events) == [
+        "NodeUpdateNodeTaint",  # no cordon any more
+        "NodeUpdateNodeAllocatable",
+        "NodeUpdateNodeLabel",
+        "NodeUpdateNodeTaint",
+        "NodeUpdateNodeDeclaredFeature",
+    ]
+    assert all(isinstance(event, ClusterChanged) and (event.old, event.new) == (old, new) for event in events)
+    large = pod("p", node="n", containers=[{"resources": {"requests": {"cpu": "2"}}}])
+    small = pod("p", node="n", labels={"a": ""}, tolerations=[{"key": "a"}])
+    assert names(told(Change(large, small))) == [
+        "AssignedPodUpdatePodLabel",
+        "AssignedPodUpdatePodScaleDown",
+        "AssignedPodUpdatePodToleration",
+    ]
+
+
+def test_events_of_kinds_bear_the_group() -> None:
+    labels = [str(ClusterEvent(resource, Action.ADD)) for resource in Resource]
+    assert labels == [
+        "PodAdd",
+        "AssignedPodAdd",
+        "UnschedulablePodAdd",
+        "NodeAdd",
+        "NamespaceAdd",
+        "ServiceAdd",
+        "PersistentVolumeAdd",
+        "PersistentVolumeClaimAdd",
+        "storage.k8s.io/CSINodeAdd",
+        "storage.k8s.io/CSIDriverAdd",
+        "storage.k8s.io/CSIStorageCapacityAdd",
+        "storage.k8s.io/StorageClassAdd",
+        "storage.k8s.io/VolumeAttachmentAdd",
+        "resource.k8s.io/ResourceClaimAdd",
+        "resource.k8s.io/ResourceSliceAdd",
+        "resource.k8s.io/DeviceClassAdd",
+        "*Add",
+    ]
+
+
 def test_a_cordon_and_a_heartbeat_help_nobody() -> None:
     assert not route_node(Change(node(), node(unschedulable=True)))[1]
     assert not route_node(Change(node(), node()))[1]

@@ -9,7 +9,7 @@ import pytest
 
 from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
 from actors.framework.status import SUCCESS, Status, unresolvable
-from actors.kube.core import Node, Pod
+from actors.kube.core import Node, Pod, Toleration
 from actors.messages import (
     Activate,
     Answer,
@@ -389,3 +389,28 @@ def test_pods_without_plugins_that_rejected_them_are_tried_again(queue: Harness)
     queue.add(make_pod("p"))
     queue.fail(queue.pop(), error=True)
     assert queue.where("p") == "backoff"
+
+
+def test_an_update_of_the_pod_itself_with_two_changes_is_two_events(queue: Harness) -> None:
+    def changed(name: str) -> tuple[Pod, Pod]:
+        old = make_pod(name)
+        metadata = msgspec.structs.replace(old.metadata, labels={"a": "b"})
+        spec = msgspec.structs.replace(old.spec, tolerations=(Toleration(key="t"),))
+        return old, msgspec.structs.replace(old, metadata=metadata, spec=spec)
+
+    queue.park("parked", "Itself")
+    moved = [effect for effect in queue.send(PendingPodUpdated(*changed("parked"))) if isinstance(effect, Moved)]
+    assert [effect.step.event for effect in moved] == [
+        "UnschedulablePodUpdatePodLabel"
+    ]  # and for the other it is awake
+    assert queue.where("parked") == "backoff"
+
+    queue.add(make_pod("flying"))
+    flying = queue.pop()
+    queue.send(PendingPodUpdated(*changed("flying")))
+    assert queue.state.in_flight_events() == {
+        "UnschedulablePodUpdatePodLabel": 1,
+        "UnschedulablePodUpdatePodToleration": 1,
+    }
+    queue.fail(flying, "Itself")
+    assert queue.where("flying") == "backoff"
