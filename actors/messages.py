@@ -56,6 +56,15 @@ class Difference(msgspec.Struct, frozen=True, order=True):
     key: str
 
 
+class UnreadableObject(msgspec.Struct, frozen=True, order=True):
+    """An object at the API server that cannot be read; `problem` says why. The uid is "" if even that cannot be."""
+
+    kind: str
+    key: str
+    uid: str
+    problem: str
+
+
 # ------------------------------------------------------------------------------------------------ queue
 
 
@@ -296,6 +305,13 @@ class ObjectRemoved(msgspec.Struct, frozen=True):
     item: HasMetadata
 
 
+class KindListed(msgspec.Struct, frozen=True):
+    """All objects of a kind that plugins look up are told; or they cannot be, and the `problem` says why."""
+
+    kind: type[HasMetadata]
+    problem: str = ""
+
+
 class Assume(msgspec.Struct, frozen=True):
     """Count the pod on the node from now on, ahead of its binding."""
 
@@ -406,6 +422,7 @@ CacheMessage = (
     | AssumedPodDeleted
     | ObjectPut
     | ObjectRemoved
+    | KindListed
     | Assume
     | FinishBinding
     | Forget

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
+from typing import Any
 from uuid import UUID
 
 import anyio
@@ -28,11 +29,19 @@ from actors.framework.runner import Profile
 from actors.framework.status import SUCCESS, Status, error
 from actors.informer.actor import InformerActor
 from actors.informer.routing import route_node, route_object, route_pod
-from actors.kube.kinds import LOOKED_UP, NODES, PODS
+from actors.informer.stand_ins import node_without_new_pods, pod_with_its_room
+from actors.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind
 from actors.leader.actor import LeaderActor
 from actors.leader.election import Election
 from actors.leader.state import Terms
-from actors.messages import BindingMessage, CacheMessage, PreemptionMessage, QueueMessage, RecorderMessage
+from actors.messages import (
+    BindingMessage,
+    CacheMessage,
+    KindListed,
+    PreemptionMessage,
+    QueueMessage,
+    RecorderMessage,
+)
 from actors.plugins.in_tree import IN_TREE
 from actors.preemption.actor import PreemptionActor
 from actors.queue.actor import QueueActor
@@ -94,18 +103,24 @@ class ClientHandle:
 
 
 class Readiness(TaskStatus[None]):
-    """Passes on that all is started, and remembers it: every informer has its first list then."""
+    """Passes on that all is started, and remembers it: every informer has its first list then, or may not have it.
 
-    def __init__(self, told: TaskStatus[None]) -> None:
+    `problems` are the informers' as they are now.
+    """
+
+    def __init__(self, told: TaskStatus[None], problems: Callable[[], Sequence[str]]) -> None:
         self._told = told
+        self._problems = problems
         self._reached = False
 
     def started(self, value: None = None) -> None:
         self._reached = True
         self._told.started()
 
-    def reached(self) -> bool:
-        return self._reached
+    def missing(self) -> str | None:
+        """None if nothing is, else what the API server refuses to list, as far as that is why."""
+        problems = self._problems()
+        return None if self._reached and not problems else "; ".join(problems)
 
 
 def _cached(cache: CacheState) -> dict[str, int]:
@@ -126,6 +141,14 @@ def _pending(queue: QueueState) -> dict[str, int]:
         "unschedulable": counts.unschedulable,
         "gated": counts.gated,
     }
+
+
+def _looked_up(profiles: Collection[Profile]) -> set[WatchedKind]:
+    """The kinds that plugins look up, or whose events they wait for."""
+    types = {kind for profile in profiles for plugin in profile.plugins for kind in plugin.lookups}
+    registered = (each for profile in profiles for events in profile.hints().values() for each in events)
+    waited_for = {registration.event.resource.kind for registration in registered}
+    return {kind for kind in LOOKED_UP if kind.type in types or kind.kind in waited_for}
 
 
 def profiles_of(configuration: KubeSchedulerConfiguration, handle: Handle) -> dict[str, Profile]:
@@ -184,19 +207,25 @@ async def schedule(
         configuration.pod_max_backoff_seconds,
         options.max_unschedulable,
     )
-    nodes = InformerActor(access.follow(NODES.path, NODES.type), route_node, cache, queue)
+    nodes = InformerActor(access.follow(NODES.path, NODES.type), route_node, cache, queue, node_without_new_pods)
     pods = InformerActor(
-        access.follow(PODS.path, PODS.type), lambda change: route_pod(change, profiles.keys()), cache, queue
+        access.follow(PODS.path, PODS.type, PODS.selector),
+        lambda change: route_pod(change, profiles.keys()),
+        cache,
+        queue,
+        pod_with_its_room,
     )
-    looked_up = tuple(
-        Child(
-            f"informer of {kind.kind}",
-            InformerActor(access.follow(kind.path, kind.type), route_object, cache, queue).run,
-            OnCrash.RETRY,
-        )
-        for kind in LOOKED_UP
-    )
-    queue_state, cache_state, readiness = QueueState(rules), CacheState(ASSUMED_TTL_SECONDS), Readiness(task_status)
+    informers: dict[str, InformerActor[Any]] = {}
+    wanted = _looked_up(profiles.values())
+    for kind in LOOKED_UP:
+        if kind in wanted:
+            source = access.follow(kind.path, kind.type)
+            informers[kind.kind] = InformerActor(source, route_object, cache, queue, looked_up=kind.type)
+        else:
+            cache.tell_nowait(KindListed(kind.type, f"no enabled plugin names {kind.kind} in its lookups"))
+    informers |= {NODES.kind: nodes, PODS.kind: pods}
+    queue_state, cache_state = QueueState(rules), CacheState(ASSUMED_TTL_SECONDS)
+    readiness = Readiness(task_status, lambda: [i.problem() for i in informers.values() if i.problem()])
     statistics = {
         "cache": cache_state.statistics,
         "queue": queue_state.statistics,
@@ -206,10 +235,20 @@ async def schedule(
     served: tuple[Child, ...] = ()
     if options.serve_at is not None:
         observer = metrics = Metrics(
-            lambda: _pending(queue_state), lambda: _cached(cache_state), lambda: _mended(cache_state, queue_state)
+            lambda: _pending(queue_state),
+            lambda: _cached(cache_state),
+            lambda: _mended(cache_state, queue_state),
+            lambda: {name: len(informer.unreadable()) for name, informer in informers.items()},
         )
-        debug = Debug(debugger.nodes, debugger.compare, queue, lambda: in_binding.dump(clock.now()), clock)
-        server = ServerActor(options.serve_at, readiness.reached, metrics.text, to_document(configuration), debug)
+        debug = Debug(
+            debugger.nodes,
+            debugger.compare,
+            queue,
+            lambda: in_binding.dump(clock.now()),
+            clock,
+            lambda: [found for informer in informers.values() for found in informer.unreadable()],
+        )
+        server = ServerActor(options.serve_at, readiness.missing, metrics.text, to_document(configuration), debug)
         served = (Child("server", server.run),)
     if scheduler is None:
         scheduler = Scheduler(rng, configuration.percentage_of_nodes_to_score)
@@ -221,9 +260,7 @@ async def schedule(
         Child("recorder", records.run),
         Child("cache", CacheActor(cache, cache_state, clock, queue, binding).run),
         Child("queue", QueueActor(queue, queue_state, clock, cache, recorder).run),
-        *looked_up,
-        Child("informer of Node", nodes.run, OnCrash.RETRY),
-        Child("informer of Pod", pods.run, OnCrash.RETRY),
+        *(Child(f"informer of {name}", informer.run, OnCrash.RETRY) for name, informer in informers.items()),
         Child("cache debugger", debugger.run),
     )
     binder = BindingActor(binding, profiles, extenders, clock, queue, cache, recorder, in_binding, observer)

@@ -32,6 +32,7 @@ from actors.messages import (
     ExpireAssumed,
     FinishBinding,
     Forget,
+    KindListed,
     ListCached,
     NodeAdded,
     NodeDeleted,
@@ -165,10 +166,10 @@ class CacheState:
             case AssumedPodDeleted(pod):
                 if key(pod) in self._assumed and self._is_counted(key(pod), pod.metadata.uid):
                     return self._drop(key(pod))
-            case (
-                NodeAdded() | NodeUpdated() | NodeDeleted() | Nominate() | Unnominate() | ObjectPut() | ObjectRemoved()
-            ):
+            case NodeAdded() | NodeUpdated() | NodeDeleted() | Nominate() | Unnominate():
                 self._note(message)
+            case ObjectPut() | ObjectRemoved() | KindListed():
+                self._note_object(message)
             case WhereBound() | ListCached() | Compare() | TakeDump():
                 return self._answer(message)
             case _:
@@ -186,9 +187,7 @@ class CacheState:
             case ExpireAssumed():
                 return self._expire(now)
 
-    def _note(
-        self, message: NodeAdded | NodeUpdated | NodeDeleted | Nominate | Unnominate | ObjectPut | ObjectRemoved
-    ) -> None:
+    def _note(self, message: NodeAdded | NodeUpdated | NodeDeleted | Nominate | Unnominate) -> None:
         match message:
             case NodeAdded(node) | NodeUpdated(_, node):
                 self._put_node(node)
@@ -199,10 +198,15 @@ class CacheState:
                     self._nominations.put(info, name)
             case Unnominate(pod, uid):
                 self._nominations.drop(pod, uid)
+
+    def _note_object(self, message: ObjectPut | ObjectRemoved | KindListed) -> None:
+        match message:
             case ObjectPut(item):
                 self._objects.put(item)
             case ObjectRemoved(item):
                 self._objects.remove(item)
+            case KindListed(kind, problem):
+                self._objects.kind_listed(kind, problem)
 
     def _answer(self, order: WhereBound | ListCached | Compare | TakeDump) -> tuple[Effect, ...]:
         match order:

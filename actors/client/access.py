@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from actors.client.rest import Client, Connection
 from actors.client.tenure import Tenure
-from actors.client.watch import Changed, Deleted, Listed, Reflector
+from actors.client.watch import Reflector, Told
 from actors.kube.meta import HasMetadata
 from actors.runtime.backoff import Rng
 from actors.runtime.clock import Clock
@@ -33,7 +33,7 @@ class Calls(Protocol):
 class Source(Protocol[Kept]):
     """One kind: Listed first, then changes, without end. It may hand on what is the same as known as what is known."""
 
-    def changes(self, known: Mapping[str, Kept]) -> AsyncIterator[Listed[Kept] | Changed[Kept] | Deleted[Kept]]: ...
+    def changes(self, known: Mapping[str, Kept]) -> AsyncIterator[Told[Kept]]: ...
 
 
 class Access(Protocol):
@@ -54,8 +54,8 @@ class Access(Protocol):
         """
         ...
 
-    def follow(self, path: str, kind: type[Kept]) -> Source[Kept]:
-        """The objects under a path, such as `/api/v1/pods`."""
+    def follow(self, path: str, kind: type[Kept], selector: str = "") -> Source[Kept]:
+        """The objects under a path, such as `/api/v1/pods`, that a query such as `fieldSelector=...` selects."""
         ...
 
 
@@ -80,8 +80,8 @@ class Remote:
 
         await in_own_thread(run, "lease")
 
-    def follow(self, path: str, kind: type[Kept]) -> Source[Kept]:
-        return Reflector(self._client, path, kind, self._clock, self._rng)
+    def follow(self, path: str, kind: type[Kept], selector: str = "") -> Source[Kept]:
+        return Reflector(self._client, path, kind, self._clock, self._rng, selector)
 
 
 @asynccontextmanager

@@ -1,7 +1,8 @@
 """What to do next when a list or a watch has ended: list again, watch on, and after how long. Pure.
 
 410 Gone and an expired resourceVersion need a new list; a full or unreachable server only patience, from the same
-resourceVersion on. Backoff doubles from 0.8 s to 30 s and is forgotten after two quiet minutes.
+resourceVersion on. Backoff doubles from 0.8 s to 30 s and is forgotten after two quiet minutes. A kind that is absent
+is looked for once a minute.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import msgspec
 from actors.runtime.backoff import Backoff, Rng
 
 RESET_AFTER_SECONDS = 120.0
+ABSENT_SECONDS = 60.0
 BACKOFF = Backoff(0.8, 30.0, 1.0)
 
 
@@ -22,6 +24,7 @@ class Ended(enum.Enum):
     QUIETLY = "quietly"  # the server closed the watch at its time-out
     GONE = "gone"  # 410: the resourceVersion is too old
     BUSY = "busy"  # 429, 5xx or no connection
+    ABSENT = "absent"  # 404 for a list: there is no such kind
     REFUSED = "refused"  # anything else
 
 
@@ -46,6 +49,9 @@ class ReflectorState:
         self._last = now
         if how is Ended.QUIETLY:
             return Next(relist=not self.resource_version, delay=0.0)
+        if how is Ended.ABSENT:
+            self.resource_version = ""
+            return Next(relist=True, delay=ABSENT_SECONDS)
         self._failures += 1
         delay = BACKOFF.delay(self._failures, self._rng) if retry_after is None else retry_after
         if how is Ended.GONE:

@@ -22,16 +22,15 @@ from actors.client.sockets import connector
 from actors.client.tenure import Tenure
 from actors.client.wire import CLOSE_SECONDS, MOST_CONNECTIONS, Headers, NotPermittedError, Wires
 from actors.kube.meta import Status as ApiStatus
+from actors.kube.reading import UNREADABLE, Reader
 from actors.runtime.clock import Clock, SystemClock
 
 T = TypeVar("T")
 
 _ENCODER = msgspec.json.Encoder()
-_STATUS = msgspec.json.Decoder(ApiStatus)
+_STATUS = Reader(ApiStatus)
 SYSTEM_CLOCK = SystemClock()
 NO_HEADERS: Headers = ()
-# What decoding raises: msgspec's own errors, text that is no UTF-8, and nesting without end.
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 MOST_RETRIES = 10
 MOST_RETRY_AFTER = 60.0  # seconds; who asks for more is taken to mean this
 RECONNECT_DELAYS = (0.1, 0.2, 0.4)
@@ -54,6 +53,10 @@ class ConnectionFailedError(Exception):
 
 class DeposedError(ConnectionFailedError):
     """The write was not sent, because the lease had no time left. A leader that lost it ends: nothing is sent later."""
+
+
+class UnreadableAnswerError(ConnectionFailedError):
+    """There is an answer, and it cannot be read."""
 
 
 class Connection(msgspec.Struct, frozen=True):
@@ -116,7 +119,7 @@ class Client:
         self._limit = RateLimit(qps, burst, clock)
         self._session: aiohttp.ClientSession | None = None
         self._wires: Wires | None = None
-        self._decoders: dict[type, msgspec.json.Decoder[object]] = {}
+        self._readers: dict[type, Reader[object]] = {}
 
     async def __aenter__(self) -> Client:
         """Raises KubeconfigError if there are no credentials to be had: better now than with the first request."""
@@ -261,14 +264,14 @@ class Client:
         return await self._wires.request(method, path, data, headers, proof.tls or self._connection.tls)
 
     def _read(self, path: str, raw: bytes, answer: type[T]) -> T:
-        decoder = self._decoders.get(answer)
-        if decoder is None:
-            decoder = self._decoders[answer] = msgspec.json.Decoder(answer)
+        reader = self._readers.get(answer)
+        if reader is None:
+            reader = self._readers[answer] = Reader(answer)
         try:
-            decoded = decoder.decode(raw)
+            decoded = reader.read(raw)
         except UNREADABLE as problem:
             got = f"{raw[:80].decode(errors='replace')!r}: {problem}"
-            raise ConnectionFailedError(
+            raise UnreadableAnswerError(
                 f"{self._connection.server}{path}: expected JSON as asked for, got {got}"
             ) from None
         assert isinstance(decoded, answer)
@@ -297,7 +300,7 @@ def refusal(code: int, raw: bytes, retry_after: str | None) -> ApiError:
     said = retry_after is not None and retry_after.isascii() and retry_after.isdecimal()
     seconds = min(float(retry_after), MOST_RETRY_AFTER) if retry_after is not None and said else None
     try:
-        status = _STATUS.decode(raw)
+        status = _STATUS.read(raw)
     except UNREADABLE:
         told = " ".join(raw[:200].decode(errors="replace").split())  # on one line
         return ApiError(code, "", f"HTTP {code}: {told}", seconds)

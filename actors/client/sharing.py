@@ -2,7 +2,7 @@
 
 A cluster's pods come from few templates, and a pod's spec and labels are most of what is kept of it: without this,
 150,000 pods are a gigabyte. Objects are frozen, so that nobody can tell the difference. What was met long ago is
-forgotten, which costs memory alone. Kubernetes has no name for it.
+forgotten, which costs memory alone. A spec is checked when it is met first. Kubernetes has no name for it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import TypeVar
 
 import msgspec
 
-from actors.kube.core import Pod, PodCondition, PodSpec
+from actors.kube.core import Pod, PodCondition, PodSpec, PodStatus
 from actors.kube.meta import ObjectMeta
+from actors.kube.reading import Reader
 
 T = TypeVar("T")
 MOST = 8192  # of each sort
 _SPEC = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
 _ENCODER = msgspec.msgpack.Encoder()
+_SPECS, _STATUSES = Reader(PodSpec, "spec"), Reader(PodStatus, "status")
 
 
 class Sharing:
@@ -28,16 +30,20 @@ class Sharing:
         self._texts: dict[str, str] = {}
 
     def shared(self, item: T) -> T:
-        """The object itself, or one that is equal to it."""
+        """A pod, or one that is equal to it; other objects as they are. Raises UnreadableError."""
         if not isinstance(item, Pod):
             return item
+        _STATUSES.check(item.status)
         spec, metadata = self._spec(item.spec), self._meta(item.metadata)
         conditions = tuple([self._condition(condition) for condition in item.status.conditions])
         status = msgspec.structs.replace(item.status, conditions=conditions) if conditions else item.status
         return msgspec.structs.replace(item, metadata=metadata, spec=spec, status=status)
 
     def _spec(self, spec: PodSpec) -> PodSpec:
-        first = _first(self._specs, _ENCODER.encode(_SPEC(spec)), spec)
+        key = _ENCODER.encode(_SPEC(spec))
+        if key not in self._specs:
+            _SPECS.check(spec)
+        first = _first(self._specs, key, spec)
         if first.node_name == spec.node_name:
             return first
         return msgspec.structs.replace(first, node_name=self._text(spec.node_name))

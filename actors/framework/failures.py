@@ -14,6 +14,7 @@ import structlog
 from actors.framework.answers import WrongAnswerError
 from actors.framework.interface import Plugin
 from actors.framework.status import Status, error
+from actors.model.cluster_objects import UnlistedError
 
 log = structlog.get_logger(__name__)
 
@@ -60,6 +61,8 @@ def crashed(
 
     `pod` is a key; `node` is where it happened, `named` the same where the user would not know it otherwise.
     """
+    if isinstance(exception, UnlistedError):  # no mistake of the plugin's
+        return error(str(exception)).by(plugin.name)
     node = node or named
     what = text_of(exception)
     known = {"point": point.name, "plugin": plugin.name, "pod": pod, "node": node, "error": what}

@@ -22,6 +22,8 @@ from actors.framework.events import Action, ClusterEvent, Hint, Registration, Re
 from actors.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable, unschedulable
 from actors.framework.verdicts import PASSES, Verdicts
 from actors.kube.core import Node, Pod
+from actors.kube.meta import HasMetadata
+from actors.model.cluster_objects import UnlistedError
 from actors.model.columns import Bools, Ints
 from actors.model.node_info import NodeInfo
 from actors.model.pod_info import PodInfo
@@ -115,10 +117,13 @@ class Plugin(ABC):
     """The base of every plugin. `name` is the one used in the configuration.
 
     `reads` may say less than CLUSTER for the vector forms only; a plugin that looks at more than it says errs.
+    `lookups` are the types of what it looks up in the snapshot's objects: a kind that no enabled plugin names is not
+    followed, and to look it up raises UnlistedError.
     """
 
     name: ClassVar[str]
     reads: ClassVar[Reads] = Reads.CLUSTER
+    lookups: ClassVar[tuple[type[HasMetadata], ...]] = ()
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         """`args` is pluginConfig's args as the user wrote them; raises ArgsError if they do not fit."""
@@ -306,6 +311,7 @@ __all__ = [
     "Snapshot",
     "StateKey",
     "Status",
+    "UnlistedError",
     "Verdicts",
     "WaitingPod",
     "WaitingPods",

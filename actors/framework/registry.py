@@ -18,6 +18,8 @@ from actors.framework import interface as api
 from actors.framework.failures import CRASHES, text_of
 from actors.framework.interface import ArgsError, Handle, Plugin, Reads
 from actors.framework.runner import Profile
+from actors.framework.unreadable_nodes import NodeUnreadable
+from actors.kube.kinds import LOOKED_UP
 from config.profiles import expand_profile
 from config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 
@@ -25,6 +27,7 @@ log = structlog.get_logger(__name__)
 
 V = TypeVar("V")
 ENTRY_POINT_GROUP = "berth.plugins"
+_LOOKED_UP = tuple(kind.type for kind in LOOKED_UP)
 
 EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
     "preEnqueue": (api.PreEnqueuePlugin,),
@@ -131,16 +134,21 @@ def build_profiles(
             raise RegistryError(f"{path}.plugins: {problem}") from None
         wanted = {reference.name for enabled in expanded.values() for reference in enabled}
         made = {name: _make(registry[name], profile, handle, path) for name in sorted(wanted)}
-        points = {
+        points: dict[str, list[tuple[Plugin, int]]] = {
             point: [(made[reference.name], reference.weight) for reference in enabled]
             for point, enabled in expanded.items()
         }
+        points["filter"] = [(NodeUnreadable({}, handle), 0), *points.get("filter", ())]
         profiles[profile.scheduler_name] = Profile(profile.scheduler_name, points, profile.percentage_of_nodes_to_score)
     return profiles
 
 
 def _make(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle, path: str) -> Plugin:
     """The plugin with the arguments that the profile gives it."""
+    for kind in plugin.lookups:
+        if kind not in _LOOKED_UP:
+            expected = ", ".join(known.__name__ for known in _LOOKED_UP)
+            raise RegistryError(f"plugin {plugin.name}: lookups: expected some of {expected}, got {kind.__name__}")
     args, field = {}, f".pluginConfig[{plugin.name}].args"
     for j, entry in enumerate(profile.plugin_config):
         if entry.name == plugin.name:

@@ -59,6 +59,7 @@ from actors.framework.rules import PluginError, Points, Rules
 from actors.framework.status import SKIP, SUCCESS, Code, Status, error
 from actors.kube.core import Pod
 from actors.kube.meta import key
+from actors.model.cluster_objects import UnlistedError
 from actors.model.pod_info import PodInfo
 
 PreBindStep = Callable[[], Awaitable[Status]]
@@ -166,7 +167,8 @@ class Profile(Rules):
     def post_filter(self, attempt: FailedAttempt) -> Steps[PostFiltered | None]:
         """Run PostFilter until a plugin makes room; None if there is no plugin.
 
-        The reasons of those that could not are put together; an error replaces them.
+        The reasons of those that could not are put together; an error replaces them. Raises PluginError if a plugin
+        looks up objects that are not known.
         """
         reasons: list[str] = []
         denominate = False
@@ -178,6 +180,8 @@ class Profile(Rules):
                 made = as_post_filtered(answer, attempt)
             except PluginError as failure:
                 return PostFiltered(failure.status)
+            except UnlistedError as unlisted:  # Nobody can say what may be done; the pod is tried again.
+                raise PluginError(crashed(plugin, POST_FILTER, unlisted)) from None
             except CRASHES as exception:
                 return PostFiltered(crashed(plugin, POST_FILTER, exception, pod=attempt.info.key))
             made = msgspec.structs.replace(made, status=signed(plugin, made.status))

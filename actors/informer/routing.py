@@ -26,6 +26,7 @@ from actors.messages import (
     PendingPodUpdated,
     QueueMessage,
 )
+from actors.model.unsure_node import UnsureNode
 
 Told = tuple[list[CacheMessage], list[QueueMessage]]
 
@@ -96,8 +97,11 @@ def route_node(change: Change[Node]) -> Told:
         case Change(None, Node() as new):
             return [NodeAdded(new)], [ClusterChanged(_NODE_ADD, None, new)]
         case Change(Node() as old, Node() as new):
-            happened = [ClusterChanged(_NODE_CHANGED[action], old, new) for action in node_changes(old, new)]
-            return [NodeUpdated(old, new)], list[QueueMessage](happened)
+            happened: list[QueueMessage] = []
+            if isinstance(old, UnsureNode) and not isinstance(new, UnsureNode):
+                happened.append(ClusterChanged(_NODE_ADD, None, new))  # It takes pods again.
+            happened += [ClusterChanged(_NODE_CHANGED[action], old, new) for action in node_changes(old, new)]
+            return [NodeUpdated(old, new)], happened
         case Change(Node() as old, None):
             return [NodeDeleted(old)], [ClusterChanged(ClusterEvent(Resource.NODE, Action.DELETE), old, None)]
         case _:

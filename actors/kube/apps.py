@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from actors.kube.core import Object
-from actors.kube.meta import LabelSelector, ObjectMeta
+from actors.kube.meta import Int32, LabelSelector, ObjectMeta
 
 
 class WorkloadSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     selector: LabelSelector | None = None
-    replicas: int | None = None
+    replicas: Int32 | None = None
 
 
 class ReplicaSet(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
@@ -25,7 +25,7 @@ class StatefulSet(Object, frozen=True, kw_only=True, rename="camel", omit_defaul
 
 class ReplicationControllerSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     selector: dict[str, str] = msgspec.field(default_factory=dict)
-    replicas: int | None = None
+    replicas: Int32 | None = None
 
 
 class ReplicationController(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from actors.kube.core import Object
-from actors.kube.meta import ObjectMeta
+from actors.kube.meta import Int32, ObjectMeta
 
 
 class LeaseSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """Times are RFC 3339 text with microseconds."""
 
     holder_identity: str = ""
-    lease_duration_seconds: int = 0
+    lease_duration_seconds: Int32 = 0
     acquire_time: str | None = None
     renew_time: str | None = None
-    lease_transitions: int = 0
+    lease_transitions: Int32 = 0
 
 
 class Lease(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):

@@ -1,18 +1,22 @@
 """core/v1 as scheduling reads it: pods, nodes, and what hangs on them.
 
 Structs are frozen, because they are shared between actors; unknown fields are skipped, absent ones have Kubernetes'
-zero values. Quantities stay text (or a bare number, as YAML may have it) until actors.kube.quantity reads them.
+zero values. Quantities stay text (or a bare number, as YAML may have it) until actors.kube.quantity reads them; that it
+will is checked when the object is read (see actors.kube.reading).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
 import msgspec
 
-from actors.kube.meta import LabelSelector, ObjectMeta, ObjectReference
+from actors.kube.meta import Int32, Int64, LabelSelector, ObjectMeta, ObjectReference
+from actors.kube.quantity import nano_value
+from actors.kube.reading import ReadBy
+from actors.kube.times import Time
 
-ResourceList = dict[str, str | int | float]
+ResourceList = dict[str, Annotated[str | Int64 | float, ReadBy(nano_value)]]
 
 
 class Object(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
@@ -26,8 +30,8 @@ class ResourceRequirements(Object, frozen=True, kw_only=True, rename="camel", om
 
 class ContainerPort(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     name: str = ""
-    container_port: int = 0
-    host_port: int = 0
+    container_port: Int32 = 0
+    host_port: Int32 = 0
     host_ip: str = msgspec.field(default="", name="hostIP")
     protocol: str = ""
 
@@ -50,7 +54,7 @@ class Toleration(Object, frozen=True, kw_only=True, rename="camel", omit_default
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Int64 | None = None
 
 
 class Taint(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
@@ -76,7 +80,7 @@ class NodeSelector(Object, frozen=True, kw_only=True, rename="camel", omit_defau
 
 
 class PreferredSchedulingTerm(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    weight: int = 0
+    weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
@@ -95,7 +99,7 @@ class PodAffinityTerm(Object, frozen=True, kw_only=True, rename="camel", omit_de
 
 
 class WeightedPodAffinityTerm(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    weight: int = 0
+    weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
@@ -116,11 +120,11 @@ class Affinity(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=
 
 
 class TopologySpreadConstraint(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    max_skew: int = 0
+    max_skew: Int32 = 0
     topology_key: str = ""
     when_unsatisfiable: str = ""
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: tuple[str, ...] = ()
@@ -137,7 +141,7 @@ class PersistentVolumeClaimVolumeSource(
     read_only: bool = False
 
 
-class EphemeralVolumeSource(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class OpaqueVolumeSource(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """Present or not is all that scheduling asks."""
 
 
@@ -148,12 +152,12 @@ class ImageVolumeSource(Object, frozen=True, kw_only=True, rename="camel", omit_
 class Volume(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
-    ephemeral: EphemeralVolumeSource | None = None
+    ephemeral: OpaqueVolumeSource | None = None
     image: ImageVolumeSource | None = None
-    gce_persistent_disk: dict[str, Any] | None = None
-    aws_elastic_block_store: dict[str, Any] | None = None
-    rbd: dict[str, Any] | None = None
-    iscsi: dict[str, Any] | None = None
+    gce_persistent_disk: OpaqueVolumeSource | None = None
+    aws_elastic_block_store: OpaqueVolumeSource | None = None
+    rbd: OpaqueVolumeSource | None = None
+    iscsi: OpaqueVolumeSource | None = None
 
 
 class PodResourceClaim(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
@@ -174,7 +178,7 @@ class PodSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=T
     scheduler_name: str = ""
     tolerations: tuple[Toleration, ...] = ()
     priority_class_name: str = ""
-    priority: int | None = None
+    priority: Int32 | None = None
     preemption_policy: str | None = None
     overhead: ResourceList = {}
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
@@ -182,7 +186,7 @@ class PodSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=T
     resource_claims: tuple[PodResourceClaim, ...] = ()
     resources: ResourceRequirements | None = None
     restart_policy: str = ""
-    termination_grace_period_seconds: int | None = None
+    termination_grace_period_seconds: Int64 | None = None
 
 
 OVER = ("Succeeded", "Failed")  # the phases of a pod that takes no room any more
@@ -195,7 +199,7 @@ class PodCondition(Object, frozen=True, kw_only=True, rename="camel", omit_defau
     message: str = ""
     last_probe_time: str | None = None
     last_transition_time: str | None = None
-    observed_generation: int = 0
+    observed_generation: Int64 = 0
 
 
 class ContainerStatus(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
@@ -210,7 +214,7 @@ class PodStatus(Object, frozen=True, kw_only=True, rename="camel", omit_defaults
     message: str = ""
     reason: str = ""
     nominated_node_name: str = ""
-    start_time: str | None = None
+    start_time: Time | None = None
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     resources: ResourceRequirements | None = None
@@ -242,7 +246,7 @@ class NodeCondition(Object, frozen=True, kw_only=True, rename="camel", omit_defa
 
 class ContainerImage(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     names: tuple[str, ...] = ()
-    size_bytes: int = 0
+    size_bytes: Int64 = 0
 
 
 class NodeStatus(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -10,16 +11,22 @@ from actors.kube.apps import ReplicaSet, ReplicationController, StatefulSet
 from actors.kube.core import Namespace, Node, Pod, Service
 from actors.kube.meta import HasMetadata
 from actors.kube.policy import PodDisruptionBudget
+from actors.kube.reading import Reader
 
 
 class WatchedKind(msgspec.Struct, frozen=True):
+    """`selector` is the query that leaves out what scheduling does not look at."""
+
     api_version: str
     kind: str
     path: str
     type: type[Any]
+    selector: str = ""
 
 
-PODS = WatchedKind("v1", "Pod", "/api/v1/pods", Pod)
+# A pod that has finished takes no room any more, and is told as gone.
+NOT_FINISHED = f"fieldSelector={quote('status.phase!=Succeeded,status.phase!=Failed')}"
+PODS = WatchedKind("v1", "Pod", "/api/v1/pods", Pod, NOT_FINISHED)
 NODES = WatchedKind("v1", "Node", "/api/v1/nodes", Node)
 
 # What plugins look up besides pods and nodes.
@@ -40,5 +47,5 @@ def decode(document: dict[str, Any]) -> HasMetadata | None:
     known = BY_KIND.get((document.get("apiVersion", ""), document.get("kind", "")))
     if known is None:
         return None
-    found: HasMetadata = msgspec.convert(document, known.type, strict=False)
+    found: HasMetadata = Reader(known.type).convert(document)
     return found

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from actors.kube.core import Node, NodeSelectorRequirement, NodeSelectorTerm
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+MOST_DIGITS = 19  # of an integer of 64 bits
 
 
 def integer(text: str) -> int | None:
@@ -14,7 +15,9 @@ def integer(text: str) -> int | None:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdigit()):
         return None
-    number = int(text)
+    if len(digits.lstrip("0")) > MOST_DIGITS:
+        return None
+    number = int(text[: len(text) - len(digits)] + digits[-MOST_DIGITS:])
     return number if -(1 << 63) <= number < 1 << 63 else None
 
 

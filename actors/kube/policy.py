@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from actors.kube.core import Object
-from actors.kube.meta import LabelSelector, ObjectMeta
+from actors.kube.meta import Int32, LabelSelector, ObjectMeta
 
 
 class PodDisruptionBudgetSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
@@ -15,7 +15,7 @@ class PodDisruptionBudgetSpec(Object, frozen=True, kw_only=True, rename="camel",
 class PodDisruptionBudgetStatus(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """`disrupted_pods` are pods whose eviction the API server has let pass, by name."""
 
-    disruptions_allowed: int = 0
+    disruptions_allowed: Int32 = 0
     disrupted_pods: dict[str, str | None] = msgspec.field(default_factory=dict)
 
 

@@ -10,6 +10,7 @@ import re
 from functools import lru_cache
 
 MAX = (1 << 63) - 1
+MOST_DIGITS = 1000
 Text = str | int | float
 
 _FORM = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?[0-9]{1,3})?")
@@ -33,9 +34,11 @@ def _ratio(text: str) -> tuple[int, int]:
     """Numerator and positive denominator of the quantity."""
     match = _FORM.fullmatch(text)
     if match is None or not (match[2] or match[3]):
-        raise QuantityError(f"expected a quantity such as 100m, 1.5, 2Gi or 1e3, got {text!r}")
+        raise QuantityError(f"expected a quantity such as 100m, 1.5, 2Gi or 1e3, got {text[:80]!r}")
     sign, whole, fraction, suffix = match.groups()
     fraction = fraction or ""
+    if len(whole) + len(fraction) > MOST_DIGITS:
+        raise QuantityError(f"expected a quantity of at most {MOST_DIGITS} digits, got {len(text)} characters")
     digits = int((whole or "") + fraction)
     if sign == "-":
         digits = -digits

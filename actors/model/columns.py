@@ -17,6 +17,7 @@ from actors.model.change_log import ChangeLog
 from actors.model.label_column import LabelColumn
 from actors.model.node_info import NodeInfo
 from actors.model.pod_counts import PodCounts
+from actors.model.unsure_node import UnsureNode
 from actors.model.vectors import Bools, Codes, Ints, Rows, grown
 
 __all__ = [
@@ -69,6 +70,7 @@ class NodeColumns:
 
     `allocatable(resource)` is a column of what nodes have for pods, `requested(resource)` of what pods on them ask for.
     `changes` logs the rows that were written; `node_changes` those of them whose node object is another.
+    `unsure` marks the rows of the `unsure_nodes`, of which a later state could not be read.
     `position[row]` is where a live row stands in `order`, which is a new array whenever it changes.
     """
 
@@ -87,6 +89,8 @@ class NodeColumns:
         self.pods: Ints = np.zeros(rows, dtype=np.int64)
         self.nonzero: Ints = np.zeros((2, rows), dtype=np.int64)
         self.unschedulable: Bools = np.zeros(rows, dtype=np.bool_)
+        self.unsure: Bools = np.zeros(rows, dtype=np.bool_)
+        self.unsure_nodes = 0
         self.taints: Codes = np.zeros(rows, dtype=np.int32)
         self.taint_classes: list[Sequence[Taint]] = [()]
         self.features: Codes = np.zeros(rows, dtype=np.int32)
@@ -174,6 +178,7 @@ class NodeColumns:
         self.allocatable.clear(row, node.status.allocatable)
         for column in self.labels.values():
             column.set(row, None)
+        self._write_unsure(row, unsure=False)
         self.nodes[row] = None
         self.infos[row] = None
         self.names[row] = ""
@@ -206,6 +211,7 @@ class NodeColumns:
         self.pods = grown(self.pods, rows)
         self.nonzero = grown(self.nonzero, rows)
         self.unschedulable = grown(self.unschedulable, rows)
+        self.unsure = grown(self.unsure, rows)
         self.taints = grown(self.taints, rows)
         self.features = grown(self.features, rows)
         self.allocatable.grow(rows)
@@ -229,6 +235,7 @@ class NodeColumns:
     def _write_node(self, row: int, old: Node | None, node: Node) -> None:
         self.nodes[row] = node
         self.unschedulable[row] = node.spec.unschedulable
+        self._write_unsure(row, unsure=isinstance(node, UnsureNode))
         taints = node.spec.taints
         code = self._taint_code.get(taints)
         if code is None:
@@ -248,6 +255,11 @@ class NodeColumns:
             if old is not None:
                 self._forget_images(row, old)
             self._write_images(row, node)
+
+    def _write_unsure(self, row: int, *, unsure: bool) -> None:
+        if unsure != self.unsure[row]:
+            self.unsure[row] = unsure
+            self.unsure_nodes += 1 if unsure else -1
 
     def _write_images(self, row: int, node: Node) -> None:
         for image in node.status.images:

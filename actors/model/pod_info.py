@@ -5,11 +5,11 @@ Mirrors the framework's PodInfo. Immutable; made when a pod enters the queue or 
 
 from __future__ import annotations
 
-from datetime import datetime
 from math import inf
 
 from actors.kube.core import Pod
 from actors.kube.meta import key
+from actors.kube.times import seconds_of
 from actors.model.affinity_terms import AffinityTerms
 from actors.model.pod_template import GroupKey, HostPort, PodTemplate, same_template, template_of
 
@@ -73,7 +73,7 @@ class PodInfo:
         started = self._started
         if started is None:
             text = self.pod.status.start_time
-            started = self._started = inf if text is None else datetime.fromisoformat(text).timestamp()
+            started = self._started = inf if text is None else seconds_of(text)
         return started
 
     def counts_like(self, other: PodInfo) -> bool:

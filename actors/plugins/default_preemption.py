@@ -18,11 +18,12 @@ from actors.framework.events import Action, ClusterEvent, Hint, Registration, Re
 from actors.framework.extender import PreemptVictims, Steps, Victims
 from actors.framework.interface import ArgsError, Handle, Plugin, PostFilterPlugin, read_args
 from actors.framework.post_filter import FailedAttempt, Nomination, PostFiltered
-from actors.framework.preemption import Candidate, budgets, cheapest
+from actors.framework.preemption import Budget, Candidate, budgets, cheapest
 from actors.framework.status import SUCCESS, Code, Status, unschedulable
 from actors.framework.verdicts import fit_error
 from actors.kube.core import Pod
 from actors.kube.policy import PodDisruptionBudget
+from actors.model.cluster_objects import UnlistedError
 from actors.model.pod_info import PodInfo
 from actors.model.pod_template import PodTemplate
 from actors.model.vectors import nth
@@ -43,6 +44,7 @@ class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel", forbid_
 
 class DefaultPreemption(PostFilterPlugin):
     name = "DefaultPreemption"
+    lookups = (PodDisruptionBudget,)
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
@@ -103,14 +105,26 @@ class DefaultPreemption(PostFilterPlugin):
         return found
 
     def _search(self, attempt: FailedAttempt, dry_runs: DryRuns, start: int, enough: int) -> Search:
-        limits = budgets(attempt.snapshot.objects.every(PodDisruptionBudget))
-        return dry_runs.search(attempt, start, enough, limits, sound_only=self._never_break_budgets)
+        return dry_runs.search(attempt, start, enough, _limits(attempt), sound_only=self._never_break_budgets)
 
     def _in_order(self, dry_runs: DryRuns, found: Search) -> list[Candidate]:
         """The candidates as extenders are told of them: those that break no budget come first."""
         breaking = dry_runs.breaks_budgets(found.candidates)
         in_order = (*found.candidates[~breaking].tolist(), *found.candidates[breaking].tolist())
         return [dry_runs.candidate(position) for position in in_order]
+
+
+def _limits(attempt: FailedAttempt) -> tuple[Budget, ...]:
+    """The budgets. Raises UnlistedError if they are not known and there is somebody whom they might protect."""
+    try:
+        return budgets(attempt.snapshot.objects.every(PodDisruptionBudget))
+    except UnlistedError:
+        columns = attempt.snapshot.columns
+        infos = (columns.infos[row] for row in columns.order[attempt.helped].tolist())
+        pods = (pod for info in infos if info is not None for pod in info.pods.values())
+        if any(pod.priority < attempt.info.priority for pod in pods):
+            raise
+        return ()
 
 
 def _left_by_extenders(attempt: FailedAttempt, candidates: Sequence[Candidate]) -> Steps[Candidate | Status]:

@@ -31,7 +31,7 @@ from actors.framework.verdicts import Verdicts
 from actors.kube.core import Namespace, Node, Pod
 from actors.kube.labels import SelectorError
 from actors.model.affinity_terms import NO_LABELS, AffinityTerm, AffinityTerms, terms_of
-from actors.model.cluster_objects import ClusterObjects
+from actors.model.cluster_objects import ClusterObjects, UnlistedError
 from actors.model.columns import NodeColumns
 from actors.model.pod_counts import MOST_COLUMNS, Column, Counted
 from actors.model.pod_info import PodInfo
@@ -81,7 +81,7 @@ class InScope:
             self._counted.clear()
         counted = self._counted.get(terms)
         if counted is None:
-            by_selector = any(not term.namespace_selector.nothing for term in terms)
+            by_selector = any(term.namespace_selector.requirements for term in terms)
             found = objects.within(Namespace) if by_selector else {}
             labels = {name: namespace.metadata.labels for name, namespace in found.items()}
             counted = self._counted[terms] = Counted(tuple(term.with_namespaces(labels) for term in terms))
@@ -90,6 +90,7 @@ class InScope:
 
 class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "InterPodAffinity"
+    lookups = (Namespace,)
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
@@ -226,9 +227,26 @@ _CODES = np.array(
 _REASONS = ("", REASON_AFFINITY, REASON_ANTI_AFFINITY, REASON_EXISTING)
 
 
+class _UnknownLabels(dict[str, str]):
+    """The labels of a namespace that is not known: who asks for one gets the reason, as UnlistedError."""
+
+    def __init__(self, unlisted: UnlistedError) -> None:
+        super().__init__()
+        self._unlisted = unlisted
+
+    def get(self, *_: object) -> Any:
+        raise self._unlisted
+
+    def __contains__(self, _: object) -> bool:
+        raise self._unlisted
+
+
 def _around(info: PodInfo, objects: ClusterObjects) -> Mapping[str, str]:
     """The labels of the pod's namespace."""
-    namespace = objects.get(Namespace, info.pod.metadata.namespace)
+    try:
+        namespace = objects.get(Namespace, info.pod.metadata.namespace)
+    except UnlistedError as unlisted:
+        return _UnknownLabels(unlisted)
     return NO_LABELS if namespace is None else namespace.metadata.labels
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
 
@@ -31,7 +32,7 @@ from actors.framework.status import SKIP, SUCCESS, Code, Status
 from actors.framework.verdicts import Verdicts
 from actors.kube.apps import ReplicaSet, ReplicationController, StatefulSet
 from actors.kube.core import Node, Pod, Service, TopologySpreadConstraint
-from actors.kube.labels import EVERYTHING, NOTHING, Selector, from_label_selector, from_map
+from actors.kube.labels import EVERYTHING, NOTHING, Selector, SelectorError, from_label_selector, from_map
 from actors.model.cluster_objects import ClusterObjects
 from actors.model.columns import LabelColumn
 from actors.model.pod_info import PodInfo
@@ -105,6 +106,7 @@ _SCORING: StateKey[Scoring] = StateKey("PodTopologySpread.scoring")
 
 class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "PodTopologySpread"
+    lookups = (Service, ReplicationController, ReplicaSet, StatefulSet)
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
@@ -223,7 +225,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         defaults = self._defaults_by[action]
         if not defaults:
             return ()
-        selector = default_selector(pod, objects)
+        selector = default_selector(pod, objects, needs_all=not self._by_system)
         if not selector.requirements:
             return ()
         return tuple(constraint_of(c, selector, pod.metadata.namespace) for c in defaults)
@@ -318,10 +320,13 @@ def _more_tolerant(pod: Pod, before: Pod, after: Pod) -> bool:
     return any(constraint.node_taints_policy == "Honor" for constraint in hard)
 
 
-def default_selector(pod: Pod, objects: ClusterObjects) -> Selector:
-    """What the Services that select the pod and the controller that owns it select, taken together."""
+def default_selector(pod: Pod, objects: ClusterObjects, *, needs_all: bool = True) -> Selector:
+    """What the Services that select the pod and the controller that owns it select, taken together.
+
+    With `needs_all`, raises UnlistedError where one of the kinds is not known; else that selects nothing.
+    """
     namespace, labels = pod.metadata.namespace, pod.metadata.labels
-    services = objects.within(Service, namespace)
+    services = objects.within(Service, namespace) if needs_all or objects.is_listed(Service) else {}
     if not services and not pod.metadata.owner_references:
         return EVERYTHING
     merged: dict[str, str] = {}
@@ -332,19 +337,27 @@ def default_selector(pod: Pod, objects: ClusterObjects) -> Selector:
     owner = next((reference for reference in pod.metadata.owner_references if reference.controller), None)
     if owner is None:
         return from_map(merged)
+    kind = _OWNERS.get((owner.api_version, owner.kind))
+    found = None
+    if kind is not None and (needs_all or objects.is_listed(kind)):
+        found = objects.get(kind, owner.name, namespace)
     selector = NOTHING
-    match owner.api_version, owner.kind:
-        case "v1", "ReplicationController":
-            controller = objects.get(ReplicationController, owner.name, namespace)
-            if controller is not None:
-                merged |= controller.spec.selector
-        case "apps/v1", "ReplicaSet":
-            replicas = objects.get(ReplicaSet, owner.name, namespace)
-            selector = from_label_selector(None if replicas is None else replicas.spec.selector)
-        case "apps/v1", "StatefulSet":
-            stateful = objects.get(StatefulSet, owner.name, namespace)
-            selector = from_label_selector(None if stateful is None else stateful.spec.selector)
+    match found:
+        case ReplicationController():
+            merged |= found.spec.selector
+        case ReplicaSet() | StatefulSet():
+            with suppress(SelectorError):  # what cannot be read selects nothing, as in kube-scheduler
+                selector = from_label_selector(found.spec.selector)
+        case None:
+            pass
     return Selector((*from_map(merged).requirements, *selector.requirements))
+
+
+_OWNERS: Mapping[tuple[str, str], type[ReplicationController | ReplicaSet | StatefulSet]] = {
+    ("v1", "ReplicationController"): ReplicationController,
+    ("apps/v1", "ReplicaSet"): ReplicaSet,
+    ("apps/v1", "StatefulSet"): StatefulSet,
+}
 
 
 def _selector(constraint: TopologySpreadConstraint, pod: Pod) -> Selector:

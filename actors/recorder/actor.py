@@ -13,7 +13,7 @@ import structlog
 from anyio.abc import TaskStatus
 
 from actors.client.access import Calls
-from actors.client.rest import ApiError, ConnectionFailedError, DeposedError
+from actors.client.rest import ApiError, ConnectionFailedError, DeposedError, UnreadableAnswerError
 from actors.kube.core import Pod
 from actors.messages import FinishSeries, RecorderMessage, RefreshSeries
 from actors.recorder.event import API, CORE_API, Event, in_core
@@ -197,7 +197,11 @@ class RecorderActor(Actor[RecorderMessage]):
             else:
                 self._state.wrote(order)
                 return
-            pod = await self._client.call("GET", path, Pod)
+            try:
+                pod = await self._client.call("GET", path, Pod)
+            except UnreadableAnswerError as problem:  # which trying again does not change
+                log.warning("condition not written", pod=f"{metadata.namespace}/{metadata.name}", error=str(problem))
+                return
             if pod.metadata.uid != metadata.uid or pod.spec.node_name:
                 return
         log.warning("status not written", pod=f"{metadata.namespace}/{metadata.name}", error="the pod keeps changing")

@@ -1,7 +1,8 @@
 """The server: /healthz, /livez, /readyz, /metrics, /configz, as kube-scheduler has them, and /debug, over plain HTTP.
 
-It is up before anything else and ready once every informer has its first list; a standby is ready, too. There is no
-authentication: bind it to an address that only those reach who may read the configuration, and the pods' names.
+It is up before anything else and ready once every informer has its first list; a standby is ready, too. A kind that
+the API server refuses to list makes it unready, and is named. There is no authentication: bind it to an address that
+only those reach who may read the configuration, and the pods' names.
 """
 
 from __future__ import annotations
@@ -25,18 +26,21 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class ServerActor:
-    """`metrics` gives the text of /metrics, `configuration` is what /configz shows, `debug` is what /debug shows."""
+    """`metrics` gives the text of /metrics, `configuration` is what /configz shows, `debug` is what /debug shows.
+
+    `missing` says why it is not ready, "" if that is only a matter of time, and None once it is.
+    """
 
     def __init__(
         self,
         address: Address,
-        ready: Callable[[], bool],
+        missing: Callable[[], str | None],
         metrics: Callable[[], bytes],
         configuration: object,
         debug: Debug,
     ) -> None:
         self._address = address
-        self._ready = ready
+        self._missing = missing
         self._metrics = metrics
         self._debug = debug
         self._configuration = msgspec.json.encode({"componentconfig": configuration})
@@ -62,10 +66,10 @@ class ServerActor:
                 await runner.cleanup()
 
     async def _alive(self, request: web.Request) -> web.Response:
-        return _checked(request, {"ping": True})
+        return _checked(request, {"ping": None})
 
     async def _readiness(self, request: web.Request) -> web.Response:
-        return _checked(request, {"ping": True, "sched-handler-sync": self._ready()})
+        return _checked(request, {"ping": None, "sched-handler-sync": self._missing()})
 
     async def _measured(self, _: web.Request) -> web.Response:
         return web.Response(body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
@@ -74,11 +78,17 @@ class ServerActor:
         return web.Response(body=self._configuration, content_type="application/json")
 
 
-def _checked(request: web.Request, checks: dict[str, bool]) -> web.Response:
-    """`ok`, or every check by name if one fails or `?verbose` asks for it."""
-    passed = all(checks.values())
+def _checked(request: web.Request, checks: dict[str, str | None]) -> web.Response:
+    """`ok`, or every check by name, and why it failed, if one fails or `?verbose` asks for it; None has passed."""
+    passed = all(problem is None for problem in checks.values())
     if passed and "verbose" not in request.query:
         return web.Response(text="ok")
-    lines = [f"[+]{name} ok" if ok else f"[-]{name} failed" for name, ok in checks.items()]
+    lines = [_line(name, problem) for name, problem in checks.items()]
     end = f"{request.path.strip('/')} check {'passed' if passed else 'failed'}"
     return web.Response(text="\n".join([*lines, end, ""]), status=200 if passed else 500)
+
+
+def _line(name: str, problem: str | None) -> str:
+    if problem is None:
+        return f"[+]{name} ok"
+    return f"[-]{name} failed: {problem}" if problem else f"[-]{name} failed"

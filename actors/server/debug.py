@@ -1,4 +1,4 @@
-"""What the scheduler knows, over HTTP as JSON: /debug/cache, comparison, queue, waiting, pods/NAMESPACE/NAME.
+"""What the scheduler knows, over HTTP as JSON: /debug/cache, comparison, queue, waiting, unreadable, pods/NS/NAME.
 
 Each answer is the owner's own, asked by a message; a large one is asked for and sent in parts, so that neither the
 owner nor the event loop is held up. Pods that wait on Permit are read at once, as plugins read them: without the lease
@@ -7,7 +7,7 @@ the binding actor answers nobody. Times are seconds of Unix time. kube-scheduler
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 import anyio
@@ -24,6 +24,7 @@ from actors.messages import (
     QueueMessage,
     StoryStep,
     TellStory,
+    UnreadableObject,
     WaitingPodDump,
 )
 from actors.runtime.ask import ask
@@ -52,6 +53,10 @@ class WaitingPage(msgspec.Struct, frozen=True):
     pods: tuple[WaitingPodDump, ...]
 
 
+class UnreadablePage(msgspec.Struct, frozen=True):
+    objects: tuple[UnreadableObject, ...]
+
+
 class PodPage(msgspec.Struct, frozen=True):
     """One pod: as the queue has it, as it waits on Permit, and what moved it lately, though it may be gone."""
 
@@ -61,7 +66,10 @@ class PodPage(msgspec.Struct, frozen=True):
 
 
 class Debug:
-    """`nodes` gives the cache's nodes in parts, `compare` what differs from the API server, `waiting` who waits."""
+    """`nodes` gives the cache's nodes in parts, `compare` what differs from the API server, `waiting` who waits.
+
+    `unreadable` are the objects that cannot be read.
+    """
 
     def __init__(
         self,
@@ -70,12 +78,14 @@ class Debug:
         queue: Mailbox[QueueMessage],
         waiting: Callable[[], tuple[WaitingPodDump, ...]],
         clock: Clock,
+        unreadable: Callable[[], Iterable[UnreadableObject]] = tuple,
     ) -> None:
         self._nodes = nodes
         self._compare = compare
         self._queue = queue
         self._waiting = waiting
         self._clock = clock
+        self._unreadable = unreadable
 
     def routes(self) -> tuple[web.RouteDef, ...]:
         return (
@@ -83,6 +93,7 @@ class Debug:
             web.get("/debug/comparison", self._show_comparison),
             web.get("/debug/queue", self._show_queue),
             web.get("/debug/waiting", self._show_waiting),
+            web.get("/debug/unreadable", self._show_unreadable),
             web.get("/debug/pods/{namespace}/{name}", self._show_pod),
         )
 
@@ -97,6 +108,9 @@ class Debug:
 
     async def _show_waiting(self, _: web.Request) -> web.Response:
         return _page(WaitingPage(self._waiting()))
+
+    async def _show_unreadable(self, _: web.Request) -> web.Response:
+        return _page(UnreadablePage(tuple(sorted(self._unreadable()))))
 
     async def _show_pod(self, request: web.Request) -> web.Response:
         key = f"{request.match_info['namespace']}/{request.match_info['name']}"

@@ -18,15 +18,20 @@ Counts = Callable[[], Mapping[str, int]]
 class Sizes(Collector):
     """What is read when it is asked for."""
 
-    def __init__(self, pending: Counts, cached: Counts, mended: Counts) -> None:
+    def __init__(self, pending: Counts, cached: Counts, mended: Counts, unreadable: Counts) -> None:
         self._pending = pending
         self._cached = cached
         self._mended = mended
+        self._unreadable = unreadable
 
     def collect(self) -> Iterator[Metric]:
         pending = GaugeMetricFamily("scheduler_pending_pods", "Pods that wait, by queue.", labels=["queue"])
         cached = GaugeMetricFamily("scheduler_cache_size", "What the cache holds, by type.", labels=["type"])
-        for family, counts in ((pending, self._pending), (cached, self._cached)):
+        unreadable = GaugeMetricFamily(
+            "berth_unreadable_objects", "Objects at the API server that cannot be read, by kind.", labels=["kind"]
+        )
+        gauges = ((pending, self._pending), (cached, self._cached), (unreadable, self._unreadable))
+        for family, counts in gauges:
             for label, count in counts().items():
                 family.add_metric([label], count)
             yield family
@@ -41,12 +46,13 @@ class Sizes(Collector):
 class Metrics:
     """An Observer; `pending` are the pods by queue, `cached` the nodes, pods and assumed pods.
 
-    `mended` are the differences from the API server and the snapshots that cache and queue have put right.
+    `mended` are the differences from the API server and the snapshots that cache and queue have put right,
+    `unreadable` the objects that cannot be read, by kind.
     """
 
-    def __init__(self, pending: Counts, cached: Counts, mended: Counts) -> None:
+    def __init__(self, pending: Counts, cached: Counts, mended: Counts, unreadable: Counts) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(Sizes(pending, cached, mended))
+        self._registry.register(Sizes(pending, cached, mended, unreadable))
         self._algorithm = Histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
             "From PreFilter to the choice of a node.",

@@ -22,7 +22,7 @@ from aiohttp import web
 from actors.client.credentials import KubeconfigError
 from actors.client.kubeconfig import load
 from actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
-from actors.client.watch import Changed, Deleted, Listed, Reflector
+from actors.client.watch import Changed, Deleted, Listed, Reflector, Told, Unread
 from actors.client.wire import MOST_CONNECTIONS
 from actors.kube.core import Pod
 from actors.runtime.own_thread import in_own_thread
@@ -352,7 +352,7 @@ async def test_requests_keep_to_the_rate_and_a_watch_counts_once() -> None:
 
 
 def pod_line(kind: str, name: str, version: int, **spec: Any) -> bytes:
-    metadata = {"name": name, "namespace": "d", "resourceVersion": str(version)}
+    metadata = {"name": name, "namespace": "d", "uid": name, "resourceVersion": str(version)}
     return json.dumps({"type": kind, "object": {"metadata": metadata, "spec": spec}}).encode()
 
 
@@ -381,9 +381,9 @@ class WatchServer:
         return response
 
 
-async def told_of(client: Client, number: int) -> list[Listed[Pod] | Changed[Pod] | Deleted[Pod]]:
+async def told_of(client: Client, number: int) -> list[Told[Pod]]:
     """The first so many changes that a reflector tells of."""
-    told: list[Listed[Pod] | Changed[Pod] | Deleted[Pod]] = []
+    told: list[Told[Pod]] = []
     with anyio.fail_after(10):
         reflector = Reflector(client, "/api/v1/pods", Pod, HastyClock(), Random(1))
         async with aclosing(reflector.changes()) as changes:
@@ -429,8 +429,8 @@ async def test_bookmarks_and_what_is_left_out_move_the_version() -> None:
         [pod_line("DELETED", "b", 8)],
     )
     async with served(server.handle) as url, Client(Connection(url)) as client:
-        told = await told_of(client, 2)
-    assert [type(change) for change in told] == [Listed, Deleted]
+        told = await told_of(client, 4)
+    assert [type(change) for change in told] == [Listed, Unread, Unread, Deleted]
     assert server.asked == ["list", "1", "5", "7", "7"]
 
 

@@ -74,7 +74,7 @@ async def test_a_running_scheduler_shows_what_it_knows(tmp_path: Path) -> None:
         await running.until(lambda: "default/big" in scheduler.attempts("unschedulable"))
         told = await ask_debug(tmp_path, server, "-o", "json")
         assert told.code == 0, told.output
-        assert told.document.keys() == {"cache", "comparison", "queue", "waiting"}
+        assert told.document.keys() == {"cache", "comparison", "queue", "waiting", "unreadable"}
         (node,) = told.document["cache"]["nodes"]
         assert (node["name"], node["requested"]["cpu"], node["allocatable"]["cpu"]) == ("n", 100, 2000)
         assert [(pod["key"], pod["assumed"]) for pod in node["pods"]] == [("default/fits", False)]
@@ -133,7 +133,7 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
     address = Address("127.0.0.1", free_port())
     debug = Debug(debugger.nodes, debugger.compare, queue, lambda: waiting.dump(clock.now()), clock)
     async with anyio.create_task_group() as group:
-        await group.start(ServerActor(address, lambda: True, lambda: b"", {}, debug).run)
+        await group.start(ServerActor(address, lambda: None, lambda: b"", {}, debug).run)
         await group.start(CacheActor(cache, CacheState(), clock, queue, binding).run)
         await group.start(QueueActor(queue, QueueState(rules), clock, cache, recorder).run)
         yield f"http://{address.host}:{address.port}", queue
@@ -187,7 +187,7 @@ async def test_an_owner_that_has_stopped_is_said() -> None:
     address = Address("127.0.0.1", free_port())
     debug = Debug(no_nodes, compare, queue, tuple, SystemClock())
     async with anyio.create_task_group() as group, ClientSession() as session:
-        await group.start(ServerActor(address, lambda: True, lambda: b"", {}, debug).run)
+        await group.start(ServerActor(address, lambda: None, lambda: b"", {}, debug).run)
         for path in ("cache", "comparison", "queue", "pods/ns/p"):
             async with session.get(f"http://{address.host}:{address.port}/debug/{path}") as response:
                 assert (response.status, await response.text()) == (503, "no answer: queue\n"), path

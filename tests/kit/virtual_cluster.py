@@ -120,8 +120,8 @@ class VirtualCluster:
     async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
         await work(self)
 
-    def follow(self, path: str, kind: type[Kept]) -> Source[Kept]:
-        return LateSource(self.api.follow(path, kind), self)
+    def follow(self, path: str, kind: type[Kept], selector: str = "") -> Source[Kept]:
+        return LateSource(self.api.follow(path, kind, selector), self)
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"

@@ -185,7 +185,8 @@ def written(snapshot: Snapshot) -> Written:
         numbers.append(len(on.pods))
         pods += on.pods.values()
     promised = [(name, list(promises.on(name))) for name in promises.nodes()]
-    objects = [item for kind in LOOKED_UP for item in snapshot.objects.every(kind.type)]
+    listed = (kind.type for kind in LOOKED_UP if snapshot.objects.is_listed(kind.type))
+    objects = [item for kind in listed for item in snapshot.objects.every(kind)]
     return Written(nodes, numbers, pods, promised, objects)
 
 

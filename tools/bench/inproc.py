@@ -17,9 +17,10 @@ import msgspec
 from actors.client.access import Calls, Source
 from actors.client.rest import CONTENT_TYPES, ApiError
 from actors.client.tenure import Tenure
-from actors.client.watch import Changed, Deleted, Listed
-from actors.kube.core import Pod, PodCondition
+from actors.client.watch import Changed, Deleted, Listed, Told
+from actors.kube.core import OVER, Pod, PodCondition
 from actors.kube.kinds import BY_KIND as FOLLOWED
+from actors.kube.kinds import NOT_FINISHED
 from actors.kube.meta import HasMetadata, ObjectMeta
 from actors.runtime.bell import Bell
 from tools.apiserver.admission import admitted_pod
@@ -56,21 +57,27 @@ class _Shelf(Generic[Kept]):
 
 
 class _Subscription(Generic[Kept]):
-    """One follower of a kind; it reads at its own pace."""
+    """One follower of a kind; it reads at its own pace. With `unfinished`, it is not told of pods that are over."""
 
-    def __init__(self, shelf: _Shelf[Kept]) -> None:
+    def __init__(self, shelf: _Shelf[Kept], *, unfinished: bool) -> None:
         self._shelf = shelf
+        self._unfinished = unfinished
         self._pending: deque[Changed[Kept] | Deleted[Kept]] = deque()
         self._news = Bell()
 
     def tell(self, event: Changed[Kept] | Deleted[Kept]) -> None:
+        if isinstance(event, Changed) and not self._selects(event.object):
+            event = Deleted(event.object)  # To be told twice of an end is to be told of it once.
         self._pending.append(event)
         self._news.ring()
 
-    async def changes(self, known: Mapping[str, Kept]) -> AsyncGenerator[Listed[Kept] | Changed[Kept] | Deleted[Kept]]:
+    def _selects(self, item: Kept) -> bool:
+        return not (self._unfinished and isinstance(item, Pod) and item.status.phase in OVER)
+
+    async def changes(self, known: Mapping[str, Kept]) -> AsyncGenerator[Told[Kept]]:
         self._shelf.followers.append(self)
         try:
-            yield Listed(tuple(self._shelf.items.values()))
+            yield Listed(tuple(item for item in self._shelf.items.values() if self._selects(item)))
             while True:
                 while self._pending:
                     yield self._pending.popleft()
@@ -99,8 +106,9 @@ class InProcess:
     async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
         await work(self)
 
-    def follow(self, path: str, kind: type[Kept]) -> Source[Kept]:
-        return _Subscription(self._shelves.setdefault(path, _Shelf()))
+    def follow(self, path: str, kind: type[Kept], selector: str = "") -> Source[Kept]:
+        assert selector in ("", NOT_FINISHED), selector
+        return _Subscription(self._shelves.setdefault(path, _Shelf()), unfinished=bool(selector))
 
     # ------------------------------------------------------------------------------------------ as Cluster
 

@@ -1,4 +1,4 @@
-"""`berth debug`: the cache, its comparison with the API server, the queue and who waits, of a running `berth run`."""
+"""`berth debug`: cache, comparison with the API server, queue, who waits, and what is unreadable, of a `berth run`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ import click
 import msgspec
 from rich.console import Console
 
-from actors.server.debug import CachePage, ComparisonPage, PodPage, QueuePage, WaitingPage
+from actors.server.debug import CachePage, ComparisonPage, PodPage, QueuePage, UnreadablePage, WaitingPage
 from tools.debug.report import show_pod, show_section
 
-SECTIONS = {"cache": CachePage, "comparison": ComparisonPage, "queue": QueuePage, "waiting": WaitingPage}
+SECTIONS = {
+    "cache": CachePage,
+    "comparison": ComparisonPage,
+    "queue": QueuePage,
+    "waiting": WaitingPage,
+    "unreadable": UnreadablePage,
+}
 ANSWER_SECONDS = 120.0
 WIDE = 200
 
@@ -33,7 +39,8 @@ class NoAnswerError(click.ClickException):
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.pass_context
 def debug(ctx: click.Context, sections: tuple[str, ...], server: str, pod: str | None, output: str) -> None:
-    """Show what a running scheduler knows: its cache, how that differs from the API server, its queue, who waits.
+    """Show what a running scheduler knows: its cache, how that differs from the API server, its queue, who waits, and
+    which objects it cannot read.
 
     Without SECTIONS, all of them. The exit code is 1 if the comparison finds differences, and 2 if there is no answer.
 

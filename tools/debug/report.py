@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.messages import NodeDump, QueuedPodDump, StoryStep, WaitingPodDump
-from actors.server.debug import CachePage, ComparisonPage, PodPage, QueuePage, WaitingPage
+from actors.server.debug import CachePage, ComparisonPage, PodPage, QueuePage, UnreadablePage, WaitingPage
 from config.types import Duration
 
 MOST_NAMES = 8
@@ -16,7 +16,10 @@ PLACES = ("active", "backoff", "unschedulable", "gated", "in flight")
 IN_MEBIBYTES = ("memory", "ephemeral-storage")
 
 
-def show_section(page: CachePage | ComparisonPage | QueuePage | WaitingPage, console: Console) -> None:
+Page = CachePage | ComparisonPage | QueuePage | WaitingPage | UnreadablePage
+
+
+def show_section(page: Page, console: Console) -> None:
     match page:
         case CachePage(nodes):
             console.print(_nodes(nodes))
@@ -31,6 +34,11 @@ def show_section(page: CachePage | ComparisonPage | QueuePage | WaitingPage, con
             console.print(_queued(pods))
         case WaitingPage(pods):
             console.print(_waiting(pods))
+        case UnreadablePage(objects):
+            table = _table(f"{len(objects)} objects cannot be read", "kind", "key", "uid", "problem")
+            for found in objects:
+                table.add_row(found.kind, found.key, found.uid, found.problem, style="red")
+            console.print(table)
 
 
 def show_pod(key: str, page: PodPage, console: Console) -> None:

@@ -23,6 +23,7 @@ from actors.framework.extender import unasked
 from actors.framework.registry import RegistryError
 from actors.framework.runner import Profile
 from actors.kube.core import Pod
+from actors.kube.reading import Reader
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import Snapshot
 from actors.runtime.logs import configure_logs
@@ -106,7 +107,7 @@ def answer(question: Question) -> Explained:
 
 def _decided(question: Question, profiles: dict[str, Profile]) -> Explained:
     try:
-        pod = msgspec.convert(question.pod, Pod, strict=False)
+        pod = Reader(Pod).convert(question.pod)
         info = PodInfo(pod)
         snapshot = snapshot_of(question.objects, profiles.keys(), info)
     except msgspec.ValidationError as invalid:

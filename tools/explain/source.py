@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import click
 import msgspec
 
 from actors.client.rest import ApiError, Client, Connection
 from actors.kube.kinds import BY_KIND as WATCHED
+from actors.kube.kinds import decode
 from config.load import ConfigError, from_mapping
 from config.types import KubeSchedulerConfiguration
 from tools.apiserver.admission import PRIORITY_CLASSES, RUNTIME_CLASSES, admitted_pod
@@ -65,7 +67,10 @@ def from_manifests(
 async def from_cluster(
     connection: Connection, namespace: str, name: str, configuration: KubeSchedulerConfiguration
 ) -> Question:
-    """The objects of a live cluster. Raises SourceError, ApiError or ConnectionFailedError."""
+    """The objects of a live cluster, without those that cannot be read, which are told on standard error.
+
+    Raises SourceError or ConnectionFailedError.
+    """
     documents: list[Document] = []
     async with Client(connection) as client:
         for kind in WATCHED.values():
@@ -73,10 +78,22 @@ async def from_cluster(
                 listed = await client.page(kind.path, dict)
             except ApiError as refused:
                 raise SourceError(f"{kind.kind}: {refused}") from None
-            documents += [
-                {**item, "apiVersion": kind.api_version, "kind": kind.kind} for item in listed.get("items") or ()
-            ]
+            found = [{**item, "apiVersion": kind.api_version, "kind": kind.kind} for item in listed.get("items") or ()]
+            documents += filter(_can_be_read, found)
     return _question(documents, namespace, name, configuration)
+
+
+def _can_be_read(document: Document) -> bool:
+    problem = "metadata.name: expected a name"
+    try:
+        found = decode(document)
+    except msgspec.ValidationError as invalid:
+        problem = str(invalid)
+    else:
+        if found is not None and found.metadata.name:
+            return True
+    click.echo(f"a {document['kind']} is left out, which cannot be read: {problem}", err=True)
+    return False
 
 
 def from_scenario(line: bytes | str) -> tuple[str, Question]:
@@ -95,7 +112,7 @@ def _question(
     documents: list[Document], namespace: str, name: str, configuration: KubeSchedulerConfiguration
 ) -> Question:
     def asked(document: Document) -> bool:
-        metadata = document["metadata"]
+        metadata = document.get("metadata") or {}
         return document["kind"] == "Pod" and (metadata.get("namespace"), metadata.get("name")) == (namespace, name)
 
     pod = next((document for document in documents if asked(document)), None)
@@ -106,7 +123,7 @@ def _question(
 
 def _pending(pod: Document) -> Document:
     """The pod as it was before it was bound; with a node of its own it could go nowhere else."""
-    return {**pod, "spec": {name: value for name, value in pod["spec"].items() if name != "nodeName"}}
+    return {**pod, "spec": {name: value for name, value in (pod.get("spec") or {}).items() if name != "nodeName"}}
 
 
 def _completed(kind: Kind, document: Document, store: Store) -> Document:

@@ -110,6 +110,28 @@ async def test_a_watcher_sees_what_comes_into_its_selection_and_leaves_it(server
         assert [told(await anext(events)) for _ in range(3)] == [("ADDED", "a"), ("DELETED", "a"), ("ADDED", "b")]
 
 
+async def test_a_pod_that_finishes_is_gone_for_who_leaves_finished_pods_out(server: Server) -> None:
+    pods = "/api/v1/namespaces/default/pods"
+    container = {"name": "c", "image": "i"}
+    for name in "ab":
+        await server.call("POST", pods, {"metadata": {"name": name}, "spec": {"containers": [container]}})
+    query = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
+    async with server.watch(query, "/api/v1/pods") as events:
+        assert [told(await anext(events)) for _ in range(2)] == [("ADDED", "a"), ("ADDED", "b")]
+        for phase in ("Running", "Succeeded", "Failed", "Running"):
+            body = {"status": {"phase": phase}}
+            await server.call("PATCH", f"{pods}/a/status", body, "application/merge-patch+json")
+        seen = [await anext(events) for _ in range(3)]
+    assert [(*told(event), event["object"]["status"]["phase"]) for event in seen] == [
+        ("MODIFIED", "a", "Running"),
+        ("DELETED", "a", "Succeeded"),
+        ("ADDED", "a", "Running"),
+    ]
+    await server.call("PATCH", f"{pods}/b/status", {"status": {"phase": "Failed"}}, "application/merge-patch+json")
+    _, listed = await server.call("GET", f"/api/v1/pods?limit=10&{query}")
+    assert [item["metadata"]["name"] for item in listed["items"]] == ["a"]
+
+
 async def test_a_watch_list_ends_its_beginning_with_a_bookmark(server: Server) -> None:
     await server.create("a", "b")
     query = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"

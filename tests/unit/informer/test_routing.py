@@ -7,12 +7,14 @@ import pytest
 
 from actors.framework.events import Action, ClusterEvent, Resource
 from actors.informer.routing import route_node, route_object, route_pod
+from actors.informer.stand_ins import node_without_new_pods
 from actors.informer.state import Change
 from actors.kube.apps import ReplicaSet
 from actors.kube.core import Namespace, Node, Pod, Service
 from actors.kube.meta import HasMetadata
 from actors.messages import (
     ClusterChanged,
+    NodeUpdated,
     PendingPodDeleted,
     PendingPodUpdated,
     QueueMessage,
@@ -76,6 +78,17 @@ def test_an_update_with_several_changes_is_as_many_events_in_kubernetes_order() 
         "AssignedPodUpdatePodScaleDown",
         "AssignedPodUpdatePodToleration",
     ]
+
+
+def test_a_node_that_can_be_read_again_is_as_one_that_comes() -> None:
+    unsure = node_without_new_pods(node(), node())
+    assert unsure is not None
+    (fact,), events = route_node(Change(node(), unsure))
+    assert (fact, events) == (NodeUpdated(node(), unsure), [])
+    assert names(route_node(Change(unsure, unsure))[1]) == []
+    (fact,), events = route_node(Change(unsure, node(labels={"a": ""})))
+    assert fact == NodeUpdated(unsure, node(labels={"a": ""}))
+    assert names(events) == ["NodeAdd", "NodeUpdateNodeLabel"]
 
 
 def test_events_of_kinds_bear_the_group() -> None:

@@ -1,0 +1,217 @@
+"""Kinds that the API server does not have, or does not let us list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aiohttp
+import pytest
+from structlog.testing import capture_logs
+
+from actors.client.rest import ApiError
+from actors.kube.kinds import LOOKED_UP, NODES, PODS
+from actors.server.actor import Address
+from actors.system import Options
+from tests.kit.clock import VirtualClock
+from tests.kit.daemon import Daemon, daemon
+from tests.kit.processes import free_port
+
+BUDGETS, NAMESPACES, SERVICES = "/apis/policy/v1/poddisruptionbudgets", "/api/v1/namespaces", "/api/v1/services"
+ABSENT = ApiError(404, "NotFound", "the server could not find the requested resource")
+FORBIDDEN = ApiError(403, "Forbidden", 'User "berth" cannot list it')
+REFUSED_BUDGETS = 'cannot list poddisruptionbudgets in policy at the cluster scope: User "berth" cannot list it'
+IMPORTANT = {"priority": 1000}
+
+
+def refusing(error: ApiError, *paths: str) -> Daemon:
+    running = Daemon()
+    running.api.refusals.update(dict.fromkeys(paths, error))
+    return running
+
+
+def budget(allowed: int) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "b", "namespace": "default", "uid": "budget"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+async def test_a_kind_that_is_absent_is_an_empty_list_and_appears_when_it_comes_to_exist() -> None:
+    never = {"neverBreakBudgets": True}
+    profiles = [{"pluginConfig": [{"name": "DefaultPreemption", "args": never}]}]
+    paths = [kind.path for kind in LOOKED_UP]
+    with capture_logs() as logs:
+        async with daemon({"profiles": profiles}, given=refusing(ABSENT, *paths)) as running:
+            assert running.started.is_set()
+            running.put_node("n", "1")
+            running.put_pod("a", "1", hostile={"metadata.labels": {"app": "web"}})
+            await running.advance(300)
+            assert running.node_of("a") == "n"
+            asked = sum(request.startswith(f"GET {BUDGETS}") for request in running.api.asked)
+            assert 5 <= asked <= 6
+            del running.api.refusals[BUDGETS]
+            running.api.put(BUDGETS, "default/b", budget(0))
+            await running.advance(61)
+            running.put_pod("b", "1", IMPORTANT)
+            await running.advance(15)
+            assert "preemption would break a PodDisruptionBudget" in running.message_of("b")
+            running.api.refusals[BUDGETS] = ABSENT
+            running.api.sever(forget=True)
+            await running.advance(61)
+            running.put_pod("c", "1", IMPORTANT)
+            await running.advance(15)
+            assert "default/a" not in running.api.documents(PODS.path)
+    told = [line["event"] for line in logs if "poddisruptionbudgets in policy" in line["event"]]
+    assert len(told) == 2  # once for each time that it is absent
+
+
+@pytest.mark.parametrize("error", [FORBIDDEN, ApiError(401, "Unauthorized", 'User "berth" cannot list it')])
+async def test_budgets_that_may_not_be_listed_hold_up_preemption_alone(error: ApiError) -> None:
+    address = Address("127.0.0.1", free_port())
+    given = refusing(error, BUDGETS)
+    async with daemon(options=Options(serve_at=address), given=given) as running, aiohttp.ClientSession() as session:
+
+        async def ready() -> tuple[int, str]:
+            async with session.get(f"http://{address.host}:{address.port}/readyz") as response:
+                return response.status, await response.text()
+
+        assert running.started.is_set()
+        status, text = await ready()
+        assert (status, f"[-]sched-handler-sync failed: {REFUSED_BUDGETS}" in text) == (500, True)
+        running.put_node("n", "1")
+        running.put_pod("a", "1")
+        running.put_pod("unimportant", "1")
+        await running.advance(2)
+        assert running.node_of("a") == "n"
+        running.put_pod("b", "1", IMPORTANT)
+        await running.advance(30)
+        assert running.message_of("b") == REFUSED_BUDGETS
+        assert running.message_of("unimportant").startswith("0/1 nodes are available: 1 Insufficient cpu.")
+        assert running.node_of("a") == "n"
+        del running.api.refusals[BUDGETS]
+        await running.advance(90)
+        assert running.node_of("b") == "n"
+        assert await ready() == (200, "ok")
+
+
+async def test_what_is_missing_is_said_once_a_minute_until_it_is_granted() -> None:
+    with capture_logs() as logs:
+        async with daemon(given=refusing(FORBIDDEN, BUDGETS)) as running:
+            await running.advance(600)
+            said = [line["event"] for line in logs if line["log_level"] == "warning"]
+            assert said == [REFUSED_BUDGETS] * 11
+            del running.api.refusals[BUDGETS]
+            await running.advance(120)
+            assert len([line for line in logs if line["event"] == REFUSED_BUDGETS]) <= 12
+            assert [line["path"] for line in logs if line["event"] == "watch resumed"] == [BUDGETS]
+
+
+@pytest.mark.parametrize("path", [NODES.path, PODS.path])
+async def test_without_nodes_or_pods_nothing_starts_until_they_may_be_listed(path: str) -> None:
+    address = Address("127.0.0.1", free_port())
+    given = refusing(FORBIDDEN, path)
+    given.put_node("n")
+    given.put_pod("a")
+    with capture_logs() as logs:
+        async with (
+            daemon(options=Options(serve_at=address), given=given) as running,
+            aiohttp.ClientSession() as session,
+        ):
+            await running.advance(120)
+            assert not running.started.is_set()
+            told = f'cannot list {path.rpartition("/")[2]} at the cluster scope: User "berth" cannot list it'
+            assert [line["event"] for line in logs if line["log_level"] == "warning"] == [told] * 3
+            async with session.get(f"http://{address.host}:{address.port}/readyz") as response:
+                assert (response.status, told in await response.text()) == (500, True)
+            del running.api.refusals[path]
+            await running.advance(90)
+            assert running.started.is_set()
+            assert running.node_of("a") == "n"
+            async with session.get(f"http://{address.host}:{address.port}/readyz") as response:
+                assert response.status == 200
+
+
+def anti_affinity(**term: Any) -> dict[str, Any]:
+    full = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "other"}}, **term}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [full]}}}
+
+
+async def test_namespaces_matter_only_where_a_selector_asks_for_them() -> None:
+    by_name = anti_affinity()
+    by_label = anti_affinity(namespaceSelector={"matchLabels": {"team": "a"}})
+    in_all = anti_affinity(namespaceSelector={})
+    async with daemon(given=refusing(FORBIDDEN, NAMESPACES)) as running:
+        running.put_node("n")
+        for name, spec in (("plain", {}), ("by-name", by_name), ("in-all", in_all), ("by-label", by_label)):
+            running.put_pod(name, spec=spec)
+        await running.advance(5)
+        assert [running.node_of(name) for name in ("plain", "by-name", "in-all")] == ["n"] * 3
+        refused = 'cannot list namespaces at the cluster scope: User "berth" cannot list it'
+        assert running.message_of("by-label") == refused
+        running.put_pod("there", spec={**by_label, "nodeName": "n"})
+        await running.advance(1)
+        running.put_pod("met")  # by what a pod on the node asks for
+        await running.advance(5)
+        assert running.message_of("met") == refused
+        del running.api.refusals[NAMESPACES]
+        await running.advance(90)
+        assert [running.node_of(name) for name in ("by-label", "met")] == ["n"] * 2
+
+
+async def test_the_systems_default_spreading_does_without_and_that_of_a_profile_does_not() -> None:
+    constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+    args = {"defaultingType": "List", "defaultConstraints": [constraint]}
+    profiles = [
+        {"schedulerName": "default-scheduler"},
+        {"schedulerName": "own", "pluginConfig": [{"name": "PodTopologySpread", "args": args}]},
+    ]
+    async with daemon({"profiles": profiles}, given=refusing(FORBIDDEN, SERVICES)) as running:
+        running.put_node("n")
+        running.put_node("m")
+        running.put_pod("by-system")
+        running.put_pod("by-list", spec={"schedulerName": "own"})
+        await running.advance(5)
+        assert running.node_of("by-system")
+        assert running.message_of("by-list").startswith("cannot list services at the cluster scope: ")
+
+
+async def test_only_what_an_enabled_plugin_asks_for_is_followed() -> None:
+    only = {"disabled": [{"name": name} for name in ("InterPodAffinity", "PodTopologySpread")]}
+    async with daemon({"profiles": [{"plugins": {"multiPoint": only}}]}) as running:
+        await running.advance(1)
+        listed = {request.split()[1].partition("?")[0] for request in running.api.asked if request.startswith("GET")}
+    assert listed == {NODES.path, PODS.path, BUDGETS}
+    async with daemon() as running:
+        await running.advance(1)
+        listed = {request.split()[1].partition("?")[0] for request in running.api.asked if request.startswith("GET")}
+    assert listed == {NODES.path, PODS.path, *(kind.path for kind in LOOKED_UP)}
+
+
+async def test_a_kind_that_is_refused_later_is_remembered_as_it_was() -> None:
+    running = Daemon(clock=VirtualClock())
+    running.api.put(BUDGETS, "default/b", budget(1))
+    async with daemon(given=running):
+        running.put_node("n", "1")
+        running.put_pod("a", "1", hostile={"metadata.labels": {"app": "web"}})
+        await running.advance(2)
+        running.api.refusals[BUDGETS] = FORBIDDEN
+        running.api.sever(forget=True)
+        running.put_pod("b", "1", IMPORTANT)
+        await running.advance(30)
+        assert running.node_of("b") == "n"
+
+
+async def test_finished_pods_are_left_out_by_the_server() -> None:
+    async with daemon() as running:
+        running.put_node("n", "1")
+        running.put_pod("a", "1")
+        await running.advance(2)
+        running.put_pod("b", "1")
+        await running.advance(2)
+        assert not running.node_of("b")
+        running.put_pod("a", "1", hostile={"status.phase": "Succeeded"})
+        await running.advance(15)
+        assert running.node_of("b") == "n"
+        wanted = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
+        assert all(wanted in request for request in running.api.asked if f" {PODS.path}?" in request)

@@ -1,0 +1,114 @@
+"""The whole scheduler in virtual time, with an API server in memory; and objects as an API server has them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import anyio
+from anyio.abc import TaskStatus
+
+from actors.client.extender import Extenders
+from actors.kube.kinds import NODES, PODS
+from actors.system import DEFAULT_OPTIONS, Options, schedule
+from config.load import from_mapping
+from tests.kit.clock import VirtualClock
+from tests.kit.small_api import NOTHING, Hostile, SmallApi
+
+Document = dict[str, Any]
+
+
+class Daemon:
+    """A running scheduler; it has started once `started` is set. What is `hostile` is told as SmallApi.put has it."""
+
+    def __init__(self, seed: int = 1, api: SmallApi | None = None, clock: VirtualClock | None = None) -> None:
+        self.clock = clock or VirtualClock()
+        self.api = api or SmallApi(self.clock, Random(seed))
+        self.started = anyio.Event()
+
+    async def advance(self, seconds: float) -> None:
+        """Second by second, so that what one writes another sees before time goes on."""
+        for _ in range(round(seconds)):
+            await self.clock.advance(1.0)
+        await self.clock.settle()
+
+    def node_of(self, name: str) -> str:
+        """The node that a pod of the default namespace is bound to, or ""."""
+        found: str = self.api.documents(PODS.path)[f"default/{name}"]["spec"].get("nodeName", "")
+        return found
+
+    def message_of(self, name: str) -> str:
+        """Why a pod of the default namespace is not bound, as its condition has it."""
+        conditions = self.api.documents(PODS.path)[f"default/{name}"]["status"].get("conditions", ())
+        return next((c["message"] for c in conditions if c["type"] == "PodScheduled"), "")
+
+    def put_node(self, name: str, cpu: str = "4", hostile: Hostile = NOTHING) -> None:
+        self.api.put(NODES.path, name, node(name, cpu), hostile)
+
+    def put_pod(self, name: str, cpu: str = "100m", spec: Document | None = None, hostile: Hostile = NOTHING) -> None:
+        """Of the default namespace; `spec` is added to the spec."""
+        before = self.api.documents(PODS.path).get(f"default/{name}")
+        made = pod(name, cpu, "default", **(spec or {}))
+        if isinstance(before, dict) and before.get("spec", {}).get("nodeName"):
+            made["spec"]["nodeName"] = before["spec"]["nodeName"]
+        self.api.put(PODS.path, f"default/{name}", made, hostile)
+
+
+@asynccontextmanager
+async def daemon(
+    configuration: Document | None = None, options: Options = DEFAULT_OPTIONS, given: Daemon | None = None
+) -> AsyncIterator[Daemon]:
+    """A scheduler that runs until the block is left. Raises what ended it before."""
+    running = given or Daemon()
+    document: Document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        **(configuration or {}),
+    }
+
+    async def run() -> None:
+        async with Extenders() as extenders:
+            status = _Started(running.started)
+            await schedule(
+                from_mapping(document), running.api, extenders, running.clock, Random(1), options, task_status=status
+            )
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await running.clock.settle()
+        yield running
+        await running.clock.settle()
+        group.cancel_scope.cancel()
+
+
+class _Started(TaskStatus[None]):
+    def __init__(self, event: anyio.Event) -> None:
+        self._event = event
+
+    def started(self, value: None = None) -> None:
+        self._event.set()
+
+
+def node(name: str, cpu: str = "4", **labels: str) -> Document:
+    amounts = {"cpu": cpu, "memory": "32Gi", "pods": "110"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": f"node-{name}", "labels": {"kubernetes.io/hostname": name, **labels}},
+        "spec": {},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+
+
+def pod(name: str, cpu: str = "100m", namespace: str = "default", **spec: Any) -> Document:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "uid": f"pod-{name}"},
+        "spec": {"schedulerName": "default-scheduler", "containers": [container], **spec},
+        "status": {"phase": "Pending"},
+    }

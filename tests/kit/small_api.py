@@ -1,0 +1,273 @@
+"""An API server in memory that says word by word what a test has it say: for clients that decode, in virtual time."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar, cast
+from urllib.parse import parse_qs, urlsplit
+
+import anyio
+import msgspec
+
+from actors.client.access import Calls, Source
+from actors.client.rest import ApiError, Client, UnreadableAnswerError
+from actors.client.tenure import Tenure
+from actors.client.watch import Reflector
+from actors.kube.core import OVER
+from actors.kube.kinds import PODS
+from actors.kube.meta import HasMetadata
+from actors.kube.reading import UNREADABLE, Reader
+from actors.runtime.backoff import Rng
+from actors.runtime.clock import Clock
+
+T = TypeVar("T")
+Kept = TypeVar("Kept", bound=HasMetadata)
+Document = dict[str, Any]
+Hostile = Mapping[str, Any]
+NOTHING: Hostile = {}
+
+
+class _Followed:
+    """The objects under one path, by key, and every line of a watch with the version that it came with."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Any] = {}
+        self.lines: list[tuple[int, bytes]] = []
+
+
+class SmallApi:
+    """Access for the scheduler; `put`, `delete`, `say` and `sever` for the test. Writes to pods are obeyed and echoed.
+
+    `refusals` are what lists of a path are answered with.
+    """
+
+    def __init__(self, clock: Clock, rng: Rng) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._paths: dict[str, _Followed] = {}
+        self._news = anyio.Event()
+        self._severed = 0
+        self._oldest = 0
+        self.version = 0
+        self.refusals: dict[str, ApiError] = {}
+        self.asked: list[str] = []
+        self.calls: Calls = self
+        self.events: Calls = self
+        self.tenure = Tenure()
+
+    async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
+        await work(self)
+
+    # ------------------------------------------------------------------------------------------ for the test
+
+    def put(self, path: str, key: str, document: Document, hostile: Hostile = NOTHING) -> None:
+        """Create or change an object; `hostile` values, by their path with dots, are put into it as they are."""
+        self.version += 1
+        document = copy.deepcopy(document)
+        document.setdefault("metadata", {})["resourceVersion"] = str(self.version)
+        for where, value in hostile.items():
+            document = _with(document, where.split("."), value)
+        self._store(path, key, document)
+
+    def delete(self, path: str, key: str, hostile: Hostile = NOTHING) -> None:
+        """Delete an object, and say so in these words."""
+        followed = self._followed(path)
+        document = copy.deepcopy(followed.objects.pop(key))
+        self.version += 1
+        if isinstance(document, dict) and isinstance(document.get("metadata"), dict):
+            document["metadata"]["resourceVersion"] = str(self.version)
+        for where, value in hostile.items():
+            document = _with(document, where.split("."), value)
+        self._tell(path, "DELETED", document)
+
+    def say(self, path: str, line: bytes) -> None:
+        """A line that belongs to no object."""
+        self.version += 1
+        self._followed(path).lines.append((self.version, line))
+        self._ring()
+
+    def again(self, path: str) -> None:
+        """The last line once more."""
+        lines = self._followed(path).lines
+        if lines:
+            self.say(path, lines[-1][1])
+
+    def sever(self, *, forget: bool = False) -> None:
+        """End every watch; who comes back goes on where it was, or has to list anew if that is forgotten."""
+        self._severed += 1
+        if forget:
+            self.version += 1
+            self._oldest = self.version
+        self._ring()
+
+    def documents(self, path: str) -> dict[str, Any]:
+        return self._followed(path).objects
+
+    def copied(self, clock: Clock, rng: Rng) -> SmallApi:
+        """Another one with the same objects."""
+        other = SmallApi(clock, rng)
+        other.version = other._oldest = self.version
+        for path, followed in self._paths.items():
+            other._followed(path).objects = copy.deepcopy(followed.objects)
+        return other
+
+    # ------------------------------------------------------------------------------------------ as Access
+
+    def follow(self, path: str, kind: type[Kept], selector: str = "") -> Source[Kept]:
+        return Reflector(cast("Client", self), path, kind, self._clock, self._rng, selector)
+
+    async def call(
+        self, method: str, path: str, answer: type[T], body: object | None = None, content_type: str = ""
+    ) -> T:
+        await anyio.lowlevel.checkpoint()
+        url = urlsplit(path)
+        self.asked.append(f"{method} {path}")
+        if url.path in self._paths or (method == "GET" and "/namespaces/" not in path):
+            return self._answer(self._list(url.path, parse_qs(url.query)), answer)
+        if path.endswith("/events") or "/events/" in path:
+            return self._answer({}, answer)
+        key = _key(url.path)
+        pods = self._followed(PODS.path).objects
+        if key not in pods:
+            raise ApiError(404, "NotFound", f"{key} not found")
+        if method == "DELETE":
+            self.delete(PODS.path, key)
+            return self._answer({}, answer)
+        return self._answer(pods[key], answer)
+
+    async def page(self, path: str, answer: type[T]) -> T:
+        return await self.call("GET", path, answer)
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        await anyio.lowlevel.checkpoint()
+        key = f"{namespace}/{name}"
+        pod = copy.deepcopy(self._followed(PODS.path).objects.get(key))
+        if pod is None:
+            raise ApiError(404, "NotFound", f"{key} not found")
+        if pod["metadata"]["uid"] != uid or pod["spec"].get("nodeName"):
+            raise ApiError(409, "Conflict", f"{key} is another, or bound")
+        pod["spec"]["nodeName"] = node
+        self.put(PODS.path, key, pod)
+
+    async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
+        await anyio.lowlevel.checkpoint()
+        if "/pods/" not in path:
+            return self._answer({}, answer)
+        key = _key(path)
+        pod = copy.deepcopy(self._followed(PODS.path).objects.get(key))
+        patch: Any = body
+        if pod is None:
+            raise ApiError(404, "NotFound", f"{key} not found")
+        if not isinstance(pod, dict) or not isinstance(pod.get("status") or {}, dict):
+            raise ApiError(500, "InternalError", "not an object")
+        there = pod.get("metadata") or {}
+        if any(there.get(name) != value for name, value in patch.get("metadata", {}).items()):
+            raise ApiError(409, "Conflict", f"{key} has changed")
+        pod["status"] = {**(pod.get("status") or {}), **patch.get("status", {})}
+        self.put(PODS.path, key, pod)
+        return self._answer(pod, answer)
+
+    @asynccontextmanager
+    async def _watched(self, path: str, since: int) -> AsyncIterator[_Response]:
+        yield _Response(self, path, since)
+
+    async def open(self, path: str, _patience: object) -> Any:
+        """A watch, as the Reflector asks a Client for it."""
+        url = urlsplit(path)
+        query = parse_qs(url.query)
+        self.asked.append(f"WATCH {path}")
+        return self._watched(url.path, int(query["resourceVersion"][0]))
+
+    async def lines(self, path: str, since: int) -> AsyncIterator[bytes]:
+        severed = self._severed
+        if since < self._oldest:
+            yield b'{"type": "ERROR", "object": {"code": 410, "message": "too old"}}\n'
+            return
+        while True:
+            news = self._news
+            found = [line for version, line in self._followed(path).lines if version > since]
+            since = self.version
+            if found:
+                yield b"\n".join(found) + b"\n"
+            elif severed != self._severed:
+                return
+            else:
+                await news.wait()
+
+    # ------------------------------------------------------------------------------------------ the objects
+
+    def _followed(self, path: str) -> _Followed:
+        return self._paths.setdefault(path, _Followed())
+
+    def _store(self, path: str, key: str, document: Any) -> None:
+        objects = self._followed(path).objects
+        before, now = _is_selected(path, objects.get(key)), _is_selected(path, document)
+        objects[key] = document
+        if before or now:
+            self._tell(path, "MODIFIED" if before and now else "ADDED" if now else "DELETED", document)
+
+    def _tell(self, path: str, what: str, document: Any) -> None:
+        line = msgspec.json.encode({"type": what, "object": document})
+        self._followed(path).lines.append((self.version, line))
+        self._ring()
+
+    def _ring(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()
+
+    def _list(self, path: str, query: Mapping[str, list[str]]) -> Document:
+        if path in self.refusals:
+            raise self.refusals[path]
+        items = [item for item in self._followed(path).objects.values() if _is_selected(path, item)]
+        return {"metadata": {"resourceVersion": str(self.version)}, "items": items}
+
+    def _answer(self, document: Any, answer: type[T]) -> T:
+        try:
+            return Reader(answer).read(msgspec.json.encode(document))
+        except UNREADABLE as problem:
+            raise UnreadableAnswerError(str(problem)) from None
+
+
+class _Response:
+    """The part of a response that the Reflector reads."""
+
+    status = 200
+
+    def __init__(self, api: SmallApi, path: str, since: int) -> None:
+        self._api = api
+        self._path = path
+        self._since = since
+        self.content = self
+
+    def close(self) -> None:
+        raise AssertionError("no watch of this API is silent")
+
+    def iter_any(self) -> AsyncIterator[bytes]:
+        return self._api.lines(self._path, self._since)
+
+
+def _key(path: str) -> str:
+    """Of .../namespaces/NAMESPACE/pods/NAME[/status]."""
+    parts = path.strip("/").split("/")
+    at = parts.index("namespaces")
+    return f"{parts[at + 1]}/{parts[at + 3]}"
+
+
+def _is_selected(path: str, document: Any) -> bool:
+    if document is None:
+        return False
+    status = document.get("status") if isinstance(document, dict) else None
+    return path != PODS.path or not isinstance(status, dict) or status.get("phase") not in OVER
+
+
+def _with(document: Any, where: list[str], value: Any) -> Any:
+    """The document with a value at a path; steps are names, or numbers of lists. What is not there is made."""
+    if not where:
+        return value
+    step, *rest = where
+    if isinstance(document, list) and step.isdecimal() and int(step) < len(document):
+        return [*document[: int(step)], _with(document[int(step)], rest, value), *document[int(step) + 1 :]]
+    there = document if isinstance(document, dict) else {}
+    return {**there, step: _with(there.get(step), rest, value)}
