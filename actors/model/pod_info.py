@@ -51,6 +51,10 @@ class PodInfo:
         return self.template.nonzero
 
     @property
+    def spec_requests(self) -> dict[str, int]:
+        return self.template.spec_requests
+
+    @property
     def container_requests(self) -> dict[str, int]:
         return self.template.container_requests
 

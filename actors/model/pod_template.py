@@ -44,9 +44,10 @@ class GroupKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class PodTemplate:
-    """`requests` are what NodeResourcesFit counts: cpu in thousandths of a core, all else in whole units.
+    """`requests` are what a pod counts with on its node: cpu in thousandths of a core, all else in whole units.
 
-    `nonzero` is (milli-CPU, bytes of memory) with the defaults for containers that request nothing.
+    `nonzero` is (milli-CPU, bytes of memory) with the defaults for containers that request nothing. A pod that still
+    needs a node is judged by its spec alone: nothing of it can have been resized.
     """
 
     def __init__(self, pod: Pod) -> None:
@@ -65,14 +66,19 @@ class PodTemplate:
         return nonzero_requests(self._pod)
 
     @cached_property
+    def spec_requests(self) -> dict[str, int]:
+        """What NodeResourcesFit wants of a node: the requests without regard to the status."""
+        return pod_requests(self._pod, status=False) if _is_resized(self._pod) else self.requests
+
+    @cached_property
     def container_requests(self) -> dict[str, int]:
-        """The requests without regard to the pod's own `spec.resources`, which scoring ignores."""
-        return pod_requests(self._pod, pod_level=False)
+        """`spec_requests` without regard to the pod's own `spec.resources`, which NodeResourcesFit's scores ignore."""
+        return pod_requests(self._pod, pod_level=False, status=False)
 
     @cached_property
     def scoring_requests(self) -> tuple[int, int]:
-        """`nonzero` without regard to the pod's own `spec.resources`."""
-        return nonzero_requests(self._pod, pod_level=False)
+        """`nonzero` without regard to the status and the pod's own `spec.resources`."""
+        return nonzero_requests(self._pod, pod_level=False, status=False)
 
     @cached_property
     def affinity_terms(self) -> AffinityTerms:

@@ -87,7 +87,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         info: PodInfo,
         snapshot: Snapshot,
     ) -> Status | PreFilterResult:
-        state.write(_REQUESTS, {n: a for n, a in info.requests.items() if a > 0 and not self._ignores(n)})
+        state.write(_REQUESTS, {n: a for n, a in info.spec_requests.items() if a > 0 and not self._ignores(n)})
         return SUCCESS
 
     def _ignores(self, resource: str) -> bool:
@@ -163,7 +163,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         )
 
     def _wanted(self, pod: Pod) -> dict[str, int]:
-        return {n: a for n, a in PodInfo(pod).requests.items() if a > 0 and not self._ignores(n)}
+        return {n: a for n, a in PodInfo(pod).spec_requests.items() if a > 0 and not self._ignores(n)}
 
     def _freed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
         """A pod's deletion always gives room for one more; a scale-down must free something that is asked for."""
