@@ -135,7 +135,7 @@ class Plugin(ABC):
     def events_to_register(self) -> Sequence[Registration]:
         """The events that may make a pod that this plugin rejected schedulable.
 
-        A plugin that does not say is taken to wait for every event there is.
+        A plugin that does not say is taken to wait for every event there is, one that says () for none.
         """
         return ()
 

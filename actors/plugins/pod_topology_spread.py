@@ -100,8 +100,8 @@ class Scoring(msgspec.Struct, frozen=True):
     ignored: Bools | None
 
 
-_DOMAINS: StateKey[tuple[Domains, ...]] = StateKey("PodTopologySpread.domains")
-_SCORING: StateKey[Scoring] = StateKey("PodTopologySpread.scoring")
+_DOMAINS: StateKey[tuple[Domains, ...]] = StateKey("PreFilterPodTopologySpread")
+_SCORING: StateKey[Scoring] = StateKey("PreScorePodTopologySpread")
 
 
 class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -307,9 +307,11 @@ _OWN: Mapping[Unsatisfiable, PerTemplate[tuple[Constraint, ...]]] = {
 
 
 def _involved(item: Pod, pod: Pod) -> bool:
-    """True for the parked pod itself, and for pods on nodes in its namespace."""
-    same_namespace = item.metadata.namespace == pod.metadata.namespace
-    return item.metadata.uid == pod.metadata.uid or (bool(item.spec.node_name) and same_namespace)
+    """True for the parked pod itself, and for pods of its namespace that are on nodes or have been promised one."""
+    if item.metadata.uid == pod.metadata.uid:
+        return True
+    counts = item.spec.node_name or item.status.nominated_node_name
+    return bool(counts) and item.metadata.namespace == pod.metadata.namespace
 
 
 def _more_tolerant(pod: Pod, before: Pod, after: Pod) -> bool:

@@ -1,16 +1,19 @@
 """The plugins of volumes and of dynamic resources, as far as a pod without either meets them.
 
 They ask to be skipped where Kubernetes' plugins do, and score what those score. A pod that needs one of them is
-refused in plain words: placing it would break a promise that its manifest makes.
+refused in plain words: placing it would break a promise that its manifest makes. No event can help it, so they register
+for none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from actors.framework.cycle_state import CycleState, StateKey
+from actors.framework.events import Registration
 from actors.framework.interface import (
     Handle,
     Plugin,
@@ -40,6 +43,9 @@ class _Refusal(PreFilterPlugin):
 
     def needs(self, pod: Pod) -> bool:
         raise AssertionError(f"{type(self).__name__} must say which pods need it")
+
+    def events_to_register(self) -> Sequence[Registration]:
+        return ()
 
     def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Status | PreFilterResult:
         return unresolvable(f"{self.feature} not supported by this version of berth") if self.needs(info.pod) else SKIP
@@ -81,7 +87,7 @@ class VolumeBinding(_VolumeRefusal, PreScorePlugin, ScorePlugin):
         return np.zeros(nodes.size, dtype=np.int64)
 
 
-_SEEN: StateKey[bool] = StateKey("DynamicResources.seen")
+_SEEN: StateKey[bool] = StateKey("DynamicResources")
 
 
 class DynamicResources(_Refusal, PostFilterPlugin, ScorePlugin):
@@ -103,4 +109,5 @@ class DynamicResources(_Refusal, PostFilterPlugin, ScorePlugin):
         return PostFiltered(unschedulable("no new claims to deallocate"))
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        state.read(_SEEN)
         return np.zeros(nodes.size, dtype=np.int64)

@@ -50,6 +50,13 @@ def test_who_does_not_say_what_it_waits_for_is_not_in_the_table() -> None:
     assert all(isinstance(r, Registration) for registrations in DEFAULT.hints().values() for r in registrations)
 
 
+@pytest.mark.parametrize(
+    "plugin", ["VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "DynamicResources"]
+)
+def test_what_is_not_supported_yet_waits_for_no_event(plugin: str) -> None:
+    assert DEFAULT.hints()[plugin] == ()
+
+
 # ------------------------------------------------------------------------------------------------ the small ones
 
 
@@ -298,6 +305,14 @@ def test_pod_topology_spread_elsewhere_and_soft() -> None:
     assert not wakes(DEFAULT, "PodTopologySpread", POD_ADD, SPREAD, None, elsewhere)
     soft = pod("p", topologySpreadConstraints=[constraint("zone", when="ScheduleAnyway")])
     assert not wakes(DEFAULT, "PodTopologySpread", POD_ADD, soft, None, other)
+
+
+def test_pod_topology_spread_nominated_pods() -> None:
+    """A pod that was promised a node counts there, so one that waits for it to go is woken."""
+    counted, other = pod("o", labels={"foo": ""}), pod("o")
+    assert wakes(DEFAULT, "PodTopologySpread", POD_DELETE, SPREAD, nominated(counted), None)
+    assert not wakes(DEFAULT, "PodTopologySpread", POD_DELETE, SPREAD, nominated(other), None)
+    assert not wakes(DEFAULT, "PodTopologySpread", POD_DELETE, SPREAD, counted, None)
 
 
 @pytest.mark.parametrize("honor", [False, True])
