@@ -251,7 +251,7 @@ async def schedule(
         server = ServerActor(options.serve_at, readiness.missing, metrics.text, to_document(configuration), debug)
         served = (Child("server", server.run),)
     if scheduler is None:
-        scheduler = Scheduler(rng, configuration.percentage_of_nodes_to_score)
+        scheduler = Scheduler(rng, configuration.percentage_of_nodes_to_score, configuration.extenders)
     heartbeat = Heartbeat()
     records = RecorderActor(recorder, RecorderState(SeriesTracker(socket.gethostname())), access.events, clock, rng)
     children: tuple[Child, ...] = (

@@ -37,6 +37,7 @@ DEFAULT_MULTI_POINT = (
 )
 WEIGHTLESS = frozenset(ref.name for ref in DEFAULT_MULTI_POINT if ref.weight is None)
 EVERY = "*"
+MAX_WEIGHT = (1 << 31) - 1  # an int32 in Kubernetes; a sum of weighted scores stays far within int64
 
 
 class ProfileError(ValueError):
@@ -99,6 +100,8 @@ def _check(plugins: PluginSet, point: str, points_of: Mapping[str, frozenset[str
             raise ProfileError(f"{path}.enabled[{i}].name: {ref.name} does not implement {point}")
         if ref.weight is not None and ref.weight < 1 and not _is_unset(ref, point, points_of):
             raise ProfileError(f"{path}.enabled[{i}].weight: expected a weight of at least 1, got {ref.weight}")
+        if ref.weight is not None and ref.weight > MAX_WEIGHT:
+            raise ProfileError(f"{path}.enabled[{i}].weight: expected a weight of at most {MAX_WEIGHT}")
         if ref.name in seen:
             raise ProfileError(f"{path}.enabled[{i}].name: {ref.name} is enabled twice")
         seen.add(ref.name)

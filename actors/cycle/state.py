@@ -8,7 +8,7 @@ answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
@@ -26,6 +26,7 @@ from actors.framework.verdicts import PASSES, fit_error
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
 from actors.model.vectors import Bools, Ints, Rows, every, highest, some
+from config.types import Extender
 
 MIN_FEASIBLE_NODES = 100
 MIN_FEASIBLE_PERCENT = 5
@@ -82,6 +83,11 @@ def sample_size(percentage: int, nodes: int) -> int:
     return max(nodes * percentage // 100, MIN_FEASIBLE_NODES)
 
 
+def choose_nodes(extenders: Sequence[Extender]) -> bool:
+    """True if one of the extenders filters nodes or scores them, for whatever pods."""
+    return any(extender.filter_verb or extender.prioritize_verb for extender in extenders)
+
+
 def score(rules: Rules, state: CycleState, info: PodInfo, nodes: NodeView) -> list[PluginScores]:
     """Run PreScore and Score on feasible nodes. Raises PluginError."""
     if rules.scores_nothing:
@@ -90,10 +96,10 @@ def score(rules: Rules, state: CycleState, info: PodInfo, nodes: NodeView) -> li
     return rules.score(state, info, nodes)
 
 
-def total(scores: list[PluginScores], nodes: NodeView) -> Ints:
-    """The sum of all plugins' scores; 1 for every node if no plugin scores."""
+def total(rules: Rules, scores: list[PluginScores], nodes: NodeView) -> Ints:
+    """The sum of all plugins' scores: 0 for every node if all asked to be skipped, 1 if there is none."""
     if not scores:
-        return np.ones(nodes.size, dtype=np.int64)
+        return np.full(nodes.size, int(rules.scores_nothing), dtype=np.int64)
     return np.asarray(np.sum([s.scores for s in scores], axis=0))
 
 
@@ -134,8 +140,10 @@ class Search(msgspec.Struct, frozen=True):
 class Scheduler:
     """Decides pod after pod; between pods it remembers where the next search for nodes starts, and memories."""
 
-    def __init__(self, rng: Rng, percentage_of_nodes_to_score: int = 0) -> None:
+    def __init__(self, rng: Rng, percentage_of_nodes_to_score: int = 0, extenders: Sequence[Extender] = ()) -> None:
+        """`extenders` are all that are configured, whichever pods they are interested in."""
         self._rng = rng
+        self._extenders_choose = choose_nodes(extenders)
         self._percentage = percentage_of_nodes_to_score
         self._start = 0
         self._memories = Memories()
@@ -159,7 +167,7 @@ class Scheduler:
             promised = snapshot.nominations.node_of(info.key)
             if promised and (yield from self._fits_on(promised, profile, search.state, info, snapshot, extended)):
                 return Chosen(promised, search.state, 1, 1)
-            sample, evaluated = self._sample(profile, search, extended)
+            sample, evaluated = self._sample(profile, search)
             rows = search.order[sample]
             filtered: Filtered | None = None
             if extended and len(rows):
@@ -230,14 +238,17 @@ class Scheduler:
             fits = isinstance(answer, Filtered) and len(answer.rows) > 0  # after an error, all nodes are tried
         return fits
 
-    def _sample(self, profile: Profile, search: Search, extended: bool) -> tuple[Rows, int]:
-        """The positions of the feasible nodes to score, and how many a search one by one would have looked at."""
+    def _sample(self, profile: Profile, search: Search) -> tuple[Rows, int]:
+        """The positions of the feasible nodes to score, and how many a search one by one would have looked at.
+
+        The first will do if nothing is configured that could tell it from others, be it of use for this pod or not.
+        """
         nodes = len(search.order)
         if not nodes:
             return slice(0, 0), 0
         percentage = profile.percentage_of_nodes_to_score
         wanted = sample_size(self._percentage if percentage is None else percentage, nodes)
-        if profile.scores_nothing and not extended:
+        if profile.scores_nothing and not self._extenders_choose:
             wanted = 1
         start = self._start % nodes
         sample, looked_at = _first_fitting(search, start, wanted)
@@ -352,7 +363,7 @@ def _totals(profile: Profile, search: Search, info: PodInfo, nodes: NodeView, sa
     """The sum of all plugins' scores, up to a constant where some of it was remembered."""
     memory = search.memory
     if memory is None:
-        return total(score(profile, search.state, info, nodes), nodes)
+        return total(profile, score(profile, search.state, info, nodes), nodes)
     rules, totals = profile.of_cluster, memory.scores(info, nodes, sample)
     for scores in score(rules, search.state, info, nodes):
         totals = totals + scores.scores

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from actors.cache.state import CacheState, Lend
-from actors.cycle.state import Chosen, Failed, Outcome, Scheduler, Unfit, sample_size
+from actors.cycle.state import Chosen, Failed, Outcome, Scheduler, Unfit, choose_nodes, sample_size
 from actors.framework.extender import unasked
 from actors.framework.runner import Profile
 from actors.kube.core import Node, Pod
@@ -28,7 +28,7 @@ from actors.messages import Assume, NodeAdded, Nominate, ObjectPut, TakeSnapshot
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import Snapshot
 from actors.system import profiles_of
-from config.types import KubeSchedulerConfiguration
+from config.types import Extender, KubeSchedulerConfiguration
 from tools.bench.measure import Checked, Difference, Effort, Meter
 from tools.explain.decision import Decision, Explained, Failure, Given, steps
 from tools.explain.handle import ReadOnlyHandle
@@ -87,8 +87,10 @@ class Sample(Generic[T]):
 class Witness(Scheduler):
     """A scheduler some decisions of which are kept: a sample in each window. What extenders take part in is not."""
 
-    def __init__(self, rng: Random, percentage_of_nodes_to_score: int, size: int) -> None:
-        super().__init__(rng, percentage_of_nodes_to_score)
+    def __init__(
+        self, rng: Random, percentage_of_nodes_to_score: int, size: int, extenders: Sequence[Extender] = ()
+    ) -> None:
+        super().__init__(rng, percentage_of_nodes_to_score, extenders)
         self._chance_of_all = rng
         self._size = size
         self._sampling = Random(SEED)
@@ -223,7 +225,8 @@ def _sample(kept: Kept, decision: Decision, profile: Profile, configuration: Kub
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
         percentage = configuration.percentage_of_nodes_to_score
-    wanted = 1 if profile.scores_nothing else sample_size(percentage, len(names))
+    nobody_chooses = profile.scores_nothing and not choose_nodes(configuration.extenders)
+    wanted = 1 if nobody_chooses else sample_size(percentage, len(names))
     start = kept.start % len(names)
     turned = (*names[start:], *names[:start])
     return frozenset(islice((name for name in turned if name in decision.total), wanted))

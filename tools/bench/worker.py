@@ -219,7 +219,7 @@ def _witnessed(
     """The scheduler that keeps so many decisions, if any, and what opens its windows."""
     if not number:
         return None, watch
-    witness = Witness(rng, configuration.percentage_of_nodes_to_score, number)
+    witness = Witness(rng, configuration.percentage_of_nodes_to_score, number, configuration.extenders)
     return witness, Sampling(watch, witness)
 
 

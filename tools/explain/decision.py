@@ -170,7 +170,7 @@ def _decided(
         answer = yield PrioritizeNodes(feasible)
         assert isinstance(answer, np.ndarray)
         scores.append(PluginScores(EXTENDER, answer))
-    totals = _by_node(total(scores, feasible), feasible)
+    totals = _by_node(total(profile, scores, feasible), feasible)
     highest = max(totals.values())
     best = sorted(name for name, sum_ in totals.items() if sum_ == highest)
     decision = Decision(

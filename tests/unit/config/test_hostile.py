@@ -65,6 +65,8 @@ PLUGINS = [
      "multiPoint.enabled[0].weight: expected a weight of at least 1, got 0"),
     ("{multiPoint: {enabled: [{name: NodeName, weight: -1}]}}",
      "multiPoint.enabled[0].weight: expected a weight of at least 1, got -1"),
+    ("{score: {enabled: [{name: NodeAffinity, weight: 2147483648}]}}",
+     "score.enabled[0].weight: expected a weight of at most 2147483647"),
     ("{score: {enabled: [{name: NodeAffinity, weight: heavy}]}}",
      "score.enabled[0].weight: Expected `int`, got `str`"),
     ("{queueSort: {disabled: [{name: '*'}]}}", "queueSort: expected exactly one plugin, got 0"),

@@ -14,7 +14,8 @@ from actors.messages import Assume, NodeAdded, TakeSnapshot
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import Snapshot
 from actors.system import profiles_of
-from config.types import KubeSchedulerConfiguration
+from config.load import from_mapping
+from config.types import API_VERSION, KIND, KubeSchedulerConfiguration
 from tests.kit.handle import NoApi, Nowhere
 
 PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
@@ -73,6 +74,31 @@ def test_what_fits_nowhere_is_told_in_kubernetes_words() -> None:
         "0/3 nodes are available: 3 Preemption is not helpful for scheduling."
     )
     assert outcome == Unfit(message, frozenset({"NodeResourcesFit"}), denominate=True)
+
+
+BLIND = {"profiles": [{"plugins": {"score": {"disabled": [{"name": "*"}]}}}]}
+ELSEWHERE = ({"name": "example.com/gpu"},)
+
+
+@pytest.mark.parametrize(
+    ("verbs", "feasible"),
+    [
+        ({}, 1),
+        ({"filterVerb": "filter"}, 144),
+        ({"prioritizeVerb": "prioritize", "weight": 1}, 144),
+        ({"preemptVerb": "preempt"}, 1),
+        ({"bindVerb": "bind"}, 1),
+    ],
+)
+def test_who_could_choose_counts_even_if_the_pod_is_none_of_theirs(verbs: dict[str, str], feasible: int) -> None:
+    document = {"apiVersion": API_VERSION, "kind": KIND, **BLIND}
+    extender = {"urlPrefix": "http://localhost", "managedResources": ELSEWHERE, **verbs}
+    configuration = from_mapping({**document, "extenders": [extender]} if verbs else document)
+    profile = profiles_of(configuration, NoApi())["default-scheduler"]
+    scheduler = Scheduler(Random(1), extenders=configuration.extenders)
+    outcome = scheduler.schedule(profile, pod(), snapshot(cluster(300)))
+    assert isinstance(outcome, Chosen)
+    assert outcome.feasible == feasible
 
 
 def test_without_nodes_nothing_rejects_the_pod() -> None:
