@@ -7,6 +7,13 @@ from typing import Generic, TypeVar, cast
 T = TypeVar("T")
 
 
+class StateNotFoundError(KeyError):
+    """A plugin reads what it did not write in this attempt: it is enabled here, and not at the point that writes it."""
+
+    def __str__(self) -> str:
+        return f'reading "{self.args[0]}" from cycleState: not found'
+
+
 class StateKey(Generic[T]):
     """A typed name in a CycleState; compared by identity, so that two plugins never meet by accident."""
 
@@ -47,8 +54,11 @@ class CycleState:
         self._data[cast("StateKey[object]", key)] = value
 
     def read(self, key: StateKey[T]) -> T:
-        """Raises KeyError if nothing was written under `key` in this attempt."""
-        return cast("T", self._data[cast("StateKey[object]", key)])
+        """Raises StateNotFoundError if nothing was written under `key` in this attempt."""
+        try:
+            return cast("T", self._data[cast("StateKey[object]", key)])
+        except KeyError:
+            raise StateNotFoundError(key.name) from None
 
     def take_pods_to_activate(self) -> tuple[str, ...]:
         """The keys under PODS_TO_ACTIVATE, sorted; they are gone from there afterwards."""

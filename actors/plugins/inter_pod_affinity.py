@@ -62,8 +62,8 @@ class Wanted(msgspec.Struct, frozen=True):
     existing: Domains
 
 
-_WANTED: StateKey[Wanted] = StateKey("InterPodAffinity.wanted")
-_WEIGHED: StateKey[Weighed] = StateKey("InterPodAffinity.weighed")
+_WANTED: StateKey[Wanted] = StateKey("PreFilterInterPodAffinity")
+_WEIGHED: StateKey[Weighed] = StateKey("PreScoreInterPodAffinity")
 
 
 class InScope:

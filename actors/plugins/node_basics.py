@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from actors.framework.cycle_state import CycleState
+from actors.framework.cycle_state import CycleState, StateKey
 from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
 from actors.framework.interface import (
     FilterPlugin,
@@ -119,6 +119,9 @@ class NodeName(FilterPlugin):
         return (Registration(ClusterEvent(Resource.NODE, Action.ADD), named),)
 
 
+_PORTS: StateKey[tuple[HostPort, ...]] = StateKey("PreFilterNodePorts")
+
+
 class NodePorts(PreFilterPlugin, FilterPlugin):
     """Rejects nodes where another pod holds one of the host ports that the pod asks for."""
 
@@ -131,11 +134,14 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         info: PodInfo,
         snapshot: Snapshot,
     ) -> Status | PreFilterResult:
-        return SUCCESS if info.host_ports else SKIP
+        if not info.host_ports:
+            return SKIP
+        state.write(_PORTS, info.host_ports)
+        return SUCCESS
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         taken = np.zeros(nodes.size, dtype=np.bool_)
-        for wanted in info.host_ports:
+        for wanted in state.read(_PORTS):
             for ip, holders in nodes.columns.ports.get((wanted.protocol, wanted.port), {}).items():
                 if _clash(wanted, frozenset((ip,))):
                     taken |= holders.present[nodes.rows]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from actors.framework.cycle_state import CycleState
+from actors.framework.cycle_state import CycleState, StateKey
 from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
 from actors.framework.interface import FilterPlugin, PreFilterPlugin, PreFilterResult, Reads
 from actors.framework.status import SKIP, SUCCESS, Code, Status
@@ -38,17 +38,22 @@ def needed_features(pod: Pod) -> frozenset[str]:
     return frozenset(feature for feature, needs in NEEDED.items() if needs(pod))
 
 
+_NEEDED: StateKey[frozenset[str]] = StateKey("PreFilterNodeDeclaredFeatures")
+
+
 class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     name = "NodeDeclaredFeatures"
     reads = Reads.NODE
 
     def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Status | PreFilterResult:
-        return SUCCESS if needed_features(info.pod) else SKIP
-
-    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         needed = needed_features(info.pod)
         if not needed:
-            return None
+            return SKIP
+        state.write(_NEEDED, needed)
+        return SUCCESS
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        needed = state.read(_NEEDED)
         lacks = np.fromiter((not needed <= features for features in nodes.columns.feature_classes), dtype=np.bool_)
         rejected = lacks[nodes.columns.features[nodes.rows]]
         return Verdicts.rejecting(rejected, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)

@@ -40,14 +40,16 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         self._resources = tuple(resource.name for resource in resources)
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
-        asks = any(info.requests.get(name, 0) for name in self._resources)
-        return SUCCESS if asks else SKIP
+        return SUCCESS if self._asks(info) else SKIP
+
+    def _asks(self, info: PodInfo) -> bool:
+        return any(info.requests.get(name, 0) for name in self._resources)
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         requests = info.requests
         names = [name for name in self._resources if name in NATIVE or requests.get(name, 0)]
-        if not names:
-            return np.full(nodes.size, _SCORES[0], dtype=np.int64)
+        if not self._asks(info):  # Nobody asked PreScore, which would have left such a pod out.
+            return np.zeros(nodes.size, dtype=np.int64)
         have, before = nodes.allocatable(names), nodes.requested(names)
         asked = np.array([[(requests.get(name, 0),) for name in names], [(0,)] * len(names)])
         with_pod, without = _balance(before + asked, have)

@@ -52,7 +52,7 @@ NATIVE = frozenset((CPU, MEMORY, "ephemeral-storage"))
 
 # (requested, allocatable > 0) -> score 0..100, each int64[n]
 Scorer = Callable[[Ints, Ints], Ints]
-_REQUESTS: StateKey[dict[str, int]] = StateKey("NodeResourcesFit.requests")
+_REQUESTS: StateKey[dict[str, int]] = StateKey("PreFilterNodeResourcesFit")
 
 
 class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):

@@ -22,7 +22,7 @@ from actors.model.snapshot import NodeView
 
 REASON = "node(s) had untolerated taint(s)"
 
-_SOFT: StateKey[tuple[Toleration, ...]] = StateKey("TaintToleration.soft")
+_SOFT: StateKey[tuple[Toleration, ...]] = StateKey("PreScoreTaintToleration")
 
 
 class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
