@@ -18,6 +18,7 @@ import msgspec
 from actors.cache.comparison import counts, node_differences, pod_differences
 from actors.kube.core import Node, Pod
 from actors.kube.meta import key
+from actors.kube.quantity import capped
 from actors.messages import (
     Answer,
     AssignedPodAdded,
@@ -396,7 +397,7 @@ class CacheState:
             PodDump(name, pod.uid, pod.pod.status.phase, name in self._assumed) for name, pod in info.pods.items()
         )
         nominated = tuple(pod.key for pod in self._nominations.on(info.name))
-        requested = {name: amount for name, amount in info.requested.items() if amount}
+        requested = {name: capped(amount) for name, amount in info.requested.items() if amount}
         return NodeDump(info.name, info.node is None, requested, dict(info.allocatable), pods, nominated)
 
     # ------------------------------------------------------------------------------------------- looking

@@ -23,6 +23,7 @@ from actors.framework.status import SKIP, SUCCESS, Code, Status, error, unresolv
 from actors.framework.verdicts import PASSES, Verdicts
 from actors.kube.core import Node, Pod
 from actors.kube.meta import HasMetadata
+from actors.model.amounts import PLAIN
 from actors.model.cluster_objects import UnlistedError
 from actors.model.columns import Bools, Ints
 from actors.model.node_info import NodeInfo
@@ -266,7 +267,10 @@ def default_normalize(scores: Ints, *, reverse: bool) -> Ints:
     highest = int(scores.max(initial=0))
     if highest == 0:
         return scores * 0 + MAX_NODE_SCORE if reverse else scores
-    scaled = MAX_NODE_SCORE * scores // highest
+    if highest <= PLAIN:
+        scaled = MAX_NODE_SCORE * scores // highest
+    else:
+        scaled = (MAX_NODE_SCORE * scores.astype(object) // highest).astype(np.int64)
     return MAX_NODE_SCORE - scaled if reverse else scaled
 
 

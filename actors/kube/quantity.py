@@ -67,3 +67,8 @@ def nano_value(text: Text) -> int:
 def capped(amount: int) -> int:
     """The nearest int64."""
     return max(-MAX, min(MAX, amount))
+
+
+def room(amount: int) -> int:
+    """An amount as it counts where amounts are summed or compared: from 0 to the largest int64."""
+    return max(0, min(MAX, amount))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from actors.kube.core import Container, ContainerStatus, Pod, ResourceList
-from actors.kube.quantity import capped, nano_value
+from actors.kube.quantity import nano_value, room
 
 Amounts = dict[str, int]
 DEFAULT_CPU_MILLI = 100
@@ -22,7 +22,7 @@ MISSING = {"cpu": DEFAULT_CPU_MILLI * 10**6, "memory": DEFAULT_MEMORY_BYTES * 10
 def pod_requests(
     pod: Pod, *, pod_level: bool = True, status: bool = True, missing: Mapping[str, int] | None = None
 ) -> Amounts:
-    """cpu in thousandths of a core, all else in whole units.
+    """cpu in thousandths of a core, all else in whole units, from 0 to the largest int64.
 
     `pod_level`: let the pod's own `spec.resources` replace the sum of its containers. `status`: look at what the status
     says of a resize. `missing`: billionths to count for each container that does not name the resource. Raises
@@ -34,7 +34,7 @@ def pod_requests(
         total.update(_pod_level(pod, infeasible=infeasible, status=status))
     _add(total, _nanos(pod.spec.overhead))
     return {
-        name: capped(-(-amount // 10**6)) if name == "cpu" else capped(-(-amount // 10**9))
+        name: room(-(-amount // 10**6)) if name == "cpu" else room(-(-amount // 10**9))
         for name, amount in total.items()
     }
 

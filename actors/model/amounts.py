@@ -2,6 +2,9 @@
 
 A resource that few rows have (a device that is one node's own) is kept as these rows; from one row in ONE_ROW_IN
 on as a column over all of them, and then for good. Whoever reads gets a column either way.
+
+What is put may be any sum; what is read is from 0 to the largest int64, so that the difference of two amounts is an
+int64 as well. Their sum need not be, nor a hundred times one of them.
 """
 
 from __future__ import annotations
@@ -10,21 +13,27 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from actors.kube.quantity import MAX, room
 from actors.model.vectors import Ints, grown
 
 CPU, MEMORY, EPHEMERAL_STORAGE = "cpu", "memory", "ephemeral-storage"
 PODS = "pods"
 FEW_ROWS = 16
 ONE_ROW_IN = 64
+PLAIN = MAX // 100  # a hundred times as much is an int64
 
 
 class Amounts:
-    """In thousandths of a core for cpu and whole units for all else; 0 where nothing was put."""
+    """In thousandths of a core for cpu and whole units for all else; 0 where nothing was put.
 
-    __slots__ = ("_columns", "_few", "_rows")
+    `huge` once an amount was put that is more than PLAIN.
+    """
+
+    __slots__ = ("_columns", "_few", "_rows", "huge")
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
+        self.huge = False
         always = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
         self._columns: dict[str, Ints] = {name: np.zeros(rows, dtype=np.int64) for name in always}
         self._few: dict[str, dict[int, int]] = {}
@@ -42,12 +51,17 @@ class Amounts:
         """Write what a row has of these resources."""
         columns = self._columns
         for name, amount in amounts.items():
+            kept = amount if 0 <= amount <= PLAIN else self._bounded(amount)
             if name in columns:
-                columns[name][row] = amount
-            elif amount:
-                self._put_few(name, row, amount)
+                columns[name][row] = kept
+            elif kept:
+                self._put_few(name, row, kept)
             else:
                 self._drop_few(name, row)
+
+    def _bounded(self, amount: int) -> int:
+        self.huge = self.huge or amount > PLAIN
+        return room(amount)
 
     def clear(self, row: int, resources: Iterable[str]) -> None:
         """The row has nothing of these resources any more."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from actors.kube.core import Node, Taint
+from actors.kube.quantity import MAX
 from actors.model.amounts import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Amounts
 from actors.model.change_log import ChangeLog
 from actors.model.label_column import LabelColumn
@@ -68,7 +69,8 @@ class ImageColumn(PresenceColumn):
 class NodeColumns:
     """One row a node.
 
-    `allocatable(resource)` is a column of what nodes have for pods, `requested(resource)` of what pods on them ask for.
+    `allocatable(resource)` is a column of what nodes have for pods, `requested(resource)` of what pods on them ask for,
+    and `nonzero` of cpu and memory with the defaults; sums end at the largest int64.
     `changes` logs the rows that were written; `node_changes` those of them whose node object is another.
     `unsure` marks the rows of the `unsure_nodes`, of which a later state could not be read.
     `position[row]` is where a live row stands in `order`, which is a new array whenever it changes.
@@ -160,8 +162,8 @@ class NodeColumns:
         self.requested.put(row, info.requested)  # A resource that no pod there asks for any more is in it, as 0.
         self.counts.refresh(row, changes)
         self.pods[row] = len(info.pods)
-        self.nonzero[0, row] = info.nonzero_cpu
-        self.nonzero[1, row] = info.nonzero_memory
+        self.nonzero[0, row] = min(info.nonzero_cpu, MAX)
+        self.nonzero[1, row] = min(info.nonzero_memory, MAX)
         if info.ports or row in self._ports_of:
             self._write_ports(row, info)
 

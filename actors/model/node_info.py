@@ -24,6 +24,8 @@ WILDCARD_IP = "0.0.0.0"  # noqa: S104 - a host port without hostIP, not a listen
 class NodeInfo:
     """Sums in integers: cpu in thousandths of a core, all other resources in whole units.
 
+    They are exact however large, because one that was cut off could not be subtracted from; the columns cut them off.
+
     `freed_ports` are ports (ip, protocol, port) that a pod which is gone only in thought held: they count as free even
     if another pod holds them too, as in kube-scheduler's dry run, which keeps ports in a set.
     """

@@ -11,6 +11,7 @@ import numpy as np
 from actors.framework.cycle_state import CycleState
 from actors.framework.interface import MAX_NODE_SCORE, Reads, ScorePlugin
 from actors.kube.core import Pod
+from actors.kube.quantity import MAX
 from actors.model.columns import Ints
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView
@@ -27,11 +28,15 @@ class ImageLocality(ScorePlugin):
         columns = nodes.columns
         total_nodes = len(columns.order)
         sums = np.zeros(nodes.size, dtype=np.int64)
-        for image in _images(info.pod):
+        images = _images(info.pod)
+        # None counts more than a sum of as many can hold.
+        largest = MAX // max(len(images), 1)
+        for image in images:
             column = columns.images.get(normalized_image_name(image))
             if column is not None:
                 spread = column.nodes / total_nodes
-                sums += column.present[nodes.rows] * int(column.size_bytes * spread)
+                size = max(-largest, min(int(column.size_bytes * spread), largest))
+                sums += column.present[nodes.rows] * size
         spec = info.pod.spec
         containers = len(spec.init_containers) + len(spec.containers)
         most = MAX_CONTAINER_THRESHOLD * containers

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from actors.framework.cycle_state import CycleState
 from actors.framework.interface import (
@@ -50,8 +51,9 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         names = [name for name in self._resources if name in NATIVE or requests.get(name, 0)]
         if not self._asks(info):  # Nobody asked PreScore, which would have left such a pod out.
             return np.zeros(nodes.size, dtype=np.int64)
-        have, before = nodes.allocatable(names), nodes.requested(names)
-        asked = np.array([[(requests.get(name, 0),) for name in names], [(0,)] * len(names)])
+        # Amounts are never negative: without a sign there is always room for the sum of two.
+        have, before = nodes.allocatable(names), nodes.requested(names).view(np.uint64)
+        asked = np.array([[(requests.get(name, 0),) for name in names], [(0,)] * len(names)], dtype=np.uint64)
         with_pod, without = _balance(before + asked, have)
         return np.asarray(_SCORES[with_pod - without])
 
@@ -66,8 +68,8 @@ def _score(gain: int) -> int:
 _SCORES = np.array([_score(gain) for gain in (*range(MAX_NODE_SCORE + 1), *range(-MAX_NODE_SCORE, 0))], dtype=np.int64)
 
 
-def _balance(used: Ints, have: Ints) -> Ints:
-    """int((1 - deviation) * 100) of the used fractions of resources: int64[..., resources, n] -> int64[..., n].
+def _balance(used: NDArray[np.uint64], have: Ints) -> Ints:
+    """int((1 - deviation) * 100) of the used fractions of resources: uint64[..., resources, n] -> int64[..., n].
 
     A resource that a node has none of does not count. Two have a simple form, which rounds otherwise than the full one.
     """

@@ -2,12 +2,12 @@
 
 The filter compares the pod's requests with allocatable minus requested, column by column. The score follows one of
 three strategies over a set of weighted resources: LeastAllocated, MostAllocated, RequestedToCapacityRatio. All
-arithmetic is int64 with truncating division, as in kube-scheduler.
+arithmetic is int64 with truncating division, as in kube-scheduler, and written so that no amount is too large for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -30,7 +30,7 @@ from actors.framework.interface import (
     read_args,
 )
 from actors.framework.status import SUCCESS, Code, Status
-from actors.framework.verdicts import Verdicts
+from actors.framework.verdicts import Explain, Verdicts
 from actors.kube.core import Node, Pod
 from actors.kube.quantity import milli_value, value
 from actors.model.columns import CPU, MEMORY, PODS, Bools, Ints
@@ -45,13 +45,15 @@ from actors.plugins.resource_args import (
     checked_shape,
 )
 
-TOO_MANY_PODS = 1 << 62
+MOST_BITS = 62  # of a key, which is never negative
 # Codes for what pods that go may free, and for what an empty node would not have enough of; the greater one counts.
 _LATER, _NEVER = np.int8(Code.UNSCHEDULABLE), np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 NATIVE = frozenset((CPU, MEMORY, "ephemeral-storage"))
 
-# (requested, allocatable > 0) -> score 0..100, each int64[n]
-Scorer = Callable[[Ints, Ints], Ints]
+# (part, whole > 0) -> how many percent that is, each int64[n]
+Percent = Callable[[Ints, Ints], Ints]
+# (free, allocatable > 0, how to count percents) -> score 0..100, each int64[n]; no more is free than allocatable
+Scorer = Callable[[Ints, Ints, Percent], Ints]
 _REQUESTS: StateKey[dict[str, int]] = StateKey("PreFilterNodeResourcesFit")
 
 
@@ -96,29 +98,22 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return resource in self._ignored or resource.split("/", 1)[0] in self._ignored_groups
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
-        requests = state.read(_REQUESTS)
         columns, rows = nodes.columns, nodes.rows
-        keys: list[Ints] = []
+        short: dict[str, Bools] = {}
         codes: list[NDArray[np.int8]] = []
         crowded = columns.pods[rows] >= columns.allocatable(PODS)[rows]
         if some(crowded):
-            keys.append(crowded * TOO_MANY_PODS)
+            short["Too many pods"] = crowded
             codes.append(crowded * _LATER)
-        for bit, (name, wanted) in enumerate(requests.items()):
+        for name, wanted in state.read(_REQUESTS).items():
             have = columns.allocatable(name)[rows]
             lacks = have - columns.requested(name)[rows] < wanted
             if some(lacks):
-                keys.append(lacks * (1 << bit))
+                short[f"Insufficient {name}"] = lacks
                 codes.append(np.maximum(lacks * _LATER, (have < wanted) * _NEVER))
-        if not keys:
+        if not short:
             return None
-        names = tuple(requests)
-
-        def explain(key: int) -> tuple[str, ...]:
-            short = tuple(f"Insufficient {name}" for bit, name in enumerate(names) if key >> bit & 1)
-            return ("Too many pods", *short) if key & TOO_MANY_PODS else short
-
-        return Verdicts(reduce(np.maximum, codes), sum(keys[1:], keys[0]), explain)
+        return Verdicts(reduce(np.maximum, codes), *_told(short))
 
     def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
         columns, rows = nodes.columns, nodes.rows
@@ -133,20 +128,21 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         total = np.zeros(nodes.size, dtype=np.int64)
         divisor: Ints | int = 0
+        percent = _exact_percent if nodes.columns.allocatable.huge else _percent
         for resource in self._resources:
             amounts = _amounts(info, nodes, resource.name)
             if amounts is None:
                 continue
-            requested, allocatable = amounts
+            free, allocatable = amounts
             weight: Ints | int = resource.weight
             if self._drop_zero or lowest(allocatable) <= 0:
                 counts = allocatable > 0
-                scores = self._scorer(requested, np.maximum(allocatable, 1))
+                scores = self._scorer(free, np.maximum(allocatable, 1), percent)
                 if self._drop_zero:
                     counts &= scores > 0
                 weight = counts * weight
             else:
-                scores = self._scorer(requested, allocatable)
+                scores = self._scorer(free, allocatable, percent)
             total += scores * weight
             divisor = divisor + weight
         divisor = max(divisor, 1) if isinstance(divisor, int) else np.maximum(divisor, 1)
@@ -194,48 +190,71 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return Hint.QUEUE if grown else Hint.SKIP
 
 
+def _told(short: Mapping[str, Bools]) -> tuple[Ints, Explain]:
+    """Keys that say where which of the reasons hold, a bit for each; if there are too many, which combination does."""
+    reasons = tuple(short)
+    if len(reasons) <= MOST_BITS:
+        keys = [where * (1 << bit) for bit, where in enumerate(short.values())]
+        return sum(keys[1:], keys[0]), lambda key: tuple(r for bit, r in enumerate(reasons) if key >> bit & 1)
+    bits = np.packbits(np.array([*short.values()]), axis=0)
+    kinds, numbers = np.unique(bits, axis=1, return_inverse=True)
+    held = np.unpackbits(kinds, axis=0, count=len(reasons)).astype(np.bool_)
+    return numbers.astype(np.int64), lambda key: tuple(
+        r for r, holds in zip(reasons, held[:, key], strict=True) if holds
+    )
+
+
 def _allocatable(node: Node) -> dict[str, int]:
     amounts = node.status.allocatable.items()
     return {name: milli_value(text) if name == CPU else value(text) for name, text in amounts}
 
 
 def _amounts(info: PodInfo, nodes: NodeView, resource: str) -> tuple[Ints, Ints] | None:
-    """(requested with the pod, allocatable) of a resource; None for an extended one that the pod does not ask for.
+    """(free with the pod there, allocatable) of a resource; None for an extended one that the pod does not ask for.
 
-    cpu and memory count the non-zero requests: a container without one stands for 100m and 200Mi.
+    cpu and memory count the non-zero requests: a container without one stands for 100m and 200Mi. An over-requested
+    node has nothing free.
     """
     columns, rows = nodes.columns, nodes.rows
     match resource:
         case "cpu":
-            requested = columns.nonzero[0, rows] + info.scoring_requests[0]
+            used, asked = columns.nonzero[0, rows], info.scoring_requests[0]
         case "memory":
-            requested = columns.nonzero[1, rows] + info.scoring_requests[1]
+            used, asked = columns.nonzero[1, rows], info.scoring_requests[1]
         case _:
             asked = info.container_requests.get(resource, 0)
             if asked == 0 and resource not in NATIVE:
                 return None
-            requested = columns.requested(resource)[rows] + asked
-    return requested, columns.allocatable(resource)[rows]
+            used = columns.requested(resource)[rows]
+    allocatable = columns.allocatable(resource)[rows]
+    return np.maximum(allocatable - used, asked) - asked, allocatable
 
 
-def least_allocated(requested: Ints, allocatable: Ints) -> Ints:
+def _percent(part: Ints, whole: Ints) -> Ints:
+    return np.asarray(part * MAX_NODE_SCORE // whole)
+
+
+def _exact_percent(part: Ints, whole: Ints) -> Ints:
+    """The same where a hundred times as much may be more than an int64."""
+    return np.asarray((part.astype(object) * MAX_NODE_SCORE // whole).astype(np.int64))
+
+
+def least_allocated(free: Ints, allocatable: Ints, percent: Percent) -> Ints:
     """100 for an empty node, 0 for a full or over-requested one."""
-    free = np.maximum(allocatable - requested, 0)
-    return np.asarray(free * MAX_NODE_SCORE // allocatable)
+    return percent(free, allocatable)
 
 
-def most_allocated(requested: Ints, allocatable: Ints) -> Ints:
+def most_allocated(free: Ints, allocatable: Ints, percent: Percent) -> Ints:
     """100 for a full or over-requested node, 0 for an empty one."""
-    return np.asarray(np.minimum(requested, allocatable) * MAX_NODE_SCORE // allocatable)
+    return percent(allocatable - free, allocatable)
 
 
 def _ratio_scorer(shape: Sequence[ShapePoint]) -> Scorer:
     """The broken line through the shape's points, looked up by whole percents of utilization."""
     table = np.array([_on_line(shape, percent) for percent in range(101)], dtype=np.int64)
 
-    def score(requested: Ints, allocatable: Ints) -> Ints:
-        percent = np.where(requested > allocatable, 100, requested * 100 // allocatable)
-        return np.asarray(table[np.minimum(percent, 100)])
+    def score(free: Ints, allocatable: Ints, percent: Percent) -> Ints:
+        return np.asarray(table[percent(allocatable - free, allocatable)])
 
     return score
 

@@ -24,6 +24,8 @@ from actors.model.pod_template import PodTemplate
 from actors.model.snapshot import NodeView, Snapshot
 from actors.model.vectors import Bools, Ints, Rows
 
+MOST_SKEW = (1 << 31) - 1  # an int32 in Kubernetes
+
 
 class Constraint(msgspec.Struct, frozen=True):
     """A constraint with its selector resolved against the pod. `counted` is None if it counts no pod."""
@@ -56,7 +58,7 @@ def constraint_of(written: Written, selector: Selector, namespace: str) -> Const
     """An empty selector counts no pod, although it selects all."""
     counts = not selector.nothing and bool(selector.requirements)
     return Constraint(
-        written.max_skew,
+        min(written.max_skew, MOST_SKEW),
         written.topology_key,
         selector,
         pods_selected(namespace, selector) if counts else None,

@@ -6,11 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.model.amounts import Amounts
+from actors.kube.quantity import MAX
+from actors.model.amounts import PLAIN, Amounts
 
 ROWS = 128
 RESOURCES = ("cpu", "example.com/fpga", "example.com/gpu")
-PUTS = st.tuples(st.integers(0, ROWS - 1), st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 3)))
+AMOUNTS = st.integers(0, 3) | st.sampled_from([-1, PLAIN, PLAIN + 1, MAX, MAX + 1, 1 << 70])
+PUTS = st.tuples(st.integers(0, ROWS - 1), st.dictionaries(st.sampled_from(RESOURCES), AMOUNTS))
 
 
 @given(st.lists(PUTS, max_size=60), st.booleans())
@@ -22,11 +24,12 @@ def test_reads_what_was_put(puts: list[tuple[int, dict[str, int]]], grows: bool)
             amounts.grow(2 * ROWS)
         amounts.put(row, put)
         for name, amount in put.items():
-            expected[name][row] = amount
+            expected[name][row] = max(0, min(amount, MAX))
     if grows and not puts:
         amounts.grow(2 * ROWS)
     for name in RESOURCES:
         assert np.array_equal(amounts(name), expected[name])
+    assert amounts.huge == any(amount > PLAIN for _, put in puts for amount in put.values())
 
 
 def test_what_many_rows_have_stays_as_it_was() -> None:
