@@ -5,6 +5,9 @@ changed are asked again, together, once somebody looks at one of them: with thou
 a few hundred, most decisions ask nothing again. It never changes a decision: rules that read more than rows or nodes
 take no part in it, and are run anew for every pod. kube-scheduler gives its signatures up where default spreading
 constraints exist; here those rules are simply not part of what is kept.
+
+A rule that fails while it is asked for what is to be kept leaves nothing behind: the memory is dropped, and the pod is
+decided without one.
 """
 
 from __future__ import annotations
@@ -80,35 +83,22 @@ class Memory:
         self._profile = profile
         self.looked_at = 0
         self.unfit = False
-        self._compute(info, snapshot)
-
-    @property
-    def restricted(self) -> bool:
-        return self._names is not None
-
-    def _prepare(self, info: PodInfo, snapshot: Snapshot) -> None:
-        """Run PreFilter, part by part.
-
-        What comes of a rejection or a failure depends on the order of all plugins, those that are never remembered
-        among them: that is for all rules together to say.
-        """
-        self.state = CycleState()
+        self._rejections: Rejections | None = None
+        self._promised: Promised | None = None
         self._names: frozenset[str] | None = None
+        self.state = CycleState()
         for reads in KEPT:
             try:
-                prefiltered = self._profile.parts[reads].pre_filter(self.state, info, snapshot)
+                prefiltered = profile.parts[reads].pre_filter(self.state, info, snapshot)
             except PluginError as failure:
+                # What comes of a rejection or a failure depends on the order of all plugins, those that are never
+                # remembered among them: that is for all rules together to say.
                 raise NotReusableError from failure
             if not prefiltered.status.ok:
                 raise NotReusableError
             if prefiltered.node_names is not None:
                 names = prefiltered.node_names
                 self._names = names if self._names is None else self._names & names
-
-    def _compute(self, info: PodInfo, snapshot: Snapshot) -> None:
-        self._prepare(info, snapshot)
-        self._rejections: Rejections | None = None
-        self._promised: Promised | None = None
         columns = snapshot.columns
         self._tree = columns.order
         self.order = columns.order if self._names is None else columns.rows_of(self._names)
@@ -118,11 +108,21 @@ class Memory:
         every = snapshot.rows(self.order)
         self._changed = Marks(every.size, False)
         self._retold: set[int] = set()
-        self._answers = {reads: Answers(self._profile.parts[reads], self.state, info, every) for reads in KEPT}
+        self._answers = {reads: Answers(profile.parts[reads], self.state, info, every) for reads in KEPT}
         self.fits = Marks(every.size, True)
         self._sums: Ints = np.zeros(every.size, dtype=np.int64)
         self._note_nodes()
         self._put_together(slice(0, every.size))
+
+    @property
+    def restricted(self) -> bool:
+        return self._names is not None
+
+    def anew(self, info: PodInfo, snapshot: Snapshot) -> Memory:
+        """A memory of the cluster as it is now, for the same template. Raises PluginError and NotReusableError."""
+        memory = Memory(self._profile, info, snapshot)
+        memory.looked_at, memory.unfit = self.looked_at, self.unfit
+        return memory
 
     def _put_together(self, at: Rows) -> None:
         row = self._answers[Reads.ROW]
@@ -136,30 +136,29 @@ class Memory:
         self._node_sums = node.sums + nodes.sums
         self._raws = [raw for raw in (*node.raws, *nodes.raws) if raw.scores.any()] + row.raws
 
-    def refresh(self, info: PodInfo, snapshot: Snapshot) -> None:
-        """Learn what changed. Raises PluginError."""
+    def refresh(self, snapshot: Snapshot) -> bool:
+        """Learn what changed; False if that is not known any more."""
         columns = snapshot.columns
         if self._tree is not columns.order:
-            self._compute(info, snapshot)
-            return
+            return False
         version, node_version = columns.changes.version, columns.node_changes.version
         if self._version == version:
-            return
+            return True
         changed = columns.changes.since(self._version)
         retold = columns.node_changes.since(self._node_version) if self._node_version != node_version else ()
         prepared = self.restricted or self._profile.parts[Reads.NODES].prepares
         if changed is None or retold is None or (retold and prepared):
-            self._compute(info, snapshot)
-            return
+            return False
         self._version, self._node_version = version, node_version
         stale = self._changed.bools
         if self.restricted:
             stale[np.isin(self.order, [*changed])] = True
-            return
+            return True
         for row in changed:
             stale[columns.position[row]] = True
         if retold:
             self._retold.update(int(columns.position[row]) for row in retold)
+        return True
 
     def settle(self, info: PodInfo, snapshot: Snapshot, start: int, stop: int, passing: Bools | None) -> None:
         """Bring the answers up to date, if they may not be from one position to another. Raises PluginError.
@@ -235,18 +234,19 @@ class Memories:
         self._met: dict[PodTemplate, None] = {}
 
     def recall(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Memory | None:
-        """An up-to-date memory for the pod, or None if it has to be decided without. Raises PluginError."""
+        """An up-to-date memory for the pod, or None if it has to be decided without."""
         if info.pod.spec.node_name:
             return None  # what the template leaves out
         template = info.template
         memory = self._by_template.get(template)
         try:
             if memory is not None:
-                memory.refresh(info, snapshot)
+                if not memory.refresh(snapshot):
+                    memory = memory.anew(info, snapshot)
             elif template in self._met:
                 memory = Memory(profile, info, snapshot)
                 del self._met[template]
-        except NotReusableError:
+        except (NotReusableError, PluginError):
             self._by_template.pop(template, None)
             memory = None
         if memory is None:
@@ -254,6 +254,10 @@ class Memories:
         else:
             _remember(self._by_template, template, memory, MOST_MEMORIES)
         return memory
+
+    def drop(self, template: PodTemplate) -> bool:
+        """Forget what is remembered of a template; False if that is nothing."""
+        return self._by_template.pop(template, None) is not None
 
 
 def _remember(kept: dict[PodTemplate, T], template: PodTemplate, what: T, most: int) -> None:

@@ -156,37 +156,49 @@ class Scheduler:
         """Choose a node for the pod; `extended` if there are extenders to ask."""
         if not len(snapshot):
             return Unfit(NO_NODES, frozenset(), denominate=True)
+        start = self._start
         try:
-            search = self._remembered(profile, info, snapshot, extended)
-            if search is None:
-                state = CycleState()
-                evaluation = evaluate(profile, state, info, snapshot)
-                if evaluation.diagnosis is None:
-                    return (yield from _unfit(profile, state, info, snapshot, evaluation, self._rng, extended))
-                search = _searched(state, snapshot, evaluation)
-            promised = snapshot.nominations.node_of(info.key)
-            if promised and (yield from self._fits_on(promised, profile, search.state, info, snapshot, extended)):
-                return Chosen(promised, search.state, 1, 1)
-            sample, evaluated = self._sample(profile, search)
-            rows = search.order[sample]
-            filtered: Filtered | None = None
-            if extended and len(rows):
-                filtered = yield from _filtered(snapshot.rows(rows))
-                sample, rows = snapshot.columns.position[filtered.rows], filtered.rows
-            if not len(rows):
-                return (yield from self._no_row(profile, info, snapshot, search, filtered, extended))
-            if search.memory is not None:
-                search.memory.unfit = False
-            chosen = int(rows[0])
-            if len(rows) > 1:
-                totals = _totals(profile, search, info, snapshot.rows(rows), sample)
-                if extended:
-                    answer = yield PrioritizeNodes(snapshot.rows(rows))
-                    assert isinstance(answer, np.ndarray)
-                    totals = totals + answer
-                chosen = int(rows[self._best(totals)])
+            return (yield from self._decide(profile, info, snapshot, extended))
+        except PluginError as failure:
+            if not self._memories.drop(info.template):
+                return Failed(failure.status)
+        # More was asked than this decision needs, and what was kept is half written: without a memory it may be made.
+        self._start = start
+        try:
+            return (yield from self._decide(profile, info, snapshot, extended))
         except PluginError as failure:
             return Failed(failure.status)
+
+    def _decide(self, profile: Profile, info: PodInfo, snapshot: Snapshot, extended: bool) -> Steps[Outcome]:
+        """Raises PluginError."""
+        search = self._remembered(profile, info, snapshot, extended)
+        if search is None:
+            state = CycleState()
+            evaluation = evaluate(profile, state, info, snapshot)
+            if evaluation.diagnosis is None:
+                return (yield from _unfit(profile, state, info, snapshot, evaluation, self._rng, extended))
+            search = _searched(state, snapshot, evaluation)
+        promised = snapshot.nominations.node_of(info.key)
+        if promised and (yield from self._fits_on(promised, profile, search.state, info, snapshot, extended)):
+            return Chosen(promised, search.state, 1, 1)
+        sample, evaluated = self._sample(profile, search)
+        rows = search.order[sample]
+        filtered: Filtered | None = None
+        if extended and len(rows):
+            filtered = yield from _filtered(snapshot.rows(rows))
+            sample, rows = snapshot.columns.position[filtered.rows], filtered.rows
+        if not len(rows):
+            return (yield from self._no_row(profile, info, snapshot, search, filtered, extended))
+        if search.memory is not None:
+            search.memory.unfit = False
+        chosen = int(rows[0])
+        if len(rows) > 1:
+            totals = _totals(profile, search, info, snapshot.rows(rows), sample)
+            if extended:
+                answer = yield PrioritizeNodes(snapshot.rows(rows))
+                assert isinstance(answer, np.ndarray)
+                totals = totals + answer
+            chosen = int(rows[self._best(totals)])
         return Chosen(snapshot.columns.names[chosen], search.state, evaluated, len(rows))
 
     def _remembered(self, profile: Profile, info: PodInfo, snapshot: Snapshot, extended: bool) -> Search | None:

@@ -148,9 +148,9 @@ class DryRuns:
         outcomes = dry_run(attempt, self._order[positions].tolist(), self._limits)
         for position, outcome in zip(positions.tolist(), outcomes, strict=True):
             if isinstance(outcome, Candidate):
-                self._known[position] = _BREAKING if outcome.victims.pdb_violations else _SOUND
-                self._candidates[position] = outcome
                 self._costs[:, position] = outcome.cost
+                self._candidates[position] = outcome
+                self._known[position] = _BREAKING if outcome.victims.pdb_violations else _SOUND
             else:
                 self._known[position] = _REFUSED
                 self._told[position] = self._statuses.setdefault(outcome, len(self._statuses))

@@ -72,8 +72,9 @@ class DefaultPreemption(PostFilterPlugin):
         if number:
             start = nth(potential, attempt.rng.randrange(number))
             enough = min(max(number * self._percentage // 100, self._absolute), number)
-        dry_runs = self._remembered(attempt.info.template)
+        dry_runs = self._dry_runs.pop(attempt.info.template, None) or DryRuns()
         found = self._search(attempt, dry_runs, start, enough)
+        self._remember(attempt.info.template, dry_runs)
         if not len(found.candidates):
             if found.failure is not None:
                 return PostFiltered(Status(Code.ERROR, (f"preemption: {found.failure.message}",)))
@@ -97,12 +98,11 @@ class DefaultPreemption(PostFilterPlugin):
         dry_runs = DryRuns()
         return self._in_order(dry_runs, self._search(attempt, dry_runs, 0, len(attempt.snapshot)))
 
-    def _remembered(self, template: PodTemplate) -> DryRuns:
-        """What is kept for the templates that preempted last."""
-        found = self._dry_runs[template] = self._dry_runs.pop(template) if template in self._dry_runs else DryRuns()
+    def _remember(self, template: PodTemplate, dry_runs: DryRuns) -> None:
+        """Keep it for the templates that preempted last. What a rule's failure left half written never comes here."""
+        self._dry_runs[template] = dry_runs
         if len(self._dry_runs) > MOST_TEMPLATES:
             del self._dry_runs[next(iter(self._dry_runs))]
-        return found
 
     def _search(self, attempt: FailedAttempt, dry_runs: DryRuns, start: int, enough: int) -> Search:
         return dry_runs.search(attempt, start, enough, _limits(attempt), sound_only=self._never_break_budgets)

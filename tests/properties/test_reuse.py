@@ -6,17 +6,37 @@ The other is given a snapshot built from nothing for each pod, and pods that it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from copy import copy
 from random import Random
 from typing import Any, ClassVar
 
 import msgspec
+import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from actors.cache.state import CacheState, Lend
 from actors.cycle.state import Chosen, Failed, Scheduler, Unfit
+from actors.framework.interface import (
+    SUCCESS,
+    Code,
+    CycleState,
+    FilterPlugin,
+    Ints,
+    NodeView,
+    Plugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Reads,
+    ScorePlugin,
+    Status,
+    Verdicts,
+    default_normalize,
+)
+from actors.framework.registry import build_profiles
+from actors.framework.runner import Profile
 from actors.kube.core import Namespace, Node, Pod, Service
 from actors.kube.policy import PodDisruptionBudget
 from actors.messages import (
@@ -35,8 +55,10 @@ from actors.messages import (
 )
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import Snapshot
+from actors.plugins.in_tree import IN_TREE
 from actors.system import profiles_of
-from config.types import KubeSchedulerConfiguration
+from config.load import from_mapping
+from config.types import API_VERSION, KIND, KubeSchedulerConfiguration
 from tests.kit.handle import NoApi, Nowhere
 
 PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
@@ -57,8 +79,8 @@ def _named(*nodes: str) -> dict[str, Any]:
     return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": fields}]}}}}
 
 
-def _requests(cpu: int) -> dict[str, Any]:
-    return {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": f"{cpu}m"}}}]}
+def _requests(cpu: int, **more: str) -> dict[str, Any]:
+    return {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": f"{cpu}m", **more}}}]}
 
 
 REQUIRED, PREFERRED = (
@@ -117,19 +139,21 @@ SPECS: list[dict[str, Any]] = [
             },
         },
     },
+    _requests(10, memory="5E"),
+    {**_requests(10, memory="9.2E"), "priority": 20},
 ]
 CHANGES = ["confirmed", "started", "terminating", "relabelled", "deleted", "forgotten"]
 NODES = [f"n{i}" for i in range(8)]
 
 
-def make_node(name: str, zone: str, ssd: bool, taint: str, cpu: int, cordoned: bool) -> Node:
+def make_node(name: str, zone: str, ssd: bool, taint: str, cpu: int, cordoned: bool, memory: str = "8Gi") -> Node:
     labels = {HOST: name} | ({ZONE: zone} if zone else {}) | ({"disk": "ssd"} if ssd else {})
     effect = {"soft": "PreferNoSchedule", "hard": "NoSchedule"}.get(taint)
     document = {
         "metadata": {"name": name, "labels": labels},
         "spec": {"unschedulable": cordoned, "taints": [{"key": taint, "effect": effect}] if effect else []},
         "status": {
-            "allocatable": {"cpu": f"{cpu}m", "memory": "8Gi", "pods": 4},
+            "allocatable": {"cpu": f"{cpu}m", "memory": memory, "pods": 4},
             "images": [{"names": ["web:latest"], "sizeBytes": 500_000_000}] if ssd else [],
         },
     }
@@ -159,8 +183,8 @@ def told(unfit: Unfit) -> tuple[object, ...]:
     return unfit.message, unfit.rejected_by, names, unfit.denominate
 
 
-KIND = st.integers(0, len(SPECS) - 1)
-FEW = st.lists(KIND, min_size=1, max_size=3, unique=True)
+DRAWN = st.integers(0, len(SPECS) - 1)
+FEW = st.lists(DRAWN, min_size=1, max_size=3, unique=True)
 NODE = st.builds(
     make_node,
     st.sampled_from(NODES),
@@ -169,11 +193,13 @@ NODE = st.builds(
     st.sampled_from(["", "", "soft", "hard"]),
     st.sampled_from([500, 1000, 2000]),
     st.sampled_from([False, False, True]),
+    st.sampled_from(["8Gi", "8Gi", "9.3E"]),
 )
 
 
 class ReuseHistory(RuleBasedStateMachine):
     KINDS: ClassVar[Sequence[int]] = range(len(SPECS))
+    PROFILE: ClassVar[Profile] = PROFILE
 
     def __init__(self) -> None:
         super().__init__()
@@ -231,15 +257,15 @@ class ReuseHistory(RuleBasedStateMachine):
         }
         self.tell(ObjectPut(msgspec.convert(document, PodDisruptionBudget)))
 
-    @rule(kinds=st.lists(KIND, min_size=1, max_size=3), times=st.integers(1, 4))
+    @rule(kinds=st.lists(DRAWN, min_size=1, max_size=3), times=st.integers(1, 4))
     def schedule(self, kinds: list[int], times: int) -> None:
         for kind in (self.kinds[drawn % len(self.kinds)] for drawn in kinds * times):
             self.made += 1
             number = self.made
             info = PodInfo(make_pod(number, kind))
             never_met = PodInfo(make_pod(number, kind, note=str(number)))
-            outcome = self.remembering.schedule(PROFILE, info, take(self.cache))
-            other = self.fresh.schedule(PROFILE, never_met, self.rebuilt())
+            outcome = self.remembering.schedule(self.PROFILE, info, take(self.cache))
+            other = self.fresh.schedule(self.PROFILE, never_met, self.rebuilt())
             assert type(outcome) is type(other), (outcome, other)
             assert not isinstance(outcome, Failed), outcome
             if isinstance(outcome, Chosen) and isinstance(other, Chosen):
@@ -289,7 +315,7 @@ class ReuseHistory(RuleBasedStateMachine):
                     self.told.append(Forget(PodInfo(pod), node))
                     del self.placed[number]
 
-    @rule(drawn=KIND, node=st.sampled_from(NODES), gone=st.booleans())
+    @rule(drawn=DRAWN, node=st.sampled_from(NODES), gone=st.booleans())
     def nominated(self, drawn: int, node: str, gone: bool) -> None:
         kind = self.kinds[drawn % len(self.kinds)]
         info = PodInfo(make_pod(-kind, kind))
@@ -324,7 +350,138 @@ class PreemptionHistory(ReuseHistory):
             self.tell(AssignedPodAdded(placed))
 
 
+# ------------------------------------------------------------------------------------------------ rules that fail
+
+
+class Broken:
+    """What fails for now: (extension point, what the rule reads) -> the node about which it fails, "" for any."""
+
+    now: ClassVar[dict[tuple[str, Reads], str]] = {}
+
+    @classmethod
+    def check(cls, point: str, reads: Reads, names: Iterable[str]) -> None:
+        where = cls.now.get((point, reads))
+        if where is not None and (not where or where in names):
+            raise OSError(f"{point} is broken")
+
+
+def names_of(nodes: NodeView) -> list[str]:
+    return [nodes.name(i) for i in range(nodes.size)]
+
+
+class _OnNodes(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    """Keeps pods off n3 and likes n1, unless it is broken."""
+
+    name = "OnNodes"
+    reads = Reads.NODE
+
+    def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Status:
+        Broken.check("preFilter", self.reads, ())
+        return SUCCESS
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        names = names_of(nodes)
+        Broken.check("filter", self.reads, names)
+        return Verdicts.rejecting(np.array([name == "n3" for name in names], dtype=np.bool_), Code.UNSCHEDULABLE, "n3")
+
+    def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
+        Broken.check("preScore", self.reads, names_of(nodes))
+        return SUCCESS
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        names = names_of(nodes)
+        Broken.check("score", self.reads, names)
+        return np.array([7 * (name == "n1") for name in names], dtype=np.int64)
+
+    def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
+        Broken.check("normalize", self.reads, ())
+        return default_normalize(scores, reverse=False)
+
+
+class _OnRows(_OnNodes):
+    name = "OnRows"
+    reads = Reads.ROW
+
+
+class _OnAll(_OnNodes):
+    name = "OnAll"
+    reads = Reads.NODES
+
+
+class _OnCluster(_OnNodes):
+    name = "OnCluster"
+    reads = Reads.CLUSTER
+
+
+FLAKY: dict[str, type[Plugin]] = {p.name: p for p in (_OnNodes, _OnRows, _OnAll, _OnCluster)}
+POINTS = ["preFilter", "filter", "preScore", "score", "normalize"]
+
+
+def flaky_profile() -> Profile:
+    enabled = {"multiPoint": {"enabled": [{"name": name, "weight": 2} for name in FLAKY]}}
+    document = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": enabled}]}
+    return build_profiles(from_mapping(document), {**IN_TREE, **FLAKY}, NoApi())["default-scheduler"]
+
+
+class FailingHistory(ReuseHistory):
+    """Rules fail for a while, anywhere. Meanwhile an attempt may fail; once they are well again all is as if new."""
+
+    KINDS: ClassVar[Sequence[int]] = (0, 1, 2, 3, 5, 7, 8, 12, 14)
+    PROFILE = flaky_profile()
+
+    @initialize(seed=st.integers(0, 3), crowd=st.sampled_from([0, 3, 130]), drawn=FEW)
+    def begin(self, seed: int, crowd: int, drawn: list[int]) -> None:
+        Broken.now.clear()
+        super().begin(seed, crowd, drawn)
+        for name in NODES[:3]:
+            self.node_put(make_node(name, "a", True, "", 2000, False))
+        self.schedule([0, 1, 2], 2)
+
+    @rule(
+        point=st.sampled_from(POINTS),
+        reads=st.sampled_from([plugin.reads for plugin in FLAKY.values()]),
+        where=st.sampled_from(["", *NODES, "crowd0", "crowd77"]),
+        node=NODE,
+        drawn=DRAWN,
+        times=st.integers(1, 3),
+    )
+    def broken(self, point: str, reads: Reads, where: str, node: Node, drawn: int, times: int) -> None:
+        """While a rule is broken a node comes or changes, and pods are tried."""
+        kind = self.kinds[drawn % len(self.kinds)]
+        Broken.now[point, reads] = where
+        self.node_put(node)
+        for _ in range(times):
+            self.made += 1
+            info = PodInfo(make_pod(self.made, kind))
+            outcome = self.remembering.schedule(self.PROFILE, info, take(self.cache))
+            if isinstance(outcome, Failed):
+                assert "is broken" in outcome.status.message
+            elif isinstance(outcome, Chosen):
+                self.placed[self.made] = (info.pod, outcome.node)
+                self.tell(Assume(info, outcome.node))
+            self.cache.validate()
+        Broken.now.clear()
+        # The other scheduler begins where this one has come to.
+        self.fresh = Scheduler(copy(self.remembering._rng), 30)
+        self.fresh._start = self.remembering._start
+
+
+class FailingPreemption(FailingHistory, PreemptionHistory):
+    """The same while victims are looked for."""
+
+    KINDS = PreemptionHistory.KINDS
+
+    @initialize(seed=st.integers(0, 3), crowd=st.just(0), drawn=FEW)
+    def begin(self, seed: int, crowd: int, drawn: list[int]) -> None:
+        Broken.now.clear()
+        PreemptionHistory.begin(self, seed, crowd, drawn)
+
+
 ReuseHistory.TestCase.settings = settings(max_examples=120, stateful_step_count=20, deadline=None)
 TestReuse = ReuseHistory.TestCase
 PreemptionHistory.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
 TestPreemption = PreemptionHistory.TestCase
+FailingHistory.TestCase.settings = settings(max_examples=60, stateful_step_count=15, deadline=None)
+TestFailing = FailingHistory.TestCase
+FailingPreemption.TestCase.settings = settings(max_examples=60, stateful_step_count=15, deadline=None)
+TestFailingPreemption = FailingPreemption.TestCase

@@ -120,7 +120,7 @@ def test_a_scheduler_that_takes_the_worst_node_is_caught() -> None:
 
 
 def test_a_memory_that_goes_stale_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Memory, "refresh", lambda *_: None)
+    monkeypatch.setattr(Memory, "refresh", lambda *_: True)
     pods = [make_pod(i, {}, 3_000) for i in range(NODES + 10)]  # one a node, and none for the last ones
     checked = decided(Witness(Random(1), 0, EVERY), pods)
     assert checked.agree < checked.pods

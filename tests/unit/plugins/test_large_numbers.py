@@ -79,7 +79,7 @@ def test_weights_of_any_size(weight: int) -> None:
     assert set(away) == {"a", "b"}
 
 
-@pytest.mark.parametrize("skew", [1, (1 << 31) - 1, MOST])
+@pytest.mark.parametrize("skew", [1, (1 << 31) - 1])
 @pytest.mark.parametrize("when", ["DoNotSchedule", "ScheduleAnyway"])
 def test_skews_of_any_size(skew: int, when: str) -> None:
     constraint = {

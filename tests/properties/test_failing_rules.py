@@ -1,0 +1,197 @@
+"""Rules that fail at some nodes fail no attempt because answers are remembered from pod to pod.
+
+What is remembered is asked about all nodes at once, before it is known which of them matter; so a plugin may fail for a
+node that the decision has nothing to do with, or that has come since.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from actors.cache.state import CacheState, Lend
+from actors.cycle.state import Chosen, Failed, Outcome, Scheduler, Unfit
+from actors.framework.cycle_state import CycleState
+from actors.framework.interface import (
+    SUCCESS,
+    Code,
+    FilterPlugin,
+    Ints,
+    NodeFilterPlugin,
+    NodeInfo,
+    NodeView,
+    Plugin,
+    Pod,
+    PodInfo,
+    PreScorePlugin,
+    Reads,
+    ScorePlugin,
+    Status,
+    Verdicts,
+    unschedulable,
+)
+from actors.framework.registry import build_profiles
+from actors.framework.runner import Profile
+from actors.kube.core import Node
+from actors.messages import NodeAdded, NodeUpdated, TakeSnapshot
+from actors.plugins.in_tree import IN_TREE
+from config.load import from_mapping
+from tests.kit.handle import NoApi, Nowhere
+
+BROKEN, SHUT = "broken", "shut"
+
+
+def labelled(nodes: NodeView, label: str) -> list[bool]:
+    infos = (nodes.info(position) for position in range(nodes.size))
+    return [info is not None and label in info.labels for info in infos]
+
+
+def fail(nodes: NodeView) -> None:
+    if any(labelled(nodes, BROKEN)):
+        raise OSError("broken")
+
+
+class Shutting(FilterPlugin):
+    """Never fails."""
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        return Verdicts.rejecting(np.array(labelled(nodes, SHUT)), Code.UNSCHEDULABLE, "shut")
+
+
+class Filtering(FilterPlugin):
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        fail(nodes)
+        return None
+
+
+class FilteringEach(NodeFilterPlugin):
+    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
+        if BROKEN in node.labels:
+            raise OSError("broken")
+        return unschedulable("shut") if SHUT in node.labels else SUCCESS
+
+
+class Answering(FilterPlugin):
+    """Says of a broken node what no filter may say."""
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        return Verdicts.rejecting(np.array(labelled(nodes, BROKEN)), Code.WAIT, "broken")
+
+
+class Scoring(ScorePlugin):
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        fail(nodes)
+        return np.zeros(nodes.size, dtype=np.int64)
+
+
+class OutOfRange(ScorePlugin):
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        return np.array([101 if broken else 0 for broken in labelled(nodes, BROKEN)])
+
+
+class PreScoring(PreScorePlugin, ScorePlugin):
+    def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
+        fail(nodes)
+        return SUCCESS
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        return np.zeros(nodes.size, dtype=np.int64)
+
+
+class Normalizing(ScorePlugin):
+    BROKEN_SCORE: ClassVar = 1000
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        return np.array([self.BROKEN_SCORE if broken else 1 for broken in labelled(nodes, BROKEN)])
+
+    def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
+        return scores
+
+
+KINDS: list[type[Plugin]] = [
+    Shutting,
+    Filtering,
+    FilteringEach,
+    Answering,
+    Scoring,
+    OutOfRange,
+    PreScoring,
+    Normalizing,
+]
+
+
+def profile_with(drawn: list[tuple[type[Plugin], Reads]]) -> Profile:
+    plugins = {
+        f"P{i}": type(f"P{i}", (kind,), {"name": f"P{i}", "reads": reads}) for i, (kind, reads) in enumerate(drawn)
+    }
+    names = ["PrioritySort", *plugins, "DefaultBinder"]
+    enabled = {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in names]}
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"multiPoint": enabled}}],
+    }
+    return build_profiles(from_mapping(document), {**IN_TREE, **plugins}, NoApi())["default-scheduler"]
+
+
+def node(name: str, labels: list[str]) -> Node:
+    return msgspec.convert({"metadata": {"name": name, "labels": dict.fromkeys(labels, "")}}, Node)
+
+
+def outcome_of(scheduler: Scheduler, profile: Profile, cache: CacheState, note: str = "") -> Outcome:
+    """`note` makes the pod unlike all others."""
+    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
+    assert isinstance(lend, Lend)
+    metadata = {"namespace": "default", "name": "p", "uid": "u", "annotations": {"note": note}}
+    pod = msgspec.convert({"metadata": metadata}, Pod)
+    return scheduler.schedule(profile, PodInfo(pod), lend.snapshot)
+
+
+def told(outcome: Outcome) -> tuple[Any, ...]:
+    match outcome:
+        case Chosen(node, feasible=feasible):
+            return (node, feasible)
+        case Unfit(message, rejected_by):
+            return (message, rejected_by)
+        case Failed(status):
+            return (status,)
+
+
+PLUGINS = st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from([*Reads])), min_size=1, max_size=4)
+LABELS = st.lists(st.sampled_from([BROKEN, SHUT]), max_size=2, unique=True)
+STEPS = st.lists(st.one_of(st.none(), st.tuples(st.integers(0, 4), LABELS)), min_size=3, max_size=12)
+
+
+@settings(max_examples=400, deadline=None)
+@given(PLUGINS, st.lists(LABELS, min_size=1, max_size=3), STEPS)
+def test_what_is_remembered_fails_nothing_else(
+    drawn: list[tuple[type[Plugin], Reads]], first: list[list[str]], steps: list[tuple[int, list[str]] | None]
+) -> None:
+    profile, cache = profile_with(drawn), CacheState()
+    remembering, fresh = Scheduler(Random(1)), Scheduler(Random(1))
+    nodes: dict[str, Node] = {}
+
+    def put(number: int, labels: list[str]) -> None:
+        new = node(f"n{number}", labels)
+        old = nodes.get(new.metadata.name)
+        cache.handle(NodeAdded(new) if old is None else NodeUpdated(old, new))
+        nodes[new.metadata.name] = new
+
+    for number, labels in enumerate(first):
+        put(number, labels)
+    with capture_logs():
+        for number, step in enumerate(steps):
+            if step is not None:
+                put(*step)
+                continue
+            outcome = outcome_of(remembering, profile, cache)
+            other = outcome_of(fresh, profile, cache, note=str(number))
+            if isinstance(other, Failed) and not isinstance(outcome, Failed):
+                return  # The search ended before it came to a failure; from here on they differ.
+            assert told(outcome) == told(other)
