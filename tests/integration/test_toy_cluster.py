@@ -248,9 +248,11 @@ def test_objects_outlive_a_server_that_is_killed(tmp_path: Path) -> None:
     daemon.kubectl("delete", "pod", "gone")
     before = daemon.kubectl.read("pods,namespaces,priorityclasses", "-A")["items"]
     assert daemon.end(signal.SIGKILL) != 0
+    cut_off = b'{"type":"DELETED","object":{"apiVersion":"v1","kind":"Pod","meta'
     with data.open("ab") as file:
-        file.write(b'{"type":"DELETED","object":{"apiVersion":"v1","kind":"Pod","meta')  # a write that was cut off
+        file.write(cut_off)
     daemon = Daemon(tmp_path, "apiserver", "--data", str(data))
+    assert daemon.complaints() == f"{data}: left out the last write, which was cut off after {len(cut_off)} bytes\n"
     assert daemon.kubectl.read("pods,namespaces,priorityclasses", "-A")["items"] == before
     assert complaint_of("apiserver", "--data", str(data)) == f"Error: {data}: another server keeps its objects there"
     assert daemon.end() == 0

@@ -29,6 +29,10 @@ class Berth:
         self._output = output
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def output(self) -> str:
         return self._output.read_text()
 

@@ -14,7 +14,7 @@ import click
 from tools.apiserver.app import serve
 from tools.apiserver.journal import Journal, JournalError
 from tools.apiserver.kubeconfig import kubeconfig
-from tools.apiserver.store import Store
+from tools.apiserver.store import Refused, Store
 
 # Documents are trees that die with their last reader: looking through all of them for cycles only makes clients wait.
 COLLECT = (100_000, 50, 100)
@@ -39,7 +39,7 @@ def apiserver(port: int, data: Path | None, kubeconfig_out: Path | None) -> None
         anyio.run(partial(_run, port, data, kubeconfig_out), backend_options={"use_uvloop": True})
     except KeyboardInterrupt:
         return
-    except JournalError as problem:
+    except (JournalError, Refused) as problem:
         raise click.ClickException(str(problem)) from None
     except OSError as problem:
         where = f"{problem.filename}: " if problem.filename else ""
@@ -48,7 +48,7 @@ def apiserver(port: int, data: Path | None, kubeconfig_out: Path | None) -> None
 
 async def _run(port: int, data: Path | None, kubeconfig_out: Path | None) -> None:
     with ExitStack() as stack:
-        store = Store() if data is None else stack.enter_context(Journal(data)).store
+        store = Store() if data is None else stack.enter_context(_opened(data)).store
         async with serve(port, store=store) as url:
             if kubeconfig_out is not None:
                 await anyio.Path(kubeconfig_out).write_text(kubeconfig(url))
@@ -56,3 +56,10 @@ async def _run(port: int, data: Path | None, kubeconfig_out: Path | None) -> Non
             with anyio.open_signal_receiver(*STOPPING) as signals:
                 async for _ in signals:
                     return
+
+
+def _opened(data: Path) -> Journal:
+    journal = Journal(data)
+    if journal.cut_off:
+        click.echo(f"{data}: left out the last write, which was cut off after {journal.cut_off} bytes", err=True)
+    return journal

@@ -1,13 +1,21 @@
 """The journal: a file in which every write is a line of JSON, so that a server started anew has its objects back.
 
-The file is rewritten without its past when it is opened. A line that was cut off when the machine stopped is left out;
-any other line that cannot be read is an error, since an object would be lost with it. One server at a time has the
-file.
+A write is in the file before it is in the store: one that the file does not take whole is refused, and nothing of it
+stays in either. What is in the file survives the end of the process, however it ends. It is not synced at each write,
+so the end of the machine may cost the last ones; it is synced when it is rewritten and when it is closed.
+
+The file is rewritten without its past when it is opened. A last line that was cut off, by a crash in the middle of a
+write that nobody was told had succeeded, is left out; any other line that cannot be read is an error, since an object
+would be lost with it. One server at a time has the file.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import os
+import shutil
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +24,7 @@ from typing import BinaryIO
 import msgspec
 
 from tools.apiserver.resources import BY_KIND, Kind
-from tools.apiserver.store import Document, Event, Store
+from tools.apiserver.store import Document, Event, Refused, Store
 
 
 class JournalError(ValueError):
@@ -32,22 +40,63 @@ class Line(msgspec.Struct, frozen=True):
     object: Document
 
 
+class Tail:
+    """The end of a file that is written to: what is added is there whole, or not at all."""
+
+    def __init__(self, file: int, length: int = 0) -> None:
+        """`file` is a descriptor, `length` how much of it stays."""
+        self._file = file
+        self._length = length
+        self._torn = False  # behind that length there may be a part of something
+
+    def add(self, data: bytes) -> None:
+        """Raises OSError, and then the data is not in the file, or will be taken out before anything else is added."""
+        if self._torn:
+            self._cut()
+        self._torn = True
+        try:
+            self._put(data)
+        except OSError:
+            with suppress(OSError):
+                self._cut()
+            raise
+        self._torn = False
+        self._length += len(data)
+
+    def _put(self, data: bytes) -> None:
+        """In as many pieces as the file takes it."""
+        at = 0
+        while at < len(data):
+            size = os.pwrite(self._file, memoryview(data)[at:], self._length + at)
+            if not size:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            at += size
+
+    def _cut(self) -> None:
+        os.ftruncate(self._file, self._length)
+        self._torn = False
+
+
 class Journal:
-    """A context manager. `store` is the store that the file describes, and every write to it goes into the file."""
+    """A context manager. `store` is the store that the file describes, and every write to it goes into the file.
+
+    `cut_off` is the length in bytes of a last line that was left out, as it had no end.
+    """
 
     def __init__(self, path: Path) -> None:
-        """Raises JournalError, or OSError if the file cannot be read or written."""
+        """Raises JournalError, or OSError if the file cannot be read or written; it is then as it was."""
         self.store = Store(journal=self._write)
+        self.cut_off = 0
         self._path = path
+        if path.exists() and not path.is_file():
+            raise JournalError(f"{path}: expected a file")
         with path.open("ab+") as before:
             self._lock(before)
+            if not os.path.samestat(os.fstat(before.fileno()), path.stat()):
+                raise self._taken()  # it was rewritten in the meantime
             before.seek(0)
             self._replay(before.read())
-            rewritten = path.with_name(path.name + ".new")
-            self._file = rewritten.open("wb", buffering=0)
-            self._lock(self._file)
-            self._file.write(self._rewritten())
-            rewritten.replace(path)
+            self._file, self._tail = self._rewritten()
 
     def __enter__(self) -> Journal:
         return self
@@ -55,27 +104,51 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        with self._file:
+            os.fsync(self._file.fileno())
 
     def _lock(self, file: BinaryIO | FileIO) -> None:
         """Held until the file is closed, also by the end of the process."""
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise JournalError(f"{self._path}: another server keeps its objects there") from None
+            raise self._taken() from None
 
-    def _rewritten(self) -> bytes:
-        """The journal without its past."""
-        head = _line(COMPACTED.encode(), b'{"metadata":{"resourceVersion":"%d"}}' % self.store.revision)
-        return head + b"".join(_line(b"ADDED", stored.raw) for _, stored in self.store.everything())
+    def _taken(self) -> JournalError:
+        return JournalError(f"{self._path}: another server keeps its objects there")
+
+    def _rewritten(self) -> tuple[FileIO, Tail]:
+        """Put a journal without its past in the place of the one that there is."""
+        beside = self._path.with_name(self._path.name + ".new")
+        file = beside.open("wb", buffering=0)
+        try:
+            self._lock(file)
+            shutil.copymode(self._path, beside)
+            tail = Tail(file.fileno())
+            head = _line(COMPACTED.encode(), b'{"metadata":{"resourceVersion":"%d"}}' % self.store.revision)
+            tail.add(head + b"".join(_line(b"ADDED", stored.raw) for _, stored in self.store.everything()))
+            os.fsync(file.fileno())
+            beside.replace(self._path)
+        except BaseException:
+            file.close()
+            beside.unlink()
+            raise
+        return file, tail
 
     def _write(self, kind: Kind, written: Event) -> None:
-        self._file.write(_line(written.type.encode(), written.after.raw))
+        """Raises Refused with 500."""
+        try:
+            self._tail.add(_line(written.type.encode(), written.after.raw))
+        except OSError as problem:
+            name = written.after.document["metadata"]["name"]
+            why = f"{self._path} cannot be written to: {problem.strerror or problem}"
+            raise Refused(500, "InternalError", f'{kind.resource} "{name}" cannot be kept: {why}') from problem
 
     def _replay(self, written: bytes) -> None:
         if not written:
             return
         lines = written.split(b"\n")
+        self.cut_off = len(lines[-1])
         if not (lines[-1].startswith(_HEAD) or _HEAD.startswith(lines[-1])):  # no line of ours that was cut off
             raise JournalError(f"{self._path}, line {len(lines)}: no write of an API server")
         living: dict[tuple[Kind, str, str], Document] = {}

@@ -71,7 +71,7 @@ class Shelf:
 
 
 class Store:
-    """`journal` is told of every write, with the kind, before anybody else sees it."""
+    """`journal` is told of every write, with the kind, before anything is changed; what it raises undoes the write."""
 
     def __init__(self, history: int = HISTORY, journal: Callable[[Kind, Event], None] | None = None) -> None:
         self.revision = 1
@@ -210,13 +210,14 @@ class Store:
         shelf.objects[key] = stored
 
     def _record(self, kind: Kind, happened: str, document: Document, before: Stored | None) -> Stored:
-        self.revision += 1
-        metadata = {**document["metadata"], "resourceVersion": str(self.revision)}
-        written = Stored({**document, "metadata": metadata}, self.revision)
+        revision = self.revision + 1
+        metadata = {**document["metadata"], "resourceVersion": str(revision)}
+        written = Stored({**document, "metadata": metadata}, revision)
         record = Event(happened, written, before)
-        shelf = self._shelf(kind)
         if self._journal is not None:
             self._journal(kind, record)
+        self.revision = revision
+        shelf = self._shelf(kind)
         if shelf.history.maxlen and len(shelf.history) == shelf.history.maxlen:
             shelf.compacted = shelf.history[0].after.revision
         shelf.history.append(record)

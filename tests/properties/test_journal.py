@@ -1,0 +1,141 @@
+"""The journal over random histories of writes, failing disks and crashes: what was acknowledged is what is there."""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from tests.kit.disk import failing_disk
+from tools.apiserver.api import Api
+from tools.apiserver.journal import Journal
+from tools.apiserver.patch import MERGE
+from tools.apiserver.requests import DeleteOptions
+from tools.apiserver.resources import BY_KIND
+from tools.apiserver.store import Refused, Store, Stored
+
+MAPS = BY_KIND["v1", "ConfigMap"]
+NS = "default"
+NAMES = st.sampled_from(["a", "b", "c"])
+FAILURES = st.sampled_from([errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EROFS])
+PIECES = st.lists(st.integers(1, 300), max_size=3)
+Contents = dict[tuple[str, str, str], dict[str, Any]]
+State = tuple[int, Contents]
+
+
+def state(store: Store) -> State:
+    def key(kind: str, stored: Stored) -> tuple[str, str, str]:
+        metadata = stored.document["metadata"]
+        return kind, metadata.get("namespace", ""), metadata["name"]
+
+    return store.revision, {key(kind.kind, stored): stored.document for kind, stored in store.everything()}
+
+
+class JournalHistory(RuleBasedStateMachine):
+    """`acknowledged` is what there was after each write since the start, by the length of the file with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack = ExitStack()
+        self.path = Path(self.stack.enter_context(tempfile.TemporaryDirectory()), "journal")
+        self.disk = self.stack.enter_context(failing_disk())
+        self.serial = 0
+        self.journal = Journal(self.path)
+        Api(self.journal.store).seed()
+        self.acknowledged: dict[int, State] = {}
+        self.remember()
+
+    def start(self, cut_off: int) -> None:
+        self.journal = Journal(self.path)
+        assert self.journal.cut_off == cut_off
+        self.acknowledged.clear()
+        self.remember()
+
+    def remember(self) -> None:
+        self.acknowledged[self.path.stat().st_size] = state(self.journal.store)
+
+    def latest(self) -> State:
+        return self.acknowledged[max(self.acknowledged)]
+
+    def end(self) -> bytes:
+        """The file as it is when the process is killed."""
+        self.journal.__exit__(None, None, None)
+        return self.path.read_bytes()
+
+    def do(self, name: str, what: str, size: int = 0) -> None:
+        api = Api(self.journal.store)
+        there = self.journal.store.find(MAPS, NS, name) is not None
+        self.serial += 1
+        body: dict[str, Any] = {"metadata": {"name": name}, "data": {"n": str(self.serial), "much": "x" * size}}
+        if not there:
+            api.create(MAPS, NS, body)
+        elif what == "delete":
+            api.delete(MAPS, NS, name, DeleteOptions())
+        else:
+            api.patch(MAPS, NS, name, body, MERGE, "")
+
+    @rule(name=NAMES, what=st.sampled_from(["write", "delete"]), pieces=PIECES)
+    def write(self, name: str, what: str, pieces: list[int]) -> None:
+        self.disk.writes[:] = pieces
+        self.do(name, what)
+        self.disk.writes.clear()
+        self.remember()
+
+    @rule(name=NAMES, pieces=PIECES, number=FAILURES, stays=st.booleans())
+    def fail_to_write(self, name: str, pieces: list[int], number: int, stays: bool) -> None:
+        """`stays`: nor can what was written of it be taken out again, for the moment."""
+        before = state(self.journal.store)
+        self.disk.writes[:] = [*pieces, OSError(number, "failed")]
+        self.disk.truncations[:] = [OSError(errno.EIO, "failed")] if stays else []
+        with pytest.raises(Refused) as refused:
+            self.do(name, "write", sum(pieces))
+        assert refused.value.code == 500
+        self.disk.writes.clear()
+        self.disk.truncations.clear()
+        assert state(self.journal.store) == before
+        assert list(self.journal.store.since(MAPS, before[0])) == []
+
+    @rule()
+    def kill(self) -> None:
+        """Between two writes."""
+        latest, length = self.latest(), max(self.acknowledged)
+        self.start_over(self.end(), latest, length)
+
+    @rule(name=NAMES, data=st.data())
+    def kill_within_a_write(self, name: str, data: st.DataObject) -> None:
+        latest, length = self.latest(), max(self.acknowledged)
+        self.do(name, "write")
+        raw = self.end()
+        self.start_over(raw[: data.draw(st.integers(length, len(raw) - 1))], latest, length)
+
+    @rule(data=st.data())
+    def lose_the_end(self, data: st.DataObject) -> None:
+        """What the machine had not put on the disk when it stopped."""
+        raw = self.end()
+        size = data.draw(st.integers(min(self.acknowledged), max(self.acknowledged)))
+        length = max(length for length in self.acknowledged if length <= size)
+        self.start_over(raw[:size], self.acknowledged[length], length)
+
+    def start_over(self, raw: bytes, expected: State, length: int) -> None:
+        self.path.write_bytes(raw)
+        self.start(len(raw) - length)
+        assert state(self.journal.store) == expected
+
+    @invariant()
+    def what_is_there_is_what_was_acknowledged(self) -> None:
+        assert state(self.journal.store) == self.latest()
+
+    def teardown(self) -> None:
+        self.journal.__exit__(None, None, None)
+        self.stack.close()
+
+
+TestJournalHistory = JournalHistory.TestCase
+TestJournalHistory.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
