@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -15,9 +15,11 @@ from actors.kube.yaml_documents import documents
 from tools.apiserver.api import Api
 from tools.apiserver.conversion import served_raw
 from tools.apiserver.discovery import discovery
+from tools.apiserver.guard import Guard
 from tools.apiserver.http import Follow, Request, Response, listen
 from tools.apiserver.openapi import VERSION_2, VERSION_2_TYPE
 from tools.apiserver.openapi import document as openapi
+from tools.apiserver.patch import JSON_PATCH, MERGE, STRATEGIC
 from tools.apiserver.protobuf import CONTENT_TYPE as PROTOBUF
 from tools.apiserver.protobuf import decoded
 from tools.apiserver.requests import delete_options
@@ -29,6 +31,7 @@ from tools.apiserver.tables import table
 from tools.apiserver.watch import Watch
 
 APPLY = "application/apply-patch+yaml"
+JSON, YAML = "application/json", "application/yaml"
 SUCCESS: Document = {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}
 Answer = Stored | Document
 
@@ -65,13 +68,15 @@ def target_of(path: str) -> Target:
 
 
 class Server:
-    """Answers requests from one store."""
+    """Answers requests from one store; `allowed_hosts` are names of the server beside this machine's own."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, allowed_hosts: Collection[str] = ()) -> None:
         self._store = store
+        self._guard = Guard(allowed_hosts)
 
     def answer(self, request: Request) -> Response | Follow:
         try:
+            self._guard.check(request)
             return self._answer(request)
         except Refused as refused:
             return _json(refusal(refused), refused.code)
@@ -90,12 +95,13 @@ class Server:
                 return Watch(self._store, target.kind, target.namespace, request).run
             return self._shown(request, target.kind, self._read(request, target))
         raw = request.body
-        document = _body(raw, request.headers.get("content-type", ""))
+        how = _media_type(request)
+        document = _body(raw, how)
         dry = request.query.get("dryRun") == "All" or (isinstance(document, dict) and document.get("dryRun") == ["All"])
         validation = request.query.get("fieldValidation", "Warn")
         duplicates = duplicate_fields(raw) if validation == "Strict" and raw[:1] == b"{" else ()
         api = Api(self._store.fork() if dry else self._store, validation, duplicates)
-        answer, code = self._write(api, request, target, document)
+        answer, code = self._write(api, request, target, document, how)
         response = self._shown(request, target.kind, answer, code)
         if not api.warnings:
             return response
@@ -113,8 +119,8 @@ class Server:
             case _:
                 raise self._not_allowed(request, target)
 
-    def _write(self, api: Api, request: Request, target: Target, document: Any) -> tuple[Answer, int]:
-        """Do what the request asks; the answer and its HTTP code."""
+    def _write(self, api: Api, request: Request, target: Target, document: Any, how: str) -> tuple[Answer, int]:
+        """Do what the request asks, whose body is of the type `how`; the answer and its HTTP code."""
         kind, namespace, name, subresource = target.kind, target.namespace, target.name, target.subresource
         if not isinstance(document, dict) and request.method != "PATCH":
             raise Refused(400, "BadRequest", f"the body: expected an object, got {type(document).__name__}")
@@ -135,7 +141,6 @@ class Server:
                 _check_kind(kind, document)
                 return api.update(kind, namespace, name, document, subresource), 200
             case "PATCH", "" | "status" | "resize" | "scale" if name:
-                how = request.headers.get("content-type", "").split(";", maxsplit=1)[0].strip()
                 if how == APPLY and isinstance(document, dict):
                     stored, created = api.apply(kind, namespace, name, document, subresource)
                     return stored, 201 if created else 200
@@ -198,12 +203,28 @@ class Server:
         return Response(opened + b",".join([served_raw(kind, stored) for stored in items]) + b"]}")
 
 
-def _body(raw: bytes, content_type: str) -> Any:
+def _media_type(request: Request) -> str:
+    """Of the body, which is JSON if it says nothing. Raises Refused with 415 for what is no object.
+
+    Browsers send forms and plain text to any site, and other types only where that site has agreed to it.
+    """
+    how = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    known: tuple[str, ...] = (JSON, YAML, PROTOBUF)
+    if request.method == "PATCH":
+        known = (STRATEGIC, MERGE, JSON_PATCH, APPLY)
+    elif not how or (request.method == "DELETE" and not request.body):
+        how = JSON
+    if how not in known:
+        raise Refused(415, "UnsupportedMediaType", f"Content-Type: expected {' or '.join(known)}, got {how!r}")
+    return how
+
+
+def _body(raw: bytes, how: str) -> Any:
     """Raises Refused with 400."""
-    if raw and content_type.startswith(PROTOBUF):
+    if raw and how == PROTOBUF:
         return decoded(raw)
     try:
-        if content_type.startswith((APPLY, "application/yaml")):
+        if how in (APPLY, YAML):
             (document,) = documents(raw) or (None,)
             return document
         return msgspec.json.decode(raw) if raw else {}
@@ -258,9 +279,11 @@ def refusal(refused: Refused) -> Document:
 
 
 @asynccontextmanager
-async def serve(port: int = 0, host: str = "127.0.0.1", store: Store | None = None) -> AsyncIterator[str]:
+async def serve(
+    port: int = 0, host: str = "127.0.0.1", store: Store | None = None, allowed_hosts: Collection[str] = ()
+) -> AsyncIterator[str]:
     """An API server for as long as the block runs, empty without a store; yields its URL. Raises OSError."""
     store = Store() if store is None else store
     Api(store).seed()
-    async with listen(Server(store).answer, port, host) as url:
+    async with listen(Server(store, (host, *allowed_hosts)).answer, port, host) as url:
         yield url

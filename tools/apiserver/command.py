@@ -27,7 +27,9 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
 @click.option("--data", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Keep the objects in FILE, so that they survive a restart.")  # fmt: skip
 @click.option("--kubeconfig-out", type=click.Path(path_type=Path), help="Write a kubeconfig for kubectl to this file.")
-def apiserver(port: int, data: Path | None, kubeconfig_out: Path | None) -> None:
+@click.option("--allowed-host", "allowed_hosts", multiple=True, metavar="NAME",
+              help="Answer requests for this host too, such as those that a proxy hands on; repeatable.")  # fmt: skip
+def apiserver(port: int, data: Path | None, kubeconfig_out: Path | None, allowed_hosts: tuple[str, ...]) -> None:
     """Serve the Kubernetes API on 127.0.0.1 until interrupted: for trying things, and for tests.
 
     \b
@@ -36,7 +38,7 @@ def apiserver(port: int, data: Path | None, kubeconfig_out: Path | None) -> None
     """
     gc.set_threshold(*COLLECT)
     try:
-        anyio.run(partial(_run, port, data, kubeconfig_out), backend_options={"use_uvloop": True})
+        anyio.run(partial(_run, port, data, kubeconfig_out, allowed_hosts), backend_options={"use_uvloop": True})
     except KeyboardInterrupt:
         return
     except (JournalError, Refused) as problem:
@@ -46,10 +48,10 @@ def apiserver(port: int, data: Path | None, kubeconfig_out: Path | None) -> None
         raise click.ClickException(f"cannot start: {where}{problem.strerror or problem}") from None
 
 
-async def _run(port: int, data: Path | None, kubeconfig_out: Path | None) -> None:
+async def _run(port: int, data: Path | None, kubeconfig_out: Path | None, allowed_hosts: tuple[str, ...]) -> None:
     with ExitStack() as stack:
         store = Store() if data is None else stack.enter_context(_opened(data)).store
-        async with serve(port, store=store) as url:
+        async with serve(port, store=store, allowed_hosts=allowed_hosts) as url:
             if kubeconfig_out is not None:
                 await anyio.Path(kubeconfig_out).write_text(kubeconfig(url))
             click.echo(f"API server at {url}")

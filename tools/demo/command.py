@@ -75,6 +75,7 @@ class Settings(msgspec.Struct, frozen=True):
     keep: bool
     port: int
     kubeconfig_out: Path | None
+    allowed_hosts: tuple[str, ...]
     live: bool
 
 
@@ -87,8 +88,18 @@ class Settings(msgspec.Struct, frozen=True):
               help="Port of the API server; 0 takes a free one.")  # fmt: skip
 @click.option("--kubeconfig-out", type=click.Path(path_type=Path),
               help="Write the kubeconfig for kubectl to this file; without it, to one that is removed.")  # fmt: skip
+@click.option("--allowed-host", "allowed_hosts", multiple=True, metavar="NAME",
+              help="Answer requests for this host too, such as those that a proxy hands on; repeatable.")  # fmt: skip
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def demo(paths: tuple[Path, ...], nodes: int, keep: bool, port: int, kubeconfig_out: Path | None, output: str) -> None:
+def demo(
+    paths: tuple[Path, ...],
+    nodes: int,
+    keep: bool,
+    port: int,
+    kubeconfig_out: Path | None,
+    allowed_hosts: tuple[str, ...],
+    output: str,
+) -> None:
     """Start an API server, hollow nodes, controllers and the scheduler in this process, and place a workload.
 
     Ends once every pod is placed or known not to fit, with the table of pods; exit code 0.
@@ -101,7 +112,7 @@ def demo(paths: tuple[Path, ...], nodes: int, keep: bool, port: int, kubeconfig_
     configure_logs(0, "text", quiet=True)
     try:
         live = output == "table" and sys.stderr.isatty()
-        settings = Settings(read(paths or (SAMPLE,)), nodes, keep, port, kubeconfig_out, live)
+        settings = Settings(read(paths or (SAMPLE,)), nodes, keep, port, kubeconfig_out, allowed_hosts, live)
         summary = anyio.run(_run, settings, backend_options={"use_uvloop": True})
     except KeyboardInterrupt:
         return
@@ -120,7 +131,7 @@ async def _run(settings: Settings) -> Summary:
     """Bring the cluster up, apply the manifests, and wait until nothing is left to decide, or for a signal."""
     clock, rng = SystemClock(), Random()
     async with AsyncExitStack() as stack:
-        url = await stack.enter_async_context(serve(settings.port))
+        url = await stack.enter_async_context(serve(settings.port, allowed_hosts=settings.allowed_hosts))
         client = await stack.enter_async_context(Client(Connection(url)))
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="berth-")))
         _tell_how_to_look(url, settings.kubeconfig_out or folder / "kubeconfig")

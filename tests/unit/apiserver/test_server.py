@@ -203,7 +203,8 @@ async def test_a_collection_is_deleted_as_selected(server: Server) -> None:
 
 async def test_unknown_fields_are_warned_of_or_refused(server: Server) -> None:
     body = b'{"metadata":{"name":"a"},"boat":1,"data":{"k":"1","k":"2"}}'
-    async with server.session.post(server.url + MAPS, data=body) as answer:
+    how = {"Content-Type": "application/json"}
+    async with server.session.post(server.url + MAPS, data=body, headers=how) as answer:
         assert answer.headers.getall("Warning") == ['299 - "unknown field \\"boat\\""']
         assert "boat" not in await answer.json()
     status, refusal = await server.call("POST", f"{MAPS}?fieldValidation=Strict", body)
