@@ -19,7 +19,7 @@ from tools.apiserver.defaults import defaulted
 from tools.apiserver.eviction import PODS, check_eviction, mark_disrupted
 from tools.apiserver.patch import STRATEGIC, patched
 from tools.apiserver.requests import Binding, DeleteOptions, Eviction, Named, Preconditions, Replicas, Scale, converted
-from tools.apiserver.resources import BY_KIND, KINDS, Kind
+from tools.apiserver.resources import BY_KIND, CONDITIONAL, KINDS, Kind
 from tools.apiserver.schema import TYPES, pruned, strict_message, unknown_and_mistyped
 from tools.apiserver.selectors import Matches
 from tools.apiserver.store import Document, Refused, Store, Stored
@@ -86,7 +86,6 @@ class Api:
         before = self.store.get(kind, namespace, name)
         document = self._decoded(kind, document)
         given = document.get("metadata") or {}
-        wanted = given.get("resourceVersion")
         for field, here in (("name", name), ("namespace", namespace)):
             if (given.get(field) or here) != here:
                 message = f"the {field} of the object ({given[field]}) does not match the {field} on the URL ({here})"
@@ -94,11 +93,12 @@ class Api:
         if given.get("uid", before["metadata"]["uid"]) != before["metadata"]["uid"]:
             raise _conflict(kind, name, f"Precondition failed: UID in precondition: {given['uid']}, "
                             f"UID in object meta: {before['metadata']['uid']}")  # fmt: skip
+        wanted = _wanted_version(kind, given, before)
         if subresource == "status":
-            metadata = {**before["metadata"], "resourceVersion": wanted} if wanted else before["metadata"]
+            metadata = {**before["metadata"], "resourceVersion": wanted}
             after = {**before, "metadata": metadata, "status": document.get("status") or {}}
             return self.store.update(kind, defaulted(kind, after) if kind == NODES else after)
-        metadata = {**given, "name": name}
+        metadata = {**given, "name": name, "resourceVersion": wanted}
         for field in OWNED_BY_SERVER:
             metadata.pop(field, None)
             if field in before["metadata"]:
@@ -122,13 +122,10 @@ class Api:
         return written if "deletionTimestamp" not in metadata or waits else self._remove(kind, namespace, name)
 
     def patch(self, kind: Kind, namespace: str, name: str, patch: Any, how: str, subresource: str) -> Stored:
-        """A patch that names no resourceVersion is applied to whatever is there."""
+        """What is there with the patch applied. It has the latest resourceVersion unless the patch names one."""
         if subresource == "scale":
             return self.rescale(kind, namespace, name, patched(kind, self.scale_of(kind, namespace, name), patch, how))
-        before = self.store.get(kind, namespace, name)
-        after = patched(kind, served_form(kind, before), patch, how)
-        if not isinstance(patch, dict) or "resourceVersion" not in (patch.get("metadata") or {}):
-            after["metadata"] = {**after["metadata"], "resourceVersion": before["metadata"]["resourceVersion"]}
+        after = patched(kind, served_form(kind, self.store.get(kind, namespace, name)), patch, how)
         return self.update(kind, namespace, name, after, subresource)
 
     def apply(self, kind: Kind, namespace: str, name: str, document: Document, subresource: str) -> tuple[Stored, bool]:
@@ -288,6 +285,17 @@ class Api:
             if any(owner.get("uid") == uid for owner in owners):
                 kept = [owner for owner in owners if owner.get("uid") != uid]
                 self.store.update(kind, {**stored.document, "metadata": {**metadata, "ownerReferences": kept}})
+
+
+def _wanted_version(kind: Kind, given: Document, before: Document) -> str:
+    """The version that an update is of: the latest if it names none. Raises Refused with 422 where it has to."""
+    wanted = given.get("resourceVersion") or "0"
+    if wanted != "0":
+        return str(wanted)
+    if kind.kind in CONDITIONAL:
+        problem = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+        raise Refused(422, "Invalid", f'{kind.resource} "{before["metadata"]["name"]}" is invalid: {problem}')
+    return str(before["metadata"]["resourceVersion"])
 
 
 def _check(kind: Kind, document: Document, before: Document | None) -> None:

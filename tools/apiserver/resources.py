@@ -6,6 +6,10 @@ import msgspec
 
 # What of a pod needs containers that run: known, so that it can be refused in words.
 UNSERVED = ("log", "exec", "attach", "portforward", "proxy")
+# Of what kinds an update must name the resourceVersion that it is of; of the others it is of whatever is there.
+CONDITIONAL = frozenset(
+    ("Lease", "PodDisruptionBudget", "RuntimeClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment")
+)
 
 
 class Kind(msgspec.Struct, frozen=True, eq=False):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tools.apiserver.api import Api
-from tools.apiserver.patch import MERGE, STRATEGIC
+from tools.apiserver.patch import JSON_PATCH, MERGE, STRATEGIC
 from tools.apiserver.requests import DeleteOptions, Preconditions
 from tools.apiserver.resources import BY_KIND
 from tools.apiserver.store import Refused, Store
@@ -119,6 +119,89 @@ def test_an_update_without_a_version_that_changes_nothing_is_no_write(api: Api) 
     metadata = {key: value for key, value in before["metadata"].items() if key != "resourceVersion"}
     api.update(PODS, NS, "p", {**before, "metadata": metadata}, "")
     assert found(api) is before
+
+
+@pytest.mark.parametrize("version", [None, "", "0"])
+@pytest.mark.parametrize("subresource", ["", "status"])
+def test_an_update_that_names_no_version_is_of_whatever_is_there(
+    api: Api, version: str | None, subresource: str
+) -> None:
+    """No resourceVersion is "0" in Kubernetes."""
+    before = create(api)
+    api.patch(PODS, NS, "p", {"metadata": {"labels": {"a": "b"}}}, MERGE, "")
+    document = {**before, "status": {"phase": "Running"}}
+    document["metadata"] = {**before["metadata"], "labels": {"new": "label"}, "resourceVersion": version}
+    written = api.update(PODS, NS, "p", document, subresource)
+    assert written.document["metadata"]["resourceVersion"] == str(api.store.revision)
+    assert found(api)["metadata"]["labels"] == ({"app": "x", "a": "b"} if subresource else {"new": "label"})
+    assert found(api)["status"]["phase"] == ("Running" if subresource else "Pending")
+
+
+def test_a_scale_that_names_no_version_is_of_whatever_is_there(api: Api) -> None:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    api.create(DEPLOYMENTS, NS, {"metadata": {"name": "d"}, "spec": spec})
+    scale = {"metadata": {"name": "d", "resourceVersion": "0"}, "spec": {"replicas": 3}}
+    assert api.rescale(DEPLOYMENTS, NS, "d", scale).document["spec"]["replicas"] == 3
+
+
+CONDITIONAL = [
+    ("coordination.k8s.io/v1", "Lease", {}),
+    ("policy/v1", "PodDisruptionBudget", {}),
+    ("node.k8s.io/v1", "RuntimeClass", {"handler": "h"}),
+    ("storage.k8s.io/v1", "CSINode", {"spec": {"drivers": []}}),
+    ("storage.k8s.io/v1", "CSIDriver", {"spec": {}}),
+    ("storage.k8s.io/v1", "CSIStorageCapacity", {"storageClassName": "s"}),
+    ("storage.k8s.io/v1", "VolumeAttachment", {}),
+]
+
+
+@pytest.mark.parametrize(("version", "kind", "fields"), CONDITIONAL)
+@pytest.mark.parametrize("named", [None, "", "0"])
+def test_some_kinds_are_updated_by_version_only(
+    api: Api, version: str, kind: str, fields: Document, named: str | None
+) -> None:
+    of, namespace = BY_KIND[version, kind], NS if BY_KIND[version, kind].namespaced else ""
+    made = api.create(of, namespace, {"metadata": {"name": "x"}, **fields}).document
+    document = {**made, "metadata": {**made["metadata"], "labels": {"a": "b"}, "resourceVersion": named}}
+    with pytest.raises(Refused, match=r"metadata\.resourceVersion: Invalid value: 0: must be specified") as refused:
+        api.update(of, namespace, "x", document, "")
+    assert code(refused) == (422, "Invalid")
+    document["metadata"]["resourceVersion"] = made["metadata"]["resourceVersion"]
+    api.update(of, namespace, "x", document, "")
+    api.patch(of, namespace, "x", {"metadata": {"labels": {"a": "c"}}}, MERGE, "")
+    assert api.store.get(of, namespace, "x")["metadata"]["labels"] == {"a": "c"}
+
+
+VERSION = "/metadata/resourceVersion"
+
+
+@pytest.mark.parametrize("version", ["0", "", None])
+def test_a_patch_may_take_the_version_away(api: Api, version: str | None) -> None:
+    create(api)
+    api.patch(PODS, NS, "p", {"metadata": {"labels": {"n": "1"}, "resourceVersion": version}}, MERGE, "")
+    api.patch(PODS, NS, "p", {"metadata": {"labels": {"n": "2"}, "resourceVersion": version}}, STRATEGIC, "")
+    assert found(api)["metadata"]["labels"]["n"] == "2"
+    value = {"op": "remove"} if version is None else {"op": "replace", "value": version}
+    label = {"op": "add", "path": "/metadata/labels/n", "value": "3"}
+    api.patch(PODS, NS, "p", [{**value, "path": VERSION}, label], JSON_PATCH, "")
+    assert found(api)["metadata"]["labels"]["n"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("patch", "how"),
+    [
+        ({"metadata": {"labels": {"n": "1"}, "resourceVersion": "1"}}, MERGE),
+        ({"metadata": {"labels": {"n": "1"}, "resourceVersion": "1"}}, STRATEGIC),
+        ([{"op": "replace", "path": VERSION, "value": "1"}, {"op": "add", "path": "/metadata/labels/n", "value": "1"}],
+         JSON_PATCH),
+    ],
+)  # fmt: skip
+def test_a_patch_of_another_version_is_refused(api: Api, patch: Any, how: str) -> None:
+    create(api)
+    with pytest.raises(Refused, match="the object has been modified") as refused:
+        api.patch(PODS, NS, "p", patch, how, "")
+    assert code(refused) == (409, "Conflict")
 
 
 def test_what_is_left_out_of_an_update_has_its_default_again(api: Api) -> None:

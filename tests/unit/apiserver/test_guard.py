@@ -43,9 +43,20 @@ async def server() -> AsyncIterator[Server]:
 OWN = ["127.0.0.1:PORT", "localhost:PORT", "LocalHost:PORT", "[::1]:PORT", "127.0.0.1", "localhost", "[::1]"]
 FORWARDED = ["localhost:9000", "127.0.0.1:1"]
 ALLOWED = ["berth.example", "BERTH.example:PORT", "10.0.0.9:80", "[fd00::9]:80"]
-FOREIGN = ["evil.example", "evil.example:PORT", "127.0.0.1.evil.example", "localhost.evil.example:PORT",
-           "10.0.0.1:PORT", "localhost:PORT:PORT", "localhost@evil.example", "[::2]:PORT", "localhost:x", "127.0.0.1, evil.example",
-           "[::1", "a.berth.example"]  # fmt: skip
+FOREIGN = [
+    "evil.example",
+    "evil.example:PORT",
+    "127.0.0.1.evil.example",
+    "localhost.evil.example:PORT",
+    "a.berth.example",
+    "10.0.0.1:PORT",
+    "[::2]:PORT",
+    "[::1",
+    "localhost:x",
+    "localhost:PORT:PORT",
+    "localhost@evil.example",
+    "127.0.0.1, evil.example",
+]
 
 
 @pytest.mark.parametrize("host", OWN + FORWARDED + ALLOWED)
