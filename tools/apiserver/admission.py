@@ -1,7 +1,7 @@
 """Admission of new pods: the priority of their class, the overhead of their runtime, the tolerations that all pods get.
 
 Mirrors the admission plugins Priority, RuntimeClass, DefaultTolerationSeconds and ServiceAccount's refusal of what is
-in no namespace.
+in no namespace; and the status that the strategy of pods gives to a new one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.kube.quantity import nano_value
+from tools.apiserver.conditions import with_condition
 from tools.apiserver.resources import BY_KIND
 from tools.apiserver.store import Document, Refused, Store
 
@@ -19,6 +20,7 @@ STORAGE_CLASSES = BY_KIND["storage.k8s.io/v1", "StorageClass"]
 DEFAULT_STORAGE_CLASS = "storageclass.kubernetes.io/is-default-class"
 TOLERATION_SECONDS = 300
 TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+GATED = "Scheduling is blocked due to non-empty scheduling gates"
 TOLERATED = tuple(
     {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_SECONDS}
     for taint in TAINTS
@@ -34,7 +36,10 @@ def admitted_pod(store: Store, pod: Document) -> Document:
     elif spec.get("overhead"):
         raise _without_overhead(pod["metadata"]["name"])
     spec["tolerations"] = _tolerations(spec)
-    return {**pod, "spec": spec, "status": {"phase": "Pending", "qosClass": qos_class(spec)}}
+    status: Document = {"phase": "Pending", "qosClass": qos_class(spec)}
+    if spec.get("schedulingGates"):
+        status = with_condition(status, "PodScheduled", "False", "SchedulingGated", GATED)
+    return {**pod, "spec": spec, "status": status}
 
 
 def readmitted_pod(pod: Document, before: Document) -> Document:

@@ -14,6 +14,7 @@ from typing import Any
 
 from tools.apiserver.admission import CLAIMS, PRIORITY_CLASSES, admitted_claim, admitted_pod, readmitted_pod
 from tools.apiserver.clock import now
+from tools.apiserver.conditions import with_condition
 from tools.apiserver.conversion import served_form, stored_form
 from tools.apiserver.defaults import defaulted
 from tools.apiserver.eviction import PODS, check_eviction, mark_disrupted
@@ -182,9 +183,7 @@ class Api:
         if problem:
             message = f'Operation cannot be fulfilled on pods/binding "{name}": {problem}'
             raise Refused(409, "Conflict", message)
-        others = [c for c in pod["status"].get("conditions") or () if c["type"] != "PodScheduled"]
-        scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now()}
-        status = {**pod["status"], "conditions": [*others, scheduled]}
+        status = with_condition(pod["status"], "PodScheduled", "True")
         status.pop("nominatedNodeName", None)
         self.store.update(PODS, {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": status})
 

@@ -11,6 +11,7 @@ import msgspec
 from actors.kube.labels import from_label_selector
 from actors.kube.meta import LabelSelector
 from tools.apiserver.clock import now
+from tools.apiserver.conditions import with_condition
 from tools.apiserver.resources import BY_KIND
 from tools.apiserver.store import Document, Refused, Store
 
@@ -56,15 +57,8 @@ def check_eviction(store: Store, pod: Document) -> None:
 
 def mark_disrupted(store: Store, pod: Document) -> None:
     """Say on the pod why it goes."""
-    condition = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": "EvictionByEvictionAPI",
-        "message": "Eviction API: evicting",
-        "lastTransitionTime": now(),
-    }
-    others = [c for c in pod["status"].get("conditions") or () if c["type"] != condition["type"]]
-    store.update(PODS, {**pod, "status": {**pod["status"], "conditions": [*others, condition]}})
+    why = ("EvictionByEvictionAPI", "Eviction API: evicting")
+    store.update(PODS, {**pod, "status": with_condition(pod["status"], "DisruptionTarget", "True", *why)})
 
 
 def _covers(budget: Document, pod: Document) -> bool:

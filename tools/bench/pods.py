@@ -100,7 +100,11 @@ class PodTracker:
 
     def _is_attempted(self, name: PodName, pod: Pod) -> bool:
         for condition in pod.status.conditions:
-            if condition.type == "PodScheduled" and condition.status == "False":
+            if (
+                condition.type == "PodScheduled"
+                and condition.status == "False"
+                and condition.reason != "SchedulingGated"
+            ):
                 self._messages[name] = condition.message or condition.reason
                 if REFUSED in condition.message:
                     self.unsupported = self.unsupported or condition.message

@@ -235,8 +235,6 @@ def summarise(pods: list[Document]) -> Summary:
     for pod in pods:
         conditions = pod["status"].get("conditions", ())
         why = next((c.get("message", "") for c in conditions if c["type"] == "PodScheduled"), "")
-        if pod["spec"].get("schedulingGates"):
-            why = why or "waits for its scheduling gates"
         metadata, node = pod["metadata"], pod["spec"].get("nodeName", "")
         rows.append(Row(metadata["namespace"], metadata["name"], node, pod["status"]["phase"], "" if node else why))
     placed = sum(bool(row.node) for row in rows)

@@ -339,6 +339,30 @@ def test_a_binding_places_the_pod(api: Api) -> None:
     assert "nominatedNodeName" not in found(api)["status"]
 
 
+def test_a_gated_pod_says_so_until_somebody_says_otherwise(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    gated = image(pod(schedulingGates=[{"name": "g"}]))
+    claimed = {"conditions": [{"type": "PodScheduled", "status": "True"}]}
+    monkeypatch.setattr("tools.apiserver.conditions.now", lambda: "2026-01-01T00:00:00Z")
+    status = api.create(PODS, NS, {**gated, "status": claimed}).document["status"]
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "lastProbeTime": None,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+    }
+    assert status == {"phase": "Pending", "qosClass": "BestEffort", "conditions": [condition]}
+    api.patch(PODS, NS, "p", {"spec": {"schedulingGates": None}}, MERGE, "")
+    assert found(api)["status"]["conditions"] == [condition], "the API server leaves that to the scheduler"
+    ready = {"type": "PodReadyToStartContainers", "status": "False"}
+    api.patch(PODS, NS, "p", {"status": {"conditions": [condition, ready]}}, MERGE, "status")
+    monkeypatch.setattr("tools.apiserver.conditions.now", lambda: "2026-01-01T00:00:09Z")
+    bind(api)
+    bound = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+    assert found(api)["status"]["conditions"] == [{**bound, "lastTransitionTime": "2026-01-01T00:00:09Z"}, ready]
+
+
 def test_a_binding_of_a_bound_gated_ending_or_other_pod_is_refused(api: Api) -> None:
     create(api)
     create(api, "gated", schedulingGates=[{"name": "g"}])

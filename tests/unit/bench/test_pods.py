@@ -8,9 +8,16 @@ from tools.bench.pods import PodTracker, Tally
 
 
 def pod(
-    name: str, node: str = "", message: str = "", *, namespace: str = "a", gated: bool = False, **labels: str
+    name: str,
+    node: str = "",
+    message: str = "",
+    reason: str = "Unschedulable",
+    *,
+    namespace: str = "a",
+    gated: bool = False,
+    **labels: str,
 ) -> Pod:
-    failed = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message=message)
+    failed = PodCondition(type="PodScheduled", status="False", reason=reason, message=message)
     return Pod(
         metadata=ObjectMeta(name=name, namespace=namespace, labels=labels),
         spec=PodSpec(node_name=node, scheduling_gates=(PodSchedulingGate(name="g"),) if gated else ()),
@@ -40,6 +47,17 @@ def test_pods_are_counted_by_namespace_selector_and_state() -> None:
     tracker.deleted(pod("p"))
     assert tracker.tally("a", {"app": "z"}) == Tally()
     assert (told, dict(tracker.ever_bound)) == (["t", "p"], {"b": 1, "a": 1})
+
+
+def test_a_pod_that_lost_its_gates_is_untried_until_it_is_tried() -> None:
+    """Its condition goes on saying that it is gated."""
+    tracker = PodTracker()
+    tracker.changed(pod("p", message="blocked", reason="SchedulingGated", gated=True))
+    assert tracker.tally("a", {}) == Tally(attempted=1)
+    tracker.changed(pod("p", message="blocked", reason="SchedulingGated"))
+    assert tracker.tally("a", {}) == Tally(untried=1)
+    tracker.changed(pod("p", message="no room"))
+    assert tracker.tally("a", {}) == Tally(attempted=1)
 
 
 def test_why_pods_wait_is_what_most_of_them_are_told() -> None:
