@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ssl
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +23,7 @@ import structlog
 
 from actors.client.sockets import connector
 from actors.client.tenure import Tenure
+from actors.client.tls import client_context, show_certificate
 from actors.client.wire import CLOSE_SECONDS, NotPermittedError, Wires
 from actors.framework.extender import (
     NAME,
@@ -267,25 +267,18 @@ def _tls(extender: Extender, path: str) -> ssl.SSLContext | bool:
         return True
     spec = extender.tls_config or ExtenderTLSConfig()
     authority = spec.ca_data or _contents(spec.ca_file, f"{path}.caFile")
+    anybody = spec.insecure or (extender.enable_https and not authority)
     try:
-        tls = ssl.create_default_context(cadata=authority.decode("ascii") or None)
-    except (ssl.SSLError, ValueError):
-        raise ConfigError(f"{path}.caData, caFile: expected certificates in PEM") from None
-    if spec.insecure or (extender.enable_https and not authority):
-        tls.check_hostname = False
-        tls.verify_mode = ssl.CERT_NONE
-    parts = (
-        spec.cert_data or _contents(spec.cert_file, f"{path}.certFile"),
-        spec.key_data or _contents(spec.key_file, f"{path}.keyFile"),
-    )
-    if any(parts):
-        with tempfile.NamedTemporaryFile(suffix=".pem") as pair:  # readable by us alone; ssl reads nothing but files
-            pair.write(b"\n".join(parts))
-            pair.flush()
-            try:
-                tls.load_cert_chain(pair.name)
-            except (ssl.SSLError, ValueError):
-                raise ConfigError(f"{path}: expected a client certificate and its key, in PEM") from None
+        tls = client_context(authority or None, insecure=anybody)
+    except ValueError as problem:
+        raise ConfigError(f"{path}.caData, caFile: {problem}") from None
+    certificate = spec.cert_data or _contents(spec.cert_file, f"{path}.certFile")
+    key = spec.key_data or _contents(spec.key_file, f"{path}.keyFile")
+    if certificate or key:
+        try:
+            show_certificate(tls, certificate, key)
+        except ValueError:
+            raise ConfigError(f"{path}: expected a client certificate and its key, in PEM") from None
     return tls
 
 

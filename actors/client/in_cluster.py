@@ -7,7 +7,7 @@ from pathlib import Path
 
 from actors.client.credentials import KubeconfigError, TokenFile, reason
 from actors.client.rest import Connection
-from actors.client.tls import server_context
+from actors.client.tls import client_context
 from actors.runtime.clock import Clock
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -25,7 +25,7 @@ def in_cluster(environ: Mapping[str, str], clock: Clock, folder: Path = SERVICE_
         raise KubeconfigError(f"$KUBERNETES_SERVICE_PORT: expected a port number, got {port!r}")
     authority, token = folder / "ca.crt", folder / "token"
     try:
-        context = server_context(authority.read_bytes())
+        context = client_context(authority.read_bytes())
     except (OSError, ValueError) as problem:
         raise KubeconfigError(f"in-cluster authority: {authority}: {reason(problem)}") from None
     if not token.is_file():

@@ -21,7 +21,7 @@ from actors.client.exec_plugin import API_VERSIONS, ExecPlugin
 from actors.client.in_cluster import SERVICE_ACCOUNT, in_cluster
 from actors.client.kubeconfig_file import Cluster, Exec, Found, Merged, User, merged
 from actors.client.rest import SYSTEM_CLOCK, Connection
-from actors.client.tls import server_context, show_certificate
+from actors.client.tls import client_context, show_certificate
 from actors.runtime.clock import Clock
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -87,7 +87,7 @@ def _trust(cluster: Found[Cluster]) -> Callable[[], ssl.SSLContext]:
     insecure = bool(fields.insecure_skip_tls_verify)
     if pem and insecure:
         raise KubeconfigError(f"{field}: expected none where insecure-skip-tls-verify is true")
-    trust = partial(server_context, pem or None, insecure=insecure)
+    trust = partial(client_context, pem or None, insecure=insecure)
     try:
         trust()
     except ValueError as problem:

@@ -10,6 +10,7 @@ import os
 import ssl
 from types import TracebackType
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
 import anyio
@@ -20,6 +21,7 @@ from actors.client.rate_limit import RateLimit
 from actors.client.reply import Reply
 from actors.client.sockets import connector
 from actors.client.tenure import Tenure
+from actors.client.tls import client_context
 from actors.client.wire import CLOSE_SECONDS, MOST_CONNECTIONS, Headers, NotPermittedError, Wires
 from actors.kube.meta import Status as ApiStatus
 from actors.kube.reading import UNREADABLE, Reader
@@ -112,6 +114,8 @@ class Client:
         tenure: Tenure | None = None,
     ) -> None:
         self._connection = connection
+        secure = urlsplit(connection.server).scheme == "https"
+        self._tls = connection.tls or (client_context(None) if secure else None)
         self._seconds = timeout_seconds
         self._patience = Patience(timeout_seconds, timeout_seconds, timeout_seconds)
         self._tenure = tenure
@@ -178,7 +182,7 @@ class Client:
                     connection.server.rstrip("/") + path,
                     headers=headers,
                     timeout=limits,
-                    ssl=proof.tls or connection.tls or True,
+                    ssl=proof.tls or self._tls or True,
                     server_hostname=connection.server_name,
                     proxy=connection.proxy,
                 )
@@ -261,7 +265,7 @@ class Client:
         assert self._wires is not None, "the client is used outside its context"
         if proof.authorization:
             headers = (*headers, ("Authorization", proof.authorization))
-        return await self._wires.request(method, path, data, headers, proof.tls or self._connection.tls)
+        return await self._wires.request(method, path, data, headers, proof.tls or self._tls)
 
     def _read(self, path: str, raw: bytes, answer: type[T]) -> T:
         reader = self._readers.get(answer)

@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from actors.client.reply import Reply, ReplyError, ReplyReader
 from actors.client.sockets import drop_at_close, keep_alive
-from actors.client.tls import server_context
+from actors.client.tls import client_context
 
 Headers = tuple[tuple[str, str], ...]
 MOST_CONNECTIONS = 100
@@ -254,7 +254,7 @@ class Wires:
     def _trust(self, tls: ssl.SSLContext | None) -> ssl.SSLContext:
         """The context, or the machine's own trust for none."""
         if tls is None and self._default_tls is None:
-            self._default_tls = server_context(None)
+            self._default_tls = client_context(None)
         trust = tls or self._default_tls
         assert trust is not None
         return trust
@@ -264,7 +264,8 @@ def _place(url: str, name: str | None = None) -> _Place:
     parts = urlsplit(url)
     assert parts.hostname is not None
     secure = parts.scheme == "https"
-    return _Place(parts.hostname, parts.port or (443 if secure else 80), secure, name or parts.hostname)
+    shown = (name or parts.hostname).rstrip(".")  # certificates have names without it
+    return _Place(parts.hostname, parts.port or (443 if secure else 80), secure, shown)
 
 
 def _authority(netloc: str) -> str:

@@ -91,23 +91,42 @@ def connection(
     return load(str(folder / "config"), **options)
 
 
-async def test_a_server_is_believed_by_its_authority_and_name(tmp_path: Path, authority: Authority) -> None:
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_server_is_believed_by_its_authority_and_name(
+    tmp_path: Path, authority: Authority, method: str
+) -> None:
+    """Reads and writes go over connections of their own."""
     ours = {"certificate-authority-data": authority.data("ca.crt")}
     user = {"token": "t"}
     async with served(who, authority.server("server")) as url:
         async with Client(connection(tmp_path, url, user, ours)) as client:
-            assert (await client.call("GET", "/", dict))["header"] == "Bearer t"
+            assert (await client.call(method, "/", dict))["header"] == "Bearer t"
         async with Client(connection(tmp_path, url, user, {"insecure-skip-tls-verify": True})) as client:
-            assert (await client.call("GET", "/", dict))["header"] == "Bearer t"
+            assert (await client.call(method, "/", dict))["header"] == "Bearer t"
         async with Client(connection(tmp_path, url, user)) as client:
             with pytest.raises(ConnectionFailedError, match=r"certificate verify failed"):
-                await client.call("GET", "/", dict)
+                await client.call(method, "/", dict)
     async with served(who, authority.server("named")) as url:
         async with Client(connection(tmp_path, url, user, ours)) as client:
             with pytest.raises(ConnectionFailedError, match=r"IP address mismatch"):
-                await client.call("GET", "/", dict)
-        async with Client(connection(tmp_path, url, user, {**ours, "tls-server-name": "berth.example"})) as client:
-            assert (await client.call("GET", "/", dict))["header"] == "Bearer t"
+                await client.call(method, "/", dict)
+        for name in ("berth.example", "berth.example."):
+            async with Client(connection(tmp_path, url, user, {**ours, "tls-server-name": name})) as client:
+                assert (await client.call(method, "/", dict))["header"] == "Bearer t"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_server_that_the_machine_trusts_is_believed(
+    tmp_path: Path, authority: Authority, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", authority.path("ca.crt"))
+    async with served(who, authority.server("server")) as url:
+        for found in (connection(tmp_path, url, {}), load(None, master=url, environ={}), Connection(url)):
+            async with Client(found) as client:
+                assert (await client.call(method, "/", dict))["names"] == []
+    async with served(who, authority.server("common-name")) as url, Client(Connection(url)) as client:
+        with pytest.raises(ConnectionFailedError, match=r"certificate is not valid for|Hostname mismatch|IP address"):
+            await client.call(method, "/", dict)
 
 
 @pytest.mark.parametrize("form", ["data", "files"])

@@ -78,6 +78,14 @@ async def test_an_extender_is_believed_by_its_authority_and_name(authority: Auth
         assert "certificate is not valid for '127.0.0.1'" in refused.message
 
 
+async def test_an_extender_that_the_machine_trusts_is_believed(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", authority.path("ca.crt"))
+    async with small_extender({"filter": only_a}, authority.server("server")) as extender:
+        assert await kept(Extender(extender.url, "filter")) == ["a"]
+
+
 async def test_a_client_certificate_is_shown(authority: Authority) -> None:
     ca = authority.path("ca.crt")
     files = ExtenderTLSConfig(ca_file=ca, cert_file=authority.path("client.crt"), key_file=authority.path("client.key"))

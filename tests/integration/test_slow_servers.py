@@ -21,7 +21,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from actors.client import watch
 from actors.client.rest import Client, Connection, ConnectionFailedError
 from actors.client.silence import SILENCE_SECONDS
-from actors.client.tls import server_context
+from actors.client.tls import client_context
 from actors.client.watch import Changed, Listed, Reflector
 from actors.client.wire import MOST_CONNECTIONS
 from actors.kube.core import Pod
@@ -226,7 +226,7 @@ async def test_who_is_told_to_come_later_holds_nobody_up() -> None:
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_a_handshake_that_never_ends_is_a_failed_connection(method: str) -> None:
     async with silent() as port:
-        where = Connection(f"https://127.0.0.1:{port}", server_context(None))
+        where = Connection(f"https://127.0.0.1:{port}", client_context(None))
         async with Client(where, timeout_seconds=0.3, clock=HastyClock()) as client:
             with anyio.fail_after(5), pytest.raises(ConnectionFailedError, match=r"0\.3 s|imeout"):
                 await client.call(method, "/", dict)

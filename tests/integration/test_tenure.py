@@ -17,7 +17,7 @@ from actors.client.credentials import ANONYMOUS, Credentials, Proof
 from actors.client.extender import Extenders
 from actors.client.rest import Client, Connection, ConnectionFailedError, DeposedError
 from actors.client.tenure import ALWAYS, Tenure
-from actors.client.tls import server_context
+from actors.client.tls import client_context
 from actors.client.wire import MOST_CONNECTIONS
 from actors.kube.core import Pod
 from actors.kube.meta import ObjectMeta, ObjectReference
@@ -117,7 +117,7 @@ async def scene(*, credentials: str = "", qps: float = 0.0, authority: Authority
     context = None if authority is None else authority.server("server")
     async with served(server.handle, context) as url:
         shown: Credentials = Slow(gate, at_first=credentials == "first") if credentials else ANONYMOUS
-        tls = None if authority is None else server_context(authority.text("ca.crt").encode())
+        tls = None if authority is None else client_context(authority.text("ca.crt").encode())
         made = Connection(url, tls, shown)
         async with Client(made, clock=clock, qps=qps, burst=1, tenure=tenure) as client:
             yield Scene(clock, server, url, client, gate)
