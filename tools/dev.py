@@ -6,8 +6,8 @@
     python3 tools/dev.py check [--static] ruff, mypy, import-linter, then the tests (--static: no tests)
     python3 tools/dev.py bench [ARGS...]  run `berth bench`
 
-Every task makes the environment first if it is missing or older than the lock. Further arguments are passed
-on. Needs Python 3.11 or later with pip; nothing else.
+Every task makes the environment first if there is none that this Python made from the lock as it is. Further
+arguments are passed on. Needs Python 3.11 or later with pip; nothing else.
 """
 
 from __future__ import annotations
@@ -56,13 +56,15 @@ def main(argv: list[str]) -> int:
 
 
 def setup() -> None:
-    """Make .venv from the lock, unless the one that stands was made from this very lock and project file."""
-    wanted = hashlib.sha256(LOCK.read_bytes() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
-    if STAMP.exists() and STAMP.read_text() == wanted:
+    """Make .venv from the lock, unless the one that stands was made by this Python from this lock and project file."""
+    made_from = hashlib.sha256(LOCK.read_bytes() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
+    wanted = f"{sys.implementation.cache_tag} {made_from}"
+    python = VENV / "bin" / "python"
+    if python.exists() and STAMP.exists() and STAMP.read_text() == wanted:
         return
-    print("dev.py: making .venv (first use, or the lock changed); this takes about a minute", file=sys.stderr)
-    venv.create(VENV, with_pip=True, clear=not (VENV / "bin" / "python").exists())
-    pip: list[str | Path] = [VENV / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    print("dev.py: making .venv (first use, another Python or another lock); about a minute", file=sys.stderr)
+    venv.create(VENV, with_pip=True, clear=True)
+    pip: list[str | Path] = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
     subprocess.run([*pip, "--require-hashes", "--no-deps", "-r", LOCK], check=True, cwd=ROOT)
     subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-e", "."], check=True, cwd=ROOT)
     STAMP.write_text(wanted)
