@@ -17,7 +17,8 @@ from config.load import from_mapping
 from tests.kit.messages import no_room
 from tools.apiserver.api import Api
 from tools.apiserver.app import Server
-from tools.apiserver.http import Follow, Request, Response, Stream, listen
+from tools.apiserver.http import Follow, Response, Stream, listen
+from tools.apiserver.http_reader import Request
 from tools.apiserver.store import Store
 
 Document = dict[str, Any]

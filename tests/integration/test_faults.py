@@ -30,7 +30,8 @@ from actors.system import run_scheduler
 from config.load import from_mapping
 from tools.apiserver.api import Api
 from tools.apiserver.app import Server
-from tools.apiserver.http import Follow, Request, Response, Stream, listen
+from tools.apiserver.http import Follow, Response, Stream, listen
+from tools.apiserver.http_reader import Request
 from tools.apiserver.resources import BY_KIND
 from tools.apiserver.store import Store
 

@@ -16,7 +16,8 @@ from tools.apiserver.api import Api
 from tools.apiserver.conversion import served_raw
 from tools.apiserver.discovery import discovery
 from tools.apiserver.guard import Guard
-from tools.apiserver.http import Follow, Request, Response, listen
+from tools.apiserver.http import Follow, Response, listen
+from tools.apiserver.http_reader import Request
 from tools.apiserver.openapi import VERSION_2, VERSION_2_TYPE
 from tools.apiserver.openapi import document as openapi
 from tools.apiserver.patch import JSON_PATCH, MERGE, STRATEGIC

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from tools.apiserver.http import Request
+from tools.apiserver.http_reader import Request
 from tools.apiserver.store import Refused
 
 LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")

@@ -1,41 +1,28 @@
 """HTTP/1.1 as the embedded API server speaks it: requests with whole bodies, answers in one piece or as a stream.
 
 Most requests are small writes that are answered at once, so that one is answered where its last byte is read: no task
-is started for it. Requests on one connection are answered one after another, in their order.
+is started for it. Requests on one connection are answered one after another, in their order; who does not read what he
+is answered is not answered more, and no longer read from.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import lru_cache
 from http import HTTPStatus
-from types import MappingProxyType
 from typing import cast
-from urllib.parse import parse_qsl, unquote
 
 import anyio
 import msgspec
 
+from tools.apiserver.http_reader import BadRequestError, Request, RequestReader
+
 STOP_SECONDS = 0.5
-MOST_HEAD_BYTES = 64 << 10
-MOST_BYTES = 64 << 20  # of a body
-_LINE = re.compile(r"([A-Z]+) (/[!-~]*) HTTP/1\.([01])")
-_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
+IDLE_SECONDS = 90.0  # as kube-apiserver has it; also for the request that does not end, or whose answer nobody reads
+SWEEP_SECONDS = 10.0
+MOST_WAITING = 64 << 10  # bytes of requests that are not looked at as the one before them is being answered
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
-
-
-class Request(msgspec.Struct, frozen=True):
-    """`headers` by lower-case name, `query` by name: of several values the first."""
-
-    method: str
-    path: str
-    query: dict[str, str]
-    headers: Mapping[str, str]
-    body: bytes
-    keep: bool = True
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -59,27 +46,22 @@ Follow = Callable[[Stream], Awaitable[None]]
 Answer = Callable[[Request], Response | Follow]
 
 
-class BadRequestError(Exception):
-    """What came is no request; the connection is closed with this status."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 class Connection(asyncio.Protocol):
     """One client's; `open_ones` are the connections that there are."""
 
     def __init__(self, answer: Answer, open_ones: set[Connection]) -> None:
         self._answer = answer
         self._open_ones = open_ones
+        self._loop = asyncio.get_running_loop()
         self.gone = asyncio.Event()
         self._transport: asyncio.Transport | None = None
-        self._data = bytearray()
-        self._promised = False  # the client that waits for a word before it sends its body has had it
+        self._reader = RequestReader()
         self._following: asyncio.Task[None] | None = None
         self._writable = asyncio.Event()
         self._writable.set()
+        self._paused = False
+        self._since = self._loop.time()  # nothing has happened here
+        self._unsent = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one, but does not say so
@@ -98,9 +80,12 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._writable.set()
+        self._go_on()
 
     def data_received(self, data: bytes) -> None:
-        self._data += data
+        if not self._reader:
+            self._since = self._loop.time()
+        self._reader.feed(data)
         self._go_on()
 
     def close(self) -> None:
@@ -111,6 +96,16 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def close_if_idle(self) -> None:
+        """A client that sends no whole request for long, or reads none of its answer, would be kept for ever."""
+        if self._transport is None or self._following is not None:
+            return
+        unsent, self._unsent = self._unsent, self._transport.get_write_buffer_size()
+        if unsent != self._unsent:
+            self._since = self._loop.time()
+        elif self._loop.time() - self._since > IDLE_SECONDS:
+            self.abort()
+
     async def send(self, data: bytes) -> None:
         await self._writable.wait()
         if self._transport is None or self._transport.is_closing():
@@ -118,121 +113,72 @@ class Connection(asyncio.Protocol):
         self._transport.write(data)
 
     def _go_on(self) -> None:
-        """Answer what is there in full."""
-        while self._following is None and self._transport is not None and not self._transport.is_closing():
-            try:
-                request = self._next()
-            except BadRequestError as problem:
-                body = str(problem).encode()
-                self._transport.write(_head(Response(body, problem.status, "text/plain"), len(body), keep=False) + body)
-                self._transport.close()
-                return
-            if request is None:
-                return
-            answer = self._answer(request)
-            if not isinstance(answer, Response):
-                self._following = asyncio.create_task(self._follow(answer, keep=request.keep))
-                return
-            head = _head(answer, len(answer.body), keep=request.keep)
-            self._transport.write(head if request.method == "HEAD" else head + answer.body)
-            if not request.keep:
-                self._transport.close()
+        """Answer what is there in full, unless the client does not read what it is answered."""
+        ended = False
+        try:
+            while self._listening():
+                if not self._answer_next():
+                    break
+            ended = True
+        finally:
+            if not ended:
+                self.abort()
+        self._hold_up(len(self._reader) > MOST_WAITING and not self._listening())
+
+    def _listening(self) -> bool:
+        free = self._following is None and self._writable.is_set()
+        return free and self._transport is not None and not self._transport.is_closing()
+
+    def _hold_up(self, paused: bool) -> None:
+        if paused != self._paused and self._transport is not None and not self._transport.is_closing():
+            self._paused = paused
+            if paused:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    def _answer_next(self) -> bool:
+        """False if there is no whole request."""
+        assert self._transport is not None
+        try:
+            request = self._reader.next()
+        except BadRequestError as problem:
+            body = str(problem).encode()
+            self._transport.write(_head(Response(body, problem.status, "text/plain"), len(body), keep=False) + body)
+            self._transport.close()
+            return False
+        if request is None:
+            if self._reader.asks_to_go_on():
+                self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            return False
+        answer = self._answer(request)
+        if not isinstance(answer, Response):
+            self._following = asyncio.create_task(self._follow(answer, keep=request.keep))
+            return True
+        head = _head(answer, len(answer.body), keep=request.keep)
+        self._transport.write(head if request.method == "HEAD" else head + answer.body)
+        if not request.keep:
+            self._transport.close()
+        return True
 
     async def _follow(self, follow: Follow, *, keep: bool) -> None:
         ended = False
         try:
             await self.send(_head(Response(b""), None, keep=keep))
             await follow(Stream(self))
-            await self.send(b"0\r\n\r\n")
+            if self._transport is not None:
+                self._transport.write(b"0\r\n\r\n")  # without a wait for a client that reads nothing any more
             ended = True
         except ConnectionResetError:
             return
         finally:
             self._following = None
+            self._since = self._loop.time()
             if not ended:
                 self.abort()
         if not keep:
             self.close()
         self._go_on()
-
-    def _next(self) -> Request | None:
-        """The next request if all of it is there. Raises BadRequestError."""
-        end = self._data.find(b"\r\n\r\n")
-        if end > MOST_HEAD_BYTES or (end < 0 and len(self._data) > MOST_HEAD_BYTES):
-            raise BadRequestError(431, "the head of the request has no end")
-        if end < 0:
-            return None
-        first, _, text = self._data[:end].decode("latin-1").partition("\r\n")
-        line = _LINE.fullmatch(first)
-        if line is None:
-            raise BadRequestError(400, f"expected a request of HTTP/1.1, got {first[:80]!r}")
-        headers = _headers(text)
-        found = self._body(headers, end + 4)
-        if found is None:
-            if headers.get("expect", "").lower() == "100-continue" and not self._promised:
-                assert self._transport is not None
-                self._promised = True
-                self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            return None
-        body, after = found
-        del self._data[:after]
-        self._promised = False
-        path, _, asked = line[2].partition("?")
-        query = dict(reversed(parse_qsl(asked, keep_blank_values=True))) if asked else {}
-        keep = line[3] == "1" and "close" not in headers.get("connection", "").lower()
-        return Request(line[1], unquote(path) if "%" in path else path, query, headers, body, keep)
-
-    def _body(self, headers: Mapping[str, str], start: int) -> tuple[bytes, int] | None:
-        """The body and where it ends; None if there is more to come. Raises BadRequestError."""
-        if "transfer-encoding" in headers:
-            if headers["transfer-encoding"].lower() != "chunked" or "content-length" in headers:
-                raise BadRequestError(400, "Transfer-Encoding: expected chunked, and no Content-Length")
-            return self._chunks(start)
-        length = headers.get("content-length", "0")
-        if not (length.isascii() and length.isdecimal()):
-            raise BadRequestError(400, f"Content-Length: expected a number, got {length[:80]!r}")
-        after = start + int(length)
-        if after - start > MOST_BYTES:
-            raise BadRequestError(413, f"the body is longer than {MOST_BYTES} bytes")
-        return None if len(self._data) < after else (bytes(self._data[start:after]), after)
-
-    def _chunks(self, at: int) -> tuple[bytes, int] | None:
-        chunks: list[bytes] = []
-        if len(self._data) > 2 * MOST_BYTES:
-            raise BadRequestError(413, f"the body is longer than {MOST_BYTES} bytes")
-        while True:
-            line = _SIZE.match(self._data, at)
-            if line is None:
-                if b"\n" in self._data[at:]:
-                    raise BadRequestError(400, "expected the size of a chunk")
-                return None
-            size = int(line[1], 16)
-            if not size:
-                end = self._data.find(b"\r\n\r\n", line.end() - 2)
-                return None if end < 0 else (b"".join(chunks), end + 4)
-            at = line.end() + size + 2
-            if len(self._data) < at:
-                return None
-            if self._data[at - 2 : at] != b"\r\n":
-                raise BadRequestError(400, "expected the end of a chunk")
-            chunks.append(bytes(self._data[line.end() : at - 2]))
-
-
-@lru_cache(maxsize=1024)
-def _headers(text: str) -> Mapping[str, str]:
-    """Those of one client are mostly the same. Raises BadRequestError."""
-    headers: dict[str, str] = {}
-    for line in text.split("\r\n") if text else ():
-        name, colon, value = line.partition(":")
-        if not colon or not name or name != name.strip():
-            raise BadRequestError(400, f"expected a header, got {line[:80]!r}")
-        name, value = name.lower(), value.strip()
-        if name in headers:
-            if name == "content-length" and headers[name] != value:
-                raise BadRequestError(400, "Content-Length: expected one")
-            value = value if name == "content-length" else f"{headers[name]}, {value}"
-        headers[name] = value
-    return MappingProxyType(headers)
 
 
 def _head(answer: Response, length: int | None, *, keep: bool) -> bytes:
@@ -250,9 +196,11 @@ async def listen(answer: Answer, port: int = 0, host: str = "127.0.0.1") -> Asyn
     """Answer requests for as long as the block runs; yields the URL. Raises OSError."""
     connections: set[Connection] = set()
     server = await asyncio.get_running_loop().create_server(lambda: Connection(answer, connections), host, port)
+    sweeping = asyncio.create_task(_sweep(connections))
     try:
         yield f"http://{host}:{server.sockets[0].getsockname()[1]}"
     finally:
+        sweeping.cancel()
         server.close()
         with anyio.move_on_after(STOP_SECONDS, shield=True):
             for connection in tuple(connections):
@@ -262,3 +210,10 @@ async def listen(answer: Answer, port: int = 0, host: str = "127.0.0.1") -> Asyn
             await server.wait_closed()
         for connection in tuple(connections):
             connection.abort()
+
+
+async def _sweep(connections: set[Connection]) -> None:
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS)
+        for connection in tuple(connections):
+            connection.close_if_idle()

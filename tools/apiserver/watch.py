@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from tools.apiserver.conversion import served_raw
-from tools.apiserver.http import Request, Stream
+from tools.apiserver.http import Stream
+from tools.apiserver.http_reader import Request
 from tools.apiserver.resources import Kind
 from tools.apiserver.selectors import matches_of
 from tools.apiserver.store import Document, Event, Refused, Store, Stored

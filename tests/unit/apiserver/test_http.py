@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
 
-from tools.apiserver.http import Follow, Request, Response, Stream, listen
+from tools.apiserver.http import Follow, Response, Stream, listen
+from tools.apiserver.http_reader import Request, RequestReader
 
 
 def echo(request: Request) -> Response | Follow:
@@ -98,6 +100,13 @@ async def test_the_answer_to_head_has_no_body(port: int) -> None:
         (b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", 400),
         (b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n", 400),
         (b"GET / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", 413),
+        (b"GET / HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", 413),
+        (b"GET / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % ((3 << 20) + 1), 413),
+        (b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n", 413),
+        (b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nfffffffff\r\n", 400),
+        (b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1" * 5000, 400),
+        (b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * 5000, 400),
+        (b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"T: x\r\n" * 20_000, 431),
         (b"GET /" + b"x" * (65 << 10), 431),
     ],
 )
@@ -105,6 +114,102 @@ async def test_what_is_no_request_ends_the_connection(port: int, sent: bytes, st
     answered = await exchange(port, sent)
     assert answered.startswith(b"HTTP/1.1 %d " % status)
     assert CLOSE in answered
+
+
+def test_a_body_in_the_smallest_chunks_is_read_once() -> None:
+    """Not anew from its beginning with each piece that comes."""
+    reader, size = RequestReader(), 300_000
+    sent = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * size + b"0\r\n\r\n"
+    for at in range(0, len(sent), 1000):
+        assert reader.next() is None
+        reader.feed(sent[at : at + 1000])
+    request = reader.next()
+    assert request is not None
+    assert request.body == b"x" * size
+    assert not reader
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HT", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc"])
+async def test_who_sends_no_whole_request_for_long_is_let_go(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.apiserver.http.IDLE_SECONDS", 0.05)
+    monkeypatch.setattr("tools.apiserver.http.SWEEP_SECONDS", 0.02)
+    async with listen(echo) as url:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        writer.write(sent)
+        with contextlib.suppress(ConnectionResetError):
+            async with asyncio.timeout(5):
+                assert await reader.read() == b""
+        writer.close()
+        with contextlib.suppress(ConnectionResetError):
+            await writer.wait_closed()
+
+
+async def test_a_stream_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.apiserver.http.IDLE_SECONDS", 0.01)
+    monkeypatch.setattr("tools.apiserver.http.SWEEP_SECONDS", 0.01)
+
+    async def follow(stream: Stream) -> None:
+        await asyncio.sleep(0.2)
+        await stream.write(b"late")
+
+    async with listen(lambda _: follow) as url:
+        answered = await exchange(int(url.rpartition(":")[2]), b"GET / HTTP/1.1\r\n" + CLOSE + b"\r\n")
+    assert answered.endswith(b"\r\n\r\n4\r\nlate\r\n0\r\n\r\n")
+
+
+async def test_who_reads_no_answers_is_not_answered_more_until_he_does() -> None:
+    asked, size = 0, 1 << 20
+
+    def big(_: Request) -> Response:
+        nonlocal asked
+        asked += 1
+        return Response(b"x" * size)
+
+    async with listen(big) as url:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        writer.write(b"GET / HTTP/1.1\r\n\r\n" * 99 + b"GET / HTTP/1.1\r\n" + CLOSE + b"\r\n")
+        async with asyncio.timeout(10):
+            await writer.drain()
+            while not asked:
+                await asyncio.sleep(0)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert asked < 50
+            answered = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+    assert asked == 100
+    assert answered.count(b"HTTP/1.1 200 OK\r\n") == 100
+    assert len(answered) > 100 * size
+
+
+async def test_who_sends_on_and_on_into_a_stream_has_to_wait() -> None:
+    """What is not looked at yet is not kept without end."""
+
+    async def for_ever(stream: Stream) -> None:
+        await asyncio.Event().wait()
+
+    async with listen(lambda _: for_ever) as url:
+        _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        writer.write(b"GET / HTTP/1.1\r\n\r\n" + b"x" * (64 << 20))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await writer.drain()
+        writer.transport.abort()
+
+
+async def test_what_cannot_be_answered_ends_the_connection_alone(caplog: pytest.LogCaptureFixture) -> None:
+    def failing(request: Request) -> Response | Follow:
+        if request.path == "/bug":
+            raise ZeroDivisionError
+        return echo(request)
+
+    async with listen(failing) as url:
+        port = int(url.rpartition(":")[2])
+        bug = b"GET /bug HTTP/1.1\r\n\r\n"
+        assert await exchange(port, bug) == b""
+        assert bodies(await exchange(port, b"GET /a HTTP/1.1\r\n" + CLOSE + b"\r\n")) == ["GET /a? "]
+    assert "ZeroDivisionError" in caplog.text
 
 
 async def test_stopping_ends_streams_and_connections() -> None:

@@ -1,0 +1,187 @@
+"""Requests of HTTP/1.1 out of the bytes of one connection: no I/O, and no byte is looked at again and again.
+
+A request comes with its whole body. Bodies are as long as those that kube-apiserver takes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import NamedTuple
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+MOST_HEAD_BYTES = 64 << 10
+MOST_BYTES = 3 << 20  # of a body
+MOST_LINE_BYTES = 4 << 10  # of the size of a chunk with what may be said of it
+MOST_COMMON_BYTES = 2 << 10  # of headers that are remembered: those of one client are mostly the same
+_LINE = re.compile(r"([A-Z]+) (/[!-~]*) HTTP/1\.([01])")
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
+
+
+class Request(msgspec.Struct, frozen=True):
+    """`headers` by lower-case name, `query` by name: of several values the first."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+    keep: bool = True
+
+
+class BadRequestError(Exception):
+    """What came is no request; the connection is closed with this status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class _Head(NamedTuple):
+    """`length` of the body in bytes, None if it comes in chunks."""
+
+    method: str
+    target: str
+    minor: str
+    headers: Mapping[str, str]
+    length: int | None
+
+
+class RequestReader:
+    """Feed it bytes, and take requests out of it until it gives None."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._head: _Head | None = None
+        self._body = bytearray()  # what there is of one in chunks
+        self._last_chunk = False
+        self._promised = False
+
+    def __len__(self) -> int:
+        """How many bytes of a request, or of several, it holds."""
+        return len(self._data) + len(self._body) + (self._head is not None)
+
+    def feed(self, data: bytes) -> None:
+        self._data += data
+
+    def asks_to_go_on(self) -> bool:
+        """True once for a request whose client waits for a word before it sends the body."""
+        waits = self._head is not None and self._head.headers.get("expect", "").lower() == "100-continue"
+        if not waits or self._promised:
+            return False
+        self._promised = True
+        return True
+
+    def next(self) -> Request | None:
+        """The next request if all of it is there. Raises BadRequestError."""
+        if self._head is None:
+            self._head = self._read_head()
+        head = self._head
+        if head is None:
+            return None
+        body = self._read_chunks() if head.length is None else self._read_bytes(head.length)
+        if body is None:
+            return None
+        self._head, self._promised = None, False
+        path, _, asked = head.target.partition("?")
+        query = dict(reversed(parse_qsl(asked, keep_blank_values=True))) if asked else {}
+        keep = head.minor == "1" and "close" not in head.headers.get("connection", "").lower()
+        return Request(head.method, unquote(path) if "%" in path else path, query, head.headers, body, keep)
+
+    def _read_head(self) -> _Head | None:
+        end = self._data.find(b"\r\n\r\n")
+        if end > MOST_HEAD_BYTES or (end < 0 and len(self._data) > MOST_HEAD_BYTES):
+            raise BadRequestError(431, "the head of the request has no end")
+        if end < 0:
+            return None
+        first, _, text = self._data[:end].decode("latin-1").partition("\r\n")
+        del self._data[: end + 4]
+        line = _LINE.fullmatch(first)
+        if line is None:
+            raise BadRequestError(400, f"expected a request of HTTP/1.1, got {first[:80]!r}")
+        headers = _common_headers(text) if len(text) <= MOST_COMMON_BYTES else _headers(text)
+        return _Head(line[1], line[2], line[3], headers, _length(headers))
+
+    def _read_bytes(self, length: int) -> bytes | None:
+        if len(self._data) < length:
+            return None
+        body = bytes(self._data[:length])
+        del self._data[:length]
+        return body
+
+    def _read_chunks(self) -> bytes | None:
+        at = 0
+        while not self._last_chunk:
+            line = _SIZE.match(self._data, at)
+            if line is None:
+                if len(self._data) - at > MOST_LINE_BYTES or b"\n" in self._data[at : at + MOST_LINE_BYTES]:
+                    raise BadRequestError(400, "expected the size of a chunk")
+                break
+            size = int(line[1], 16)
+            if not size:
+                at = line.end() - 2  # the trailer ends with an empty line, which may come at once
+                self._last_chunk = True
+                break
+            if len(self._body) + size > MOST_BYTES:
+                raise _too_long()
+            end = line.end() + size
+            if len(self._data) < end + 2:
+                break
+            if self._data[end : end + 2] != b"\r\n":
+                raise BadRequestError(400, "expected the end of a chunk")
+            self._body += self._data[line.end() : end]
+            at = end + 2
+        del self._data[:at]
+        return self._read_trailer() if self._last_chunk else None
+
+    def _read_trailer(self) -> bytes | None:
+        end = self._data.find(b"\r\n\r\n")
+        if end > MOST_HEAD_BYTES or (end < 0 and len(self._data) > MOST_HEAD_BYTES):
+            raise BadRequestError(431, "the trailer of the request has no end")
+        if end < 0:
+            return None
+        del self._data[: end + 4]
+        body = bytes(self._body)
+        self._body, self._last_chunk = bytearray(), False
+        return body
+
+
+def _length(headers: Mapping[str, str]) -> int | None:
+    """Of the body, None if it comes in chunks. Raises BadRequestError."""
+    if "transfer-encoding" in headers:
+        if headers["transfer-encoding"].lower() != "chunked" or "content-length" in headers:
+            raise BadRequestError(400, "Transfer-Encoding: expected chunked, and no Content-Length")
+        return None
+    text = headers.get("content-length", "0")
+    if not (text.isascii() and text.isdecimal()):
+        raise BadRequestError(400, f"Content-Length: expected a number, got {text[:80]!r}")
+    if len(text) > 20 or int(text) > MOST_BYTES:
+        raise _too_long()
+    return int(text)
+
+
+def _too_long() -> BadRequestError:
+    return BadRequestError(413, f"Request entity too large: limit is {MOST_BYTES} bytes")
+
+
+def _headers(text: str) -> Mapping[str, str]:
+    """Raises BadRequestError."""
+    headers: dict[str, str] = {}
+    for line in text.split("\r\n") if text else ():
+        name, colon, value = line.partition(":")
+        if not colon or not name or name != name.strip():
+            raise BadRequestError(400, f"expected a header, got {line[:80]!r}")
+        name, value = name.lower(), value.strip()
+        if name in headers:
+            if name == "content-length" and headers[name] != value:
+                raise BadRequestError(400, "Content-Length: expected one")
+            value = value if name == "content-length" else f"{headers[name]}, {value}"
+        headers[name] = value
+    return MappingProxyType(headers)
+
+
+_common_headers = lru_cache(maxsize=1024)(_headers)
