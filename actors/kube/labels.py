@@ -10,7 +10,7 @@ import msgspec
 from actors.kube.meta import LabelSelector
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
-_COMMA = re.compile(r",(?![^(]*\))")
+_PART = re.compile(r"(?:[^,(]+|\([^)]*(?:\)|$))+")  # of a text between commas, but for those in parentheses
 _TEXT = re.compile(r"(!?)\s*([\w./-]+)\s*(?:(=|==|!=)\s*([\w.-]*)|\s(in|notin)\s*\(([^)]*)\))?")
 
 
@@ -78,7 +78,7 @@ def from_label_selector(selector: LabelSelector | None) -> Selector:
 
 def parse(text: str) -> Selector:
     """The notation of kubectl's -l. Raises SelectorError."""
-    return Selector(tuple(_requirement(part.strip()) for part in _COMMA.split(text) if part.strip()))
+    return Selector(tuple(_requirement(part.strip()) for part in _PART.findall(text) if part.strip()))
 
 
 def _requirement(text: str) -> Requirement:

@@ -31,6 +31,7 @@ NODES = BY_KIND["v1", "Node"]
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 FIRST_CLASSES = (("system-cluster-critical", 2000000000), ("system-node-critical", 2000001000))
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+MOST_PROBLEMS = 1000  # that a refusal tells of
 LONGEST_PREFIX = 58  # of a generated name, which is a label of at most 63 characters
 OWNED_BY_SERVER = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "namespace")
 OVER = ("Succeeded", "Failed")
@@ -298,8 +299,8 @@ def _wanted_version(kind: Kind, given: Document, before: Document) -> str:
 
 
 def _check(kind: Kind, document: Document, before: Document | None) -> None:
-    """Raises Refused with 422 and all that is wrong with an object."""
-    found = problems(kind.type_name, document, before)
+    """Raises Refused with 422 and what is wrong with an object, but for what is far too much."""
+    found = problems(kind.type_name, document, before)[:MOST_PROBLEMS]
     if found:
         name = document["metadata"].get("name", "")
         details = invalid_details(kind.type_name, name, found)

@@ -33,6 +33,9 @@ from tools.apiserver.watch import Watch
 
 APPLY = "application/apply-patch+yaml"
 JSON, YAML = "application/json", "application/yaml"
+MOST_WARNINGS_CHARACTERS = 4096
+MOST_WARNING_CHARACTERS = 256  # of one, where all of them are too many
+LONGEST_PATH = 1024  # two names of 253 bytes and what is around them
 SUCCESS: Document = {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}
 Answer = Stored | Document
 
@@ -81,9 +84,13 @@ class Server:
             return self._answer(request)
         except Refused as refused:
             return _json(refusal(refused), refused.code)
+        except RecursionError:
+            return _json(refusal(Refused(400, "BadRequest", "the body is nested too deeply")), 400)
 
     def _answer(self, request: Request) -> Response | Follow:
         path = request.path
+        if len(path) > LONGEST_PATH:
+            raise Refused(404, "NotFound", "the server could not find the requested resource")
         if path in ("/healthz", "/livez", "/readyz"):
             return Response(b"ok", content_type="text/plain")
         if path == "/openapi/v2":
@@ -97,7 +104,7 @@ class Server:
             return self._shown(request, target.kind, self._read(request, target))
         raw = request.body
         how = _media_type(request)
-        document = _body(raw, how)
+        document = _body(raw, how) if raw or request.method != "DELETE" else {}
         dry = request.query.get("dryRun") == "All" or (isinstance(document, dict) and document.get("dryRun") == ["All"])
         validation = request.query.get("fieldValidation", "Warn")
         duplicates = duplicate_fields(raw) if validation == "Strict" and raw[:1] == b"{" else ()
@@ -106,8 +113,7 @@ class Server:
         response = self._shown(request, target.kind, answer, code)
         if not api.warnings:
             return response
-        told = tuple([f'299 - "{warning.replace(chr(34), chr(92) + chr(34))}"' for warning in api.warnings])
-        return msgspec.structs.replace(response, warnings=told)
+        return msgspec.structs.replace(response, warnings=_warnings(api.warnings))
 
     def _read(self, request: Request, target: Target) -> Answer | list[Stored]:
         if not target.name:
@@ -123,24 +129,20 @@ class Server:
     def _write(self, api: Api, request: Request, target: Target, document: Any, how: str) -> tuple[Answer, int]:
         """Do what the request asks, whose body is of the type `how`; the answer and its HTTP code."""
         kind, namespace, name, subresource = target.kind, target.namespace, target.name, target.subresource
-        if not isinstance(document, dict) and request.method != "PATCH":
-            raise Refused(400, "BadRequest", f"the body: expected an object, got {type(document).__name__}")
         match request.method, subresource:
             case "POST", "" if not name:
-                _check_kind(kind, document)
-                return api.create(kind, namespace, document), 201
+                return api.create(kind, namespace, _of_kind(kind, document)), 201
             case "POST", "binding":
-                api.bind(namespace, name, document)
+                api.bind(namespace, name, _object(document))
                 return {**SUCCESS, "code": 201}, 201
             case "POST", "eviction":
-                api.evict(namespace, name, document)
+                api.evict(namespace, name, _object(document))
                 return {**SUCCESS, "code": 201}, 201
             case "PUT", "scale":
-                api.rescale(kind, namespace, name, document)
+                api.rescale(kind, namespace, name, _object(document))
                 return api.scale_of(kind, namespace, name), 200
             case "PUT", "" | "status" | "resize" if name:
-                _check_kind(kind, document)
-                return api.update(kind, namespace, name, document, subresource), 200
+                return api.update(kind, namespace, name, _of_kind(kind, document), subresource), 200
             case "PATCH", "" | "status" | "resize" | "scale" if name:
                 if how == APPLY and isinstance(document, dict):
                     stored, created = api.apply(kind, namespace, name, document, subresource)
@@ -148,7 +150,7 @@ class Server:
                 patched = api.patch(kind, namespace, name, document, how, subresource)
                 return api.scale_of(kind, namespace, name) if subresource == "scale" else patched, 200
             case "DELETE", "":
-                options = delete_options(document, request.query)
+                options = delete_options(_object(document), request.query)
                 if name:
                     return api.delete(kind, namespace, name, options), 200
                 gone = api.delete_all(kind, namespace, _matches(request, kind), options)
@@ -222,22 +224,35 @@ def _media_type(request: Request) -> str:
 
 def _body(raw: bytes, how: str) -> Any:
     """Raises Refused with 400."""
-    if raw and how == PROTOBUF:
+    if not raw:
+        return None
+    if how == PROTOBUF:
         return decoded(raw)
     try:
         if how in (APPLY, YAML):
             (document,) = documents(raw) or (None,)
             return document
-        return msgspec.json.decode(raw) if raw else {}
+        return msgspec.json.decode(raw)
     except (ValueError, RecursionError) as problem:
         raise Refused(400, "BadRequest", f"the body cannot be read: {problem}") from None
 
 
-def _check_kind(kind: Kind, document: Document) -> None:
+def _object(document: Any) -> Document:
+    """Raises Refused with 400 for a body that is something else."""
+    if not isinstance(document, dict):
+        got = "nothing" if document is None else type(document).__name__
+        raise Refused(400, "BadRequest", f"the body: expected an object, got {got}")
+    return document
+
+
+def _of_kind(kind: Kind, document: Any) -> Document:
+    """Raises Refused with 400 for a body that is something else."""
+    read = _object(document)
     for field, expected in (("kind", kind.kind), ("apiVersion", kind.api_version)):
-        given = document.get(field) or expected
+        given = read.get(field) or expected
         if given != expected:
             raise Refused(400, "BadRequest", f"{field}: expected {expected}, got {given}")
+    return read
 
 
 def _matches(request: Request, kind: Kind) -> Matches | None:
@@ -266,6 +281,19 @@ def _continued(request: Request) -> tuple[tuple[str, str] | None, int]:
     except (ValueError, msgspec.DecodeError):
         raise Refused(400, "BadRequest", "continue: expected the token of an earlier list") from None
     return (namespace, name), revision
+
+
+def _warnings(told: list[str]) -> tuple[str, ...]:
+    """As headers, as many as Kubernetes gives. A field's name may hold anything, but it must stay in its header."""
+    most = MOST_WARNING_CHARACTERS if sum(map(len, told)) > MOST_WARNINGS_CHARACTERS else MOST_WARNINGS_CHARACTERS
+    headers, left = [], MOST_WARNINGS_CHARACTERS
+    for warning in told:
+        text = "".join([c if c.isprintable() else " " for c in warning[:most]])
+        left -= len(text)
+        if left < 0:
+            break
+        headers.append('299 - "' + text.replace("\\", "\\\\").replace('"', '\\"') + '"')
+    return tuple(headers)
 
 
 def _json(document: Document, code: int = 200) -> Response:

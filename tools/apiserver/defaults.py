@@ -104,7 +104,7 @@ def _job(document: Document) -> Document:
     if not spec.get("manualSelector") and "selector" not in spec and uid:
         labels = {
             "batch.kubernetes.io/controller-uid": uid,
-            "batch.kubernetes.io/job-name": document["metadata"]["name"],
+            "batch.kubernetes.io/job-name": document["metadata"].get("name", ""),
         }
         template = spec.get("template") or {}
         metadata = template.get("metadata") or {}

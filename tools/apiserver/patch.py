@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+from collections import deque
 from typing import Any
 
 import jsonpatch
+import msgspec
 
 from tools.apiserver.resources import Kind
 from tools.apiserver.schema import TYPES, Shape
@@ -14,30 +17,49 @@ STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 BY_VALUE = "*"
-_UNFIT = (TypeError, LookupError, AttributeError, ValueError)  # what the library raises for a path through a scalar
+MOST_OPERATIONS = 10_000
+MOST_COPIED_BYTES = 3 << 20
+_UNFIT = (TypeError, LookupError, AttributeError, ValueError)  # what the way through a value of another type raises
 DELETE_FROM = "$deleteFromPrimitiveList/"
 ORDER = "$setElementOrder/"
 
 
 def patched(kind: Kind, document: Document, patch: Any, content_type: str) -> Document:
     """The document with the patch applied. Raises Refused: 415 for an unknown type, 422 if it does not fit."""
-    match content_type:
-        case "application/merge-patch+json":
-            result = _merge(document, patch)
-        case "application/strategic-merge-patch+json":
-            result = _merge_strategic(TYPES.get(kind.type_name), document, patch)
-        case "application/json-patch+json":
-            if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
-                raise Refused(400, "BadRequest", "the patch does not fit: expected a list of operations")
-            try:
-                result = jsonpatch.apply_patch(document, patch)
-            except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, *_UNFIT) as problem:
-                raise Refused(422, "Invalid", f"the patch does not fit: {problem}") from None
-        case other:
-            expected = f"{JSON_PATCH}, {MERGE} or {STRATEGIC}"
-            raise Refused(415, "UnsupportedMediaType", f"Content-Type: expected {expected}, got {other!r}")
+    try:
+        match content_type:
+            case "application/merge-patch+json":
+                result = _merge(document, patch)
+            case "application/strategic-merge-patch+json":
+                result = _merge_strategic(TYPES.get(kind.type_name), document, patch)
+            case "application/json-patch+json":
+                result = _json_patched(document, patch)
+            case other:
+                expected = f"{JSON_PATCH}, {MERGE} or {STRATEGIC}"
+                raise Refused(415, "UnsupportedMediaType", f"Content-Type: expected {expected}, got {other!r}")
+    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, *_UNFIT) as problem:
+        raise Refused(422, "Invalid", f"the patch does not fit: {problem}") from None
     if not isinstance(result, dict) or not isinstance(result.get("metadata"), dict):
         raise Refused(422, "Invalid", "the patch leaves no object with metadata")
+    return result
+
+
+def _json_patched(document: Any, patch: Any) -> Any:
+    """RFC 6902. Raises Refused: 400 for what is no patch, 413 for more operations or copies than Kubernetes takes."""
+    if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
+        raise Refused(400, "BadRequest", "the patch does not fit: expected a list of operations")
+    if len(patch) > MOST_OPERATIONS:
+        why = f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(patch)}"
+        raise Refused(413, "RequestEntityTooLarge", why)
+    result = copy.deepcopy(document)
+    copied = 0
+    for operation in patch:
+        if operation.get("op") == "copy" and isinstance(operation.get("from"), str):
+            copied += len(msgspec.json.encode(jsonpatch.JsonPointer(operation["from"]).resolve(result)))
+            if copied > MOST_COPIED_BYTES:
+                why = f"the patch does not fit: it copies more than {MOST_COPIED_BYTES} bytes"
+                raise Refused(413, "RequestEntityTooLarge", why)
+        result = jsonpatch.apply_patch(result, [operation], in_place=True)
     return result
 
 
@@ -67,8 +89,8 @@ def _merge_strategic(shape: Shape | None, old: Any, patch: Any) -> Any:
     fields = shape.fields if shape is not None and shape.fields is not None else {}
     for key, value in patch.items():
         if key.startswith(DELETE_FROM):
-            name, unwanted = key.removeprefix(DELETE_FROM), _listed(key, value)
-            result[name] = [item for item in result.get(name) or () if item not in unwanted]
+            name, unwanted = key.removeprefix(DELETE_FROM), set(map(_identity, _listed(key, value)))
+            result[name] = [item for item in result.get(name) or () if _identity(item) not in unwanted]
         elif key.startswith("$"):
             continue
         elif value is None or (isinstance(value, dict) and value.get("$patch") == "delete"):
@@ -96,39 +118,59 @@ def _listed(directive: str, value: Any) -> list[Any]:
     return value
 
 
+def _identity(item: Any, key: str = BY_VALUE) -> Any:
+    """What tells an item of a list from the others: the value of its key, or its own."""
+    value = item.get(key) if key != BY_VALUE and isinstance(item, dict) else item
+    return value if isinstance(value, str | int | float | None) else msgspec.json.encode(value)
+
+
+def _places(items: list[Any], key: str) -> dict[Any, list[int]]:
+    """Where the items of each identity are."""
+    found: dict[Any, list[int]] = {}
+    for i, item in enumerate(items):
+        found.setdefault(_identity(item, key), []).append(i)
+    return found
+
+
 def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: str) -> list[Any]:
     """The items that the order names, in that order; the others keep their place before what they were before."""
-
-    def identity(item: Any) -> Any:
-        return item.get(key) if key != BY_VALUE and isinstance(item, dict) else item
-
-    wanted, was = [identity(item) for item in order], [identity(item) for item in old]
-    named = sorted((i for i in merged if identity(i) in wanted), key=lambda item: wanted.index(identity(item)))
+    wanted, was = _places(order, key), _places(old, key)
+    found = [(_identity(item, key), item) for item in merged]
+    named = deque(sorted((pair for pair in found if pair[0] in wanted), key=lambda pair: wanted[pair[0]][0]))
     result: list[Any] = []
-    for other in (item for item in merged if identity(item) not in wanted):
-        while named and identity(named[0]) in was and was.index(identity(named[0])) < was.index(identity(other)):
-            result.append(named.pop(0))
+    for identity, other in found:
+        if identity in wanted:
+            continue
+        if identity not in was:
+            raise Refused(422, "Invalid", f"the patch does not fit: {ORDER}: expected every item that is patched")
+        while named and named[0][0] in was and was[named[0][0]][0] < was[identity][0]:
+            result.append(named.popleft()[1])
         result.append(other)
-    return result + named
+    return result + [item for _, item in named]
 
 
 def _merge_list(shape: Shape | None, old: list[Any], patch: list[Any], key: str) -> list[Any]:
     if key == BY_VALUE:
-        return old + [item for item in patch if item not in old]
-    replaces = any(isinstance(item, dict) and item.get("$patch") == "replace" for item in patch)
-    result = [] if replaces else list(old)
+        have = set(map(_identity, old))
+        return old + [item for item in patch if _identity(item) not in have]
+    if not all(isinstance(item, dict) for item in patch):
+        raise Refused(422, "Invalid", f"the patch does not fit: expected objects in a list that is merged by {key}")
+    replaces = any(item.get("$patch") == "replace" for item in patch)
+    result: list[Any] = [] if replaces else list(old)
+    places = _places(result, key)
+    gone: set[int] = set()
     for item in patch:
-        if not isinstance(item, dict):
-            raise Refused(422, "Invalid", f"the patch does not fit: expected objects in a list that is merged by {key}")
         directive = item.get("$patch")
         if directive == "replace":
             continue
-        place = next((i for i, have in enumerate(result) if key in item and have.get(key) == item[key]), None)
+        there = places.get(_identity(item, key), []) if key in item else []
         if directive == "delete":
-            if place is not None:
-                del result[place]
-        elif place is None:
-            result.append(_merge_strategic(shape, {}, item))
+            gone.update(there)
+            there.clear()
+        elif there:
+            result[there[0]] = _merge_strategic(shape, result[there[0]], item)
         else:
-            result[place] = _merge_strategic(shape, result[place], item)
-    return result
+            if key in item:
+                places[_identity(item, key)] = [len(result)]
+            result.append(_merge_strategic(shape, {}, item))
+    return [item for i, item in enumerate(result) if i not in gone]

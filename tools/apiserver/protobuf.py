@@ -226,6 +226,8 @@ def _records(data: bytes) -> Iterator[_Record]:
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     """An unsigned integer of 64 bits and where it ends."""
+    if at < len(data) and data[at] < 0x80:
+        return data[at], at + 1
     value = 0
     for i, byte in enumerate(data[at : at + _VARINT_BYTES]):
         value |= (byte & 0x7F) << 7 * i

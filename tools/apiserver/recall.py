@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 MOST = 512
+MOST_BYTES = 32 << 10  # of a document that is remembered; a template's is far smaller
 _ENCODER = msgspec.msgpack.Encoder()
 _T = TypeVar("_T")
 
@@ -25,6 +26,8 @@ def recalled(function: Callable[[dict[str, Any]], _T]) -> Callable[[dict[str, An
         try:
             key = _ENCODER.encode(document)
         except (OverflowError, RecursionError):  # a number or a depth that no well-formed document has
+            return function(document)
+        if len(key) > MOST_BYTES:
             return function(document)
         found = known.get(key)
         if found is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import binascii
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,9 @@ _GO = {"time": "string", "microtime": "string", "intstr": "int32", "bytes": "[]u
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 _LAYOUTS = {"time": "2006-01-02T15:04:05Z07:00", "microtime": "2006-01-02T15:04:05.000000Z07:00"}
 _QUANTITY_RULE = r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
+MOST_DEPTH = 100  # of what may be anything; so is the depth of a whole object bounded, and every reader can read it
+MOST_ITEMS = 250_000  # of all lists of an object, each of which is validated
 
 Path_ = tuple[Any, ...]  # (parent, step) pairs, () at the root; a step is a field, an index or a 1-tuple of a map's key
 
@@ -183,6 +187,7 @@ class _Walk:
         self.mistyped = ""
         self.where = ""
         self.nulls = False
+        self._items = 0
 
     def visit(self, shape: Shape, value: Any, path: Path_, owner: str) -> None:
         """Nulls are never visited: Kubernetes reads them as absent."""
@@ -190,6 +195,10 @@ class _Walk:
         if shape.fields is not None and kind is dict:
             self._object(shape, shape.fields, value, path)
         elif shape.item is not None and kind is list:
+            self._items += len(value)
+            if self._items > MOST_ITEMS:
+                self._found(f"exceeded max items of {MOST_ITEMS} in lists", path)
+                return
             for i, below in enumerate(value):
                 self._below(shape.item, below, (path, i), owner)
         elif shape.values is not None and kind is dict:
@@ -197,7 +206,9 @@ class _Walk:
                 self._below(shape.values, below, (path, (key,)), owner)
         elif shape.name not in SCALARS:
             self._mistyped(shape, value, path, owner)
-        elif shape.name != "any":
+        elif shape.name == "any":
+            self._found("exceeded max depth" if _is_deep(value) else "", path)
+        else:
             self._scalar(shape, value, path, owner)
 
     def _object(self, shape: Shape, fields: dict[str, Field], value: dict[str, Any], path: Path_) -> None:
@@ -262,6 +273,16 @@ class _Walk:
             self.mistyped, self.where = problem, _with_indices(path)
 
 
+def _is_deep(value: Any) -> bool:
+    """Whether a value that may be anything is nested more deeply than MOST_DEPTH."""
+    level = [value]
+    for _ in range(MOST_DEPTH):
+        level = [b for v in level if type(v) in (dict, list) for b in (v.values() if type(v) is dict else v)]
+        if not level:
+            return False
+    return True
+
+
 _POD, _POD_SPEC = TYPES["Pod"], TYPES["PodSpec"]
 
 
@@ -278,7 +299,7 @@ def _quantity_problem(value: Any) -> str:
         return _QUANTITY_RULE
     try:
         quantity.value(value)
-    except quantity.QuantityError:
+    except ValueError:  # of which QuantityError is one; thousands of digits are another
         return _QUANTITY_RULE
     return ""
 
@@ -312,8 +333,8 @@ def duplicate_fields(body: bytes) -> list[str]:
     def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         document = dict(pairs)
         if len(document) != len(pairs):
-            names = [name for name, _ in pairs]
-            repeated.append((document, [name for name in document if names.count(name) > 1]))
+            times = Counter(name for name, _ in pairs)
+            repeated.append((document, [name for name in document if times[name] > 1]))
         return document
 
     root = json.loads(body, object_pairs_hook=made)

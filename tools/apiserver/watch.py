@@ -38,7 +38,7 @@ class Watch:
         self._mark_initial = initial in ("true", "1")
         try:
             self._revision = int(query.get("resourceVersion") or 0)
-            self._seconds = int(query.get("timeoutSeconds") or LONGEST_SECONDS)
+            self._seconds = min(int(query.get("timeoutSeconds") or LONGEST_SECONDS), LONGEST_SECONDS)
         except ValueError as problem:
             raise Refused(400, "BadRequest", f"resourceVersion, timeoutSeconds: {problem}") from None
         self._from_start = self._mark_initial or (self._revision == 0 and not initial)

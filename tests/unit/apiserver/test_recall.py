@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools.apiserver.recall import MOST, recalled
+from tools.apiserver.recall import MOST, MOST_BYTES, recalled
 
 
 def test_equal_documents_are_worked_out_once_and_others_each() -> None:
@@ -34,3 +34,17 @@ def test_what_cannot_be_compared_is_worked_out_every_time_and_the_oldest_is_forg
     for number in (*range(MOST + 1), 0):
         worked_out({"a": number})
     assert calls == 2 + MOST + 2
+
+
+def test_what_is_long_is_not_kept() -> None:
+    calls = 0
+
+    @recalled
+    def worked_out(document: dict[str, Any]) -> int:
+        nonlocal calls
+        calls += 1
+        return calls
+
+    for _ in range(2):
+        worked_out({"a": "x" * MOST_BYTES})
+    assert calls == 2

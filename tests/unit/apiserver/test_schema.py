@@ -282,3 +282,23 @@ def test_a_spec_is_judged_alike_the_second_time() -> None:
     assert schema.unknown_and_mistyped("Pod", {"spec": {"containers": [{"nam": 1}]}}).unknown == [
         'unknown field "spec.containers[0].nam"'
     ]
+
+
+def test_what_may_be_anything_is_not_nested_without_end() -> None:
+    value: Any = 1
+    for depth in range(1, 200):
+        value = {"a": value} if depth % 2 else [value]
+        found = schema.unknown_and_mistyped("ConfigMap", {"metadata": {"managedFields": [{"fieldsV1": value}]}})
+        assert bool(found.mistyped) == (depth >= schema.MOST_DEPTH), depth
+    assert found.mistyped.endswith(": exceeded max depth")
+    assert found.where == "metadata.managedFields[0].fieldsV1"
+
+
+def test_a_quantity_of_thousands_of_digits_is_none() -> None:
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1" * 5000}}}]}
+    assert "quantities must match" in schema.unknown_and_mistyped("Pod", {"spec": spec}).mistyped
+
+
+def test_many_fields_that_stand_twice_are_found_in_one_pass() -> None:
+    body = b"{" + b",".join(b'"k%d":1,"k%d":2' % (i, i) for i in range(20_000)) + b"}"
+    assert len(schema.duplicate_fields(body)) == 20_000

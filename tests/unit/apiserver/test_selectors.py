@@ -28,6 +28,8 @@ EVENT: dict[str, Any] = {
         ("Pod", POD, "app=web", "", True),
         ("Pod", POD, "app in (web, db),!tier", "", True),
         ("Pod", POD, "app!=web", "", False),
+        ("Pod", POD, "app in (db,web),app notin (a,b),app", "", True),
+        ("Pod", POD, ",,app=web,", "", True),
         ("Pod", POD, "", "spec.nodeName=n1,status.phase!=Failed", True),
         ("Pod", POD, "", "spec.nodeName!=", True),
         ("Pod", POD, "", "spec.nodeName==", False),
@@ -55,6 +57,10 @@ def test_nothing_asked_selects_all() -> None:
     ("labels", "fields", "why"),
     [
         ("app in (", "", "unable to parse requirement"),
+        ("app in (a,b", "", "unable to parse requirement"),
+        ("app in (a,b)),c", "", "unable to parse requirement"),
+        ("app in (" + "," * 60_000, "", "unable to parse requirement"),  # long ones take no longer than others
+        ("a," * 30_000 + "=", "", "unable to parse requirement"),
         ("", "nodeName", "can't understand it as key=value or key!=value"),
         ("", "spec.image=nginx", "field label not supported: spec.image"),
         ("", "spec.unschedulable=true", "field label not supported: spec.unschedulable"),

@@ -166,6 +166,9 @@ async def test_a_watch_ends_with_its_time_and_refuses_what_is_expired(server: Se
     for revision in (1, 10_000):
         status, refusal = await server.call("GET", f"{MAPS}?watch=true&resourceVersion={revision}")
         assert (status, refusal["reason"]) == (410, "Expired")
+    for seconds in ("1", "1" + "0" * 30):
+        async with server.watch(f"timeoutSeconds={seconds}&sendInitialEvents=true") as events:
+            assert told(await anext(events)) == ("ADDED", "m0")
     for query in ("resourceVersion=x", "timeoutSeconds=nan", "fieldSelector=data.k=v", "labelSelector=a in ("):
         status, refusal = await server.call("GET", f"{MAPS}?watch=true&{query}")
         assert (status, refusal["reason"]) == (400, "BadRequest")
@@ -248,6 +251,12 @@ MERGE, STRATEGIC, JSON_PATCH, APPLY = (
         ("GET", f"{PODS}?limit=x", None, "", 400, "limit: "),
         ("GET", f"{PODS}?continue=x", None, "", 400, "continue: expected the token of an earlier list"),
         ("POST", PODS, b"{", "", 400, "the body cannot be read"),
+        ("POST", PODS, b"", "", 400, "the body: expected an object, got nothing"),
+        ("PUT", f"{PODS}/p", b"", "", 400, "the body: expected an object, got nothing"),
+        ("PUT", f"{PODS}/p", b"null", "", 400, "the body: expected an object, got nothing"),
+        ("PATCH", f"{PODS}/p", b"", MERGE, 422, "leaves no object"),
+        ("PATCH", f"{PODS}/p", b"", JSON_PATCH, 400, "expected a list of operations"),
+        ("GET", f"{PODS}/{'p' * 2000}", None, "", 404, "could not find the requested resource"),
         ("POST", PODS, b"\xff", "", 400, "the body cannot be read"),
         ("POST", PODS, [1], "", 400, "the body: expected an object, got list"),
         ("POST", PODS, {"kind": "Boat"}, "", 400, "kind: expected Pod, got Boat"),
@@ -284,6 +293,7 @@ async def test_a_request_that_is_no_good_is_told_so(
         ("application/json", b"[" * 100_000),
         ("application/json", b'{"a": ' * 100_000),
         ("application/json", b'{"a": \xff}'),
+        ("application/json", b'{"metadata": {"name": "\\ud800"}}'),
         ("application/yaml", b"[" * 100_000),
         ("application/yaml", b"a: 1\na: 2\n"),
         ("application/yaml", b"a: &a [*a]"),
@@ -297,3 +307,65 @@ async def test_a_hostile_body_is_a_bad_request(server: Server, how: str, body: b
     assert (status, told["reason"]) == (400, "BadRequest")
     assert told["message"].startswith("the body")
     await server.create("still-there")
+
+
+DEPTHS = (90, 150, 400, 900, 970)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize(
+    ("method", "how", "query", "body"),
+    [
+        ("POST", "application/json", "", b'{"metadata": {"name": "deep"}, "unknown": %b}'),
+        ("POST", "application/json", "?fieldValidation=Strict", b'{"metadata": {"name": "deep"}, "unknown": %b}'),
+        ("POST", "application/json", "", b'{"metadata": {"name": "deep", "managedFields": [{"fieldsV1": %b}]}}'),
+        ("PATCH", MERGE, "", b'{"unknown": %b}'),
+        ("PATCH", STRATEGIC, "", b'{"metadata": {"managedFields": [{"fieldsV1": %b}]}}'),
+        ("PATCH", JSON_PATCH, "", b'[{"op": "add", "path": "/metadata/managedFields", "value": [{"fieldsV1": %b}]}]'),
+        ("PATCH", JSON_PATCH, "", b'[{"op": "add", "path": "/unknown", "value": %b}]'),
+    ],
+)
+async def test_what_is_nested_deeply_is_refused_or_can_be_read_ever_after(
+    server: Server, method: str, how: str, query: str, body: bytes, depth: int
+) -> None:
+    await server.create("there")
+    path = MAPS if method == "POST" else f"{MAPS}/there"
+    status, answer = await server.call(method, path + query, body % (b'{"a": ' * depth + b"1" + b"}" * depth), how)
+    assert status in (200, 201, 400), answer
+    if depth < 100 and not query:
+        assert status in (200, 201)
+    elif b"managedFields" in body:
+        assert status == 400
+    assert (await server.call("GET", MAPS))[0] == 200
+    for stored in server.store.list(BY_KIND["v1", "ConfigMap"]):
+        assert msgspec.json.decode(stored.raw) == stored.document
+
+
+async def test_the_name_of_an_unknown_field_stays_in_its_header(server: Server) -> None:
+    body = {"metadata": {"name": "a"}, 'a"\\b\r\nSet-Cookie: x': 1}
+    how = {"Content-Type": "application/json"}
+    async with server.session.post(server.url + MAPS, data=msgspec.json.encode(body), headers=how) as answer:
+        assert answer.status == 201
+        assert "Set-Cookie" not in answer.headers
+        assert answer.headers.getall("Warning") == ['299 - "unknown field \\"a\\"\\\\b  Set-Cookie: x\\""']
+
+
+async def test_warnings_are_as_many_as_kubernetes_gives(server: Server) -> None:
+    body = {"metadata": {"name": "a"}, **{f"{i}{'x' * 1000}": 1 for i in range(1000)}}
+    how = {"Content-Type": "application/json"}
+    async with server.session.post(server.url + MAPS, data=msgspec.json.encode(body), headers=how) as answer:
+        assert answer.status == 201
+        warnings = answer.headers.getall("Warning")
+    assert len(warnings) == 16
+    assert sum(map(len, warnings)) < 4096 + 16 * 20
+
+
+async def test_an_object_of_far_too_many_items_is_refused_before_they_are_looked_at(server: Server) -> None:
+    items = b",".join([b"{}"] * 300_000)
+    body = b'{"metadata": {"name": "a"}, "spec": {"containers": [%b]}}' % items
+    status, refusal = await server.call("POST", PODS, body)
+    assert (status, refusal["reason"]) == (400, "BadRequest")
+    assert "exceeded max items of 250000 in lists" in refusal["message"]
+    body = b'{"metadata": {"name": "a"}, "spec": {"containers": [%b]}}' % items[: 3 * 5000 - 1]
+    status, refusal = await server.call("POST", PODS, body)
+    assert (status, refusal["reason"], len(refusal["details"]["causes"])) == (422, "Invalid", 1000)

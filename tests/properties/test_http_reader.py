@@ -1,0 +1,63 @@
+"""Requests are the same in whatever pieces they come, and whatever comes is a request or a refusal."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tools.apiserver.http_reader import BadRequestError, Request, RequestReader
+
+BODIES = st.binary(max_size=30)
+HEADERS = st.sampled_from(["Host: h", "X: y", "x: z", "Connection: close", "Expect: 100-continue", "Content-Type: a"])
+SIZES = st.sampled_from(["", " ", ";e=1", ";" + "x" * 100])
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> bytes:
+    body = draw(BODIES)
+    headers = draw(st.lists(HEADERS, max_size=3))
+    method, path = draw(st.sampled_from(["GET", "POST"])), draw(st.sampled_from(["/", "/a%20b?c=d&c=e", "/%ff"]))
+    if draw(st.booleans()):
+        headers.append(f"Content-Length: {len(body)}")
+        sent = body
+    else:
+        headers.append("Transfer-Encoding: chunked")
+        at, sent = 0, b""
+        while at < len(body):
+            size = draw(st.integers(1, len(body) - at))
+            sent += f"{size:x}{draw(SIZES)}\r\n".encode() + body[at : at + size] + b"\r\n"
+            at += size
+        sent += b"0\r\n" + b"T: x\r\n" * draw(st.integers(0, 2)) + b"\r\n"
+    return "\r\n".join([f"{method} {path} HTTP/1.1", *headers, "", ""]).encode() + sent
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> bytes:
+    """Requests, some of them with a few bytes that are others, missing or too many."""
+    sent = bytearray(b"".join(draw(st.lists(requests(), min_size=1, max_size=3))))
+    for _ in range(draw(st.integers(0, 2))):
+        at = draw(st.integers(0, len(sent)))
+        sent[at : at + draw(st.integers(0, 3))] = draw(st.binary(max_size=3))
+    return bytes(sent)
+
+
+def read(pieces: list[bytes]) -> tuple[list[Request], int, int]:
+    """The requests, the status of the refusal that ended them, and how many bytes are left over."""
+    reader = RequestReader()
+    found: list[Request] = []
+    for piece in pieces:
+        reader.feed(piece)
+        try:
+            while (request := reader.next()) is not None:
+                found.append(request)
+        except BadRequestError as problem:
+            return found, problem.status, 0
+    return found, 0, len(reader)
+
+
+@settings(max_examples=400, deadline=None)
+@given(streams() | st.binary(max_size=200), st.data())
+def test_pieces_make_no_difference(sent: bytes, data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(sent)), max_size=12)))
+    pieces = [sent[a:b] for a, b in zip([0, *cuts], [*cuts, len(sent)], strict=True)]
+    assert read(pieces) == read([sent]) == read([sent[i : i + 1] for i in range(len(sent))])
