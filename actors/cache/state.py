@@ -319,7 +319,7 @@ class CacheState:
             return
         self._tree.remove(info.node)
         self._reorder = True
-        info.node = None
+        info.forget_node()
         self._touch(info)
         if not info.pods:
             del self._infos[info.name]

@@ -354,6 +354,8 @@ class Reflector(Generic[T]):
             raise UnreadableError("metadata.name: expected a name")
         if not isinstance(found, Pod):
             self._reader.check(found)
+        elif not found.metadata.namespace:
+            raise UnreadableError("metadata.namespace: expected a namespace")
         elif not found.metadata.uid:  # by which the queue tells a pod from the next one of its name
             raise UnreadableError("metadata.uid: expected a uid")
         return self._sharing.shared(found)

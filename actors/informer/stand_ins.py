@@ -34,8 +34,10 @@ def node_without_new_pods(last: Node | None, _rest: Node) -> Node | None:
 def pod_with_its_room(last: Pod | None, rest: Pod) -> Pod | None:
     """A pod on a node keeps its room, or what can be read of it. A pending one is not there: it is not scheduled.
 
-    A node that it has been given meanwhile is its node for good.
+    A node that it has been given meanwhile is its node for good. One of which nobody can tell which it is is not there.
     """
+    if last is None and not (rest.metadata.name and rest.metadata.namespace and rest.metadata.uid):
+        return None
     pod = last if last is not None else _unversioned(rest)
     if not pod.spec.node_name and rest.spec.node_name:
         spec = msgspec.structs.replace(pod.spec, node_name=rest.spec.node_name)

@@ -7,6 +7,7 @@ An object that cannot be read is here as what stands in for it, or not at all, u
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -55,7 +56,7 @@ class InformerState(Generic[T]):
             names.add(key(item))
             yield self.changed(item)
         for rest, problem in unread:
-            names.add(key(rest))
+            names.add(self._name_of(rest))
             yield self.unread(rest, problem)
         for item in [item for name, item in self._objects.items() if name not in names]:
             yield self.deleted(item)
@@ -69,7 +70,7 @@ class InformerState(Generic[T]):
         self._objects[name] = new
         again = bool(self._unreadable) and self._end_of_unreadable(name)
         if old is None:
-            return [Change(None, new)]
+            return [*self._end_of_nameless(new.metadata.uid, name), Change(None, new)]
         if old.metadata.uid != new.metadata.uid:
             return [Change(old, None), Change(None, new)]
         if old.metadata.resource_version == new.metadata.resource_version and not again:
@@ -78,7 +79,7 @@ class InformerState(Generic[T]):
 
     def unread(self, rest: T, problem: str) -> list[Change[T]]:
         """An object is new or has changed, and cannot be read; `rest` is what can be read of it."""
-        name, uid = key(rest), rest.metadata.uid
+        name, uid = self._name_of(rest), rest.metadata.uid
         before, known = self._unreadable.get(name), self._objects.get(name)
         last = known if before is None else before.last
         known_uid = known.metadata.uid if known is not None else "" if before is None else before.uid
@@ -89,14 +90,18 @@ class InformerState(Generic[T]):
         found = Unreadable(type(rest).__name__, name, uid or known_uid, problem, last)
         self._unreadable[name] = found
         if before is None:
+            changes += self._end_of_nameless(uid, name)
             self._news.append((found, True))
-        if not rest.metadata.name:
+        if not rest.metadata.name and last is None:
             return changes
-        return changes + self._put(name, known, self._stand_in(last, rest))
+        instead = self._stand_in(last, rest)
+        if instead is None and last is None:
+            instead = known  # what could be read of it before
+        return changes + self._put(name, known, instead)
 
     def deleted(self, last: T) -> list[Change[T]]:
-        """An object is gone: the one of its name, or where no name can be read of its uid."""
-        name = key(last) if last.metadata.name else self._name_of(last.metadata.uid)
+        """An object is gone; what can be read of it is enough."""
+        name = self._name_of(last)
         if self._unreadable:
             self._end_of_unreadable(name)
         old = self._objects.pop(name, None)
@@ -132,10 +137,23 @@ class InformerState(Generic[T]):
             self._news.append((found, False))
         return found is not None
 
-    def _name_of(self, uid: str) -> str:
+    def _end_of_nameless(self, uid: str, name: str) -> list[Change[T]]:
+        """What could not be read of this uid was the object of this name in a state of which not even that could be."""
+        changes: list[Change[T]] = []
+        for found in [found for found in self._unreadable.values() if found.uid == uid != "" and found.key != name]:
+            self._end_of_unreadable(found.key)
+            changes += self._put(found.key, self._objects.get(found.key), None)
+        return changes
+
+    def _name_of(self, rest: T) -> str:
+        """The key of an object of which not all may be readable: if it may lack a part, that of the one of its uid."""
+        name, uid = key(rest), rest.metadata.uid
+        complete = rest.metadata.name and rest.metadata.namespace
+        if complete or not uid or name in self._objects or name in self._unreadable:
+            return name
         named = ((name, item.metadata.uid) for name, item in self._objects.items())
         unreadable = ((name, found.uid) for name, found in self._unreadable.items())
-        return next((name for name, its in (*named, *unreadable) if its == uid), "")
+        return next((known for known, its in chain(named, unreadable) if its == uid), name)
 
     def __len__(self) -> int:
         return len(self._objects)

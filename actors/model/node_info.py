@@ -66,6 +66,11 @@ class NodeInfo:
             for name, quantity in node.status.allocatable.items()
         }
 
+    def forget_node(self) -> None:
+        """The node is gone; what is left is a ghost, with the pods that still name it."""
+        self.node = None
+        self.allocatable = {}
+
     @property
     def labels(self) -> Mapping[str, str]:
         """The node's labels; none for a ghost."""

@@ -20,7 +20,7 @@ from actors.kube.kinds import PODS
 from actors.kube.meta import HasMetadata
 from actors.kube.reading import UNREADABLE, Reader
 from actors.runtime.backoff import Rng
-from actors.runtime.clock import Clock
+from tests.kit.clock import VirtualClock
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata)
@@ -43,8 +43,8 @@ class SmallApi:
     `refusals` are what lists of a path are answered with.
     """
 
-    def __init__(self, clock: Clock, rng: Rng) -> None:
-        self._clock = clock
+    def __init__(self, clock: VirtualClock, rng: Rng) -> None:
+        self.clock = clock
         self._rng = rng
         self._paths: dict[str, _Followed] = {}
         self._news = anyio.Event()
@@ -105,7 +105,7 @@ class SmallApi:
     def documents(self, path: str) -> dict[str, Any]:
         return self._followed(path).objects
 
-    def copied(self, clock: Clock, rng: Rng) -> SmallApi:
+    def copied(self, clock: VirtualClock, rng: Rng) -> SmallApi:
         """Another one with the same objects."""
         other = SmallApi(clock, rng)
         other.version = other._oldest = self.version
@@ -116,7 +116,7 @@ class SmallApi:
     # ------------------------------------------------------------------------------------------ as Access
 
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> Source[Kept]:
-        return Reflector(cast("Client", self), path, kind, self._clock, self._rng, selector)
+        return Reflector(cast("Client", self), path, kind, self.clock, self._rng, selector)
 
     async def call(
         self, method: str, path: str, answer: type[T], body: object | None = None, content_type: str = ""

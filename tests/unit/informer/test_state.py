@@ -128,3 +128,22 @@ def test_an_unsure_node_is_as_it_was_read_last() -> None:
     assert (change.new.spec.unschedulable, change.new.metadata.resource_version) == (True, "")
     assert state.unread(node("4"), "why") == []
     assert state.changed(node("2", unschedulable=True)) == [Change(change.new, node("2", unschedulable=True))]
+
+
+def test_a_state_without_a_namespace_is_told_by_its_uid() -> None:
+    def nameless(uid: str) -> Pod:
+        return msgspec.convert({"metadata": {"name": "p", "uid": uid}, "spec": {"nodeName": "n"}}, Pod)
+
+    state = InformerState(pod_with_its_room)
+    assert state.unread(nameless("p"), "why") == []  # nobody knows whose room that is
+    there = on(made("p"), "n", "2")
+    assert state.unread(there, "why") == [Change(None, on(there, "n"))]
+    assert state.unreadable().keys() == {"ns/p"}
+    assert state.unread(nameless("p"), "why") == []
+    assert list(state.listed((), [(nameless("p"), "why")])) == [[]]
+    assert state.unreadable().keys() == {"ns/p"}
+    assert state.deleted(nameless("p")) == [Change(on(there, "n"), None)]
+    assert not state.unreadable()
+    state.unread(nameless("q"), "why")
+    assert state.changed(made("other", uid="q")) == [Change(None, made("other", uid="q"))]
+    assert not state.unreadable()
