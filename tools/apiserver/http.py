@@ -21,6 +21,7 @@ from tools.apiserver.http_reader import BadRequestError, Request, RequestReader
 STOP_SECONDS = 0.5
 IDLE_SECONDS = 90.0  # as kube-apiserver has it; also for the request that does not end, or whose answer nobody reads
 SWEEP_SECONDS = 10.0
+LINGER_SECONDS = 2.0
 MOST_WAITING = 64 << 10  # bytes of requests that are not looked at as the one before them is being answered
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 
@@ -60,6 +61,7 @@ class Connection(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._paused = False
+        self._refused = False
         self._since = self._loop.time()  # nothing has happened here
         self._unsent = 0
 
@@ -83,6 +85,8 @@ class Connection(asyncio.Protocol):
         self._go_on()
 
     def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
         if not self._reader:
             self._since = self._loop.time()
         self._reader.feed(data)
@@ -123,10 +127,10 @@ class Connection(asyncio.Protocol):
         finally:
             if not ended:
                 self.abort()
-        self._hold_up(len(self._reader) > MOST_WAITING and not self._listening())
+        self._hold_up(len(self._reader) > MOST_WAITING and not self._listening() and not self._refused)
 
     def _listening(self) -> bool:
-        free = self._following is None and self._writable.is_set()
+        free = self._following is None and self._writable.is_set() and not self._refused
         return free and self._transport is not None and not self._transport.is_closing()
 
     def _hold_up(self, paused: bool) -> None:
@@ -143,9 +147,7 @@ class Connection(asyncio.Protocol):
         try:
             request = self._reader.next()
         except BadRequestError as problem:
-            body = str(problem).encode()
-            self._transport.write(_head(Response(body, problem.status, "text/plain"), len(body), keep=False) + body)
-            self._transport.close()
+            self._refuse(problem)
             return False
         if request is None:
             if self._reader.asks_to_go_on():
@@ -160,6 +162,15 @@ class Connection(asyncio.Protocol):
         if not request.keep:
             self._transport.close()
         return True
+
+    def _refuse(self, problem: BadRequestError) -> None:
+        """The last answer. The connection stays for a moment, so that a client that still sends gets to read it."""
+        assert self._transport is not None
+        body = str(problem).encode()
+        self._transport.write(_head(Response(body, problem.status, "text/plain"), len(body), keep=False) + body)
+        self._transport.write_eof()
+        self._refused = True
+        self._loop.call_later(LINGER_SECONDS, self.abort)
 
     async def _follow(self, follow: Follow, *, keep: bool) -> None:
         ended = False

@@ -116,6 +116,13 @@ async def test_what_is_no_request_ends_the_connection(port: int, sent: bytes, st
     assert CLOSE in answered
 
 
+async def test_who_sends_too_much_gets_to_read_why(port: int) -> None:
+    sent = b"POST / HTTP/1.1\r\nContent-Length: 30000000\r\n\r\n" + b"x" * 30_000_000
+    answered = await exchange(port, sent)
+    assert answered.startswith(b"HTTP/1.1 413 ")
+    assert answered.endswith(b"Request entity too large: limit is 3145728 bytes")
+
+
 def test_a_body_in_the_smallest_chunks_is_read_once() -> None:
     """Not anew from its beginning with each piece that comes."""
     reader, size = RequestReader(), 300_000
