@@ -33,6 +33,7 @@ _ENCODER = msgspec.json.Encoder()
 _STATUS = Reader(ApiStatus)
 SYSTEM_CLOCK = SystemClock()
 NO_HEADERS: Headers = ()
+ANSWER_SECONDS = 65.0  # an API server gives itself a minute; who gives up before does not know what became of a write
 MOST_RETRIES = 10
 MOST_RETRY_AFTER = 60.0  # seconds; who asks for more is taken to mean this
 RECONNECT_DELAYS = (0.1, 0.2, 0.4)
@@ -107,7 +108,7 @@ class Client:
     def __init__(
         self,
         connection: Connection,
-        timeout_seconds: float = 30.0,
+        timeout_seconds: float = ANSWER_SECONDS,
         clock: Clock = SYSTEM_CLOCK,
         qps: float = 0.0,
         burst: int = 100,

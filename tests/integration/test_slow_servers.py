@@ -160,7 +160,12 @@ async def test_a_page_of_a_list_may_begin_late_and_drip() -> None:
         await anyio.sleep(0.5)
         response = web.StreamResponse()
         await response.prepare(request)
-        for piece in (b'{"metadata": {"resourceVersion": "9"}, ', b'"items": [', b'{"metadata": {"name": "p"}}', b"]}"):
+        for piece in (
+            b'{"metadata": {"resourceVersion": "9"}, ',
+            b'"items": [',
+            b'{"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}',
+            b"]}",
+        ):
             await response.write(piece)
             await anyio.sleep(0.2)
         return response
