@@ -104,8 +104,12 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Raises JournalError if the file cannot be synced."""
         with self._file:
-            os.fsync(self._file.fileno())
+            try:
+                os.fsync(self._file.fileno())
+            except OSError as problem:
+                raise JournalError(f"{self._path} cannot be synced: {problem.strerror or problem}") from problem
 
     def _lock(self, file: BinaryIO | FileIO) -> None:
         """Held until the file is closed, also by the end of the process."""

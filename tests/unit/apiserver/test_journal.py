@@ -143,6 +143,20 @@ def test_a_start_that_the_disk_does_not_allow_leaves_the_file_as_it_is(tmp_path:
         assert names(journal.store) == ["a"]
 
 
+def test_an_end_that_the_disk_does_not_allow_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    path = tmp_path / "objects"
+    journal = Journal(path)
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(JournalError, match="objects cannot be synced: Input/output error"), journal:
+        journal.store.create(MAPS, config_map("a"))
+    monkeypatch.undo()
+    with Journal(path) as journal:
+        assert names(journal.store) == ["a"]
+
+
 def test_after_a_crash_at_any_byte_all_that_was_acknowledged_is_there(tmp_path: Path) -> None:
     path, copy = tmp_path / "objects", tmp_path / "copy"
     acknowledged: dict[int, list[str]] = {}
