@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Annotated
 
 from actors.kube.reading import ReadBy
 
 
+@lru_cache(maxsize=1 << 12)
 def seconds_of(text: str) -> float:
     """A time in seconds since 1970. Raises ValueError."""
     time = datetime.fromisoformat(text)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import msgspec
 
 TEXTS = ("", "a", "1", "2Gi", "9E", "-3", "Exists", "In", "NotIn", "Always", "True")
-QUANTITIES = ("0", "1", "100m", "1Gi", "1P", "-1", "1e3", 2, 0.5)
+QUANTITIES = ("9E", "5E", "0", "1", "100m", "1Gi", "1P", "-1", "1e3", 2, 0.5)
 HOSTILE: tuple[Any, ...] = (
     *(None, None, None, True, 0, -1, 1 << 31, -(1 << 63), (1 << 63) - 1, 1 << 63, 1 << 80, 1.5, 1e300),
     *("", "x", "9" * 5000, "\x00", "yesterday", "1e999", "1e9999", [], {}, [None], [[]], {"a": None}, {"a": 1}),
