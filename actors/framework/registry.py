@@ -148,7 +148,8 @@ def _make(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle, p
     for kind in plugin.lookups:
         if kind not in _LOOKED_UP:
             expected = ", ".join(known.__name__ for known in _LOOKED_UP)
-            raise RegistryError(f"plugin {plugin.name}: lookups: expected some of {expected}, got {kind.__name__}")
+            got = getattr(kind, "__name__", repr(kind))
+            raise RegistryError(f"plugin {plugin.name}: lookups: expected some of {expected}, got {got}")
     args, field = {}, f".pluginConfig[{plugin.name}].args"
     for j, entry in enumerate(profile.plugin_config):
         if entry.name == plugin.name:

@@ -29,6 +29,7 @@ from actors.messages import (
     PendingPodAdded,
     QueueMessage,
     RecorderMessage,
+    UnreadableObject,
 )
 from actors.model.pod_info import PodInfo
 from actors.queue.actor import QueueActor
@@ -131,7 +132,8 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
     debugger = CacheDebugger(cache, queue, lambda: told_nodes, lambda: told_pods, {"ours"}, clock, {})
     rules = QueueRules(lambda info, at: (-info.priority, at), lambda _: SUCCESS, {})
     address = Address("127.0.0.1", free_port())
-    debug = Debug(debugger.nodes, debugger.compare, queue, lambda: waiting.dump(clock.now()), clock)
+    odd = UnreadableObject("Node", "n1", "uid-1", "status.allocatable[cpu]: expected a quantity")
+    debug = Debug(debugger.nodes, debugger.compare, queue, lambda: waiting.dump(clock.now()), clock, lambda: [odd])
     async with anyio.create_task_group() as group:
         await group.start(ServerActor(address, lambda: None, lambda: b"", {}, debug).run)
         await group.start(CacheActor(cache, CacheState(), clock, queue, binding).run)
@@ -144,7 +146,7 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
 
 async def test_differences_are_told_and_are_the_exit_code(tmp_path: Path) -> None:
     async with forgetful() as (server, _):
-        told = await ask_debug(tmp_path, server, "comparison", "waiting", "-o", "json")
+        told = await ask_debug(tmp_path, server, "comparison", "waiting", "unreadable", "-o", "json")
         assert told.code == 1
         assert told.document["comparison"]["differences"] == [
             {"what": "missed", "kind": "Node", "key": "n0"},
@@ -154,9 +156,13 @@ async def test_differences_are_told_and_are_the_exit_code(tmp_path: Path) -> Non
         (waiting,) = told.document["waiting"]["pods"]
         assert (waiting["key"], waiting["node"]) == ("ns/q", "n0")
         assert 0 < waiting["waitsFor"]["Gang"] <= 60
+        (odd,) = told.document["unreadable"]["objects"]
+        assert (odd["kind"], odd["key"], odd["uid"]) == ("Node", "n1", "uid-1")
         for_people = await ask_debug(tmp_path, server)
         assert for_people.code == 1
         for text in ("0 nodes in the cache", "3 differences", "0 pods in the queue", "1 pods wait on Permit", "Gang"):
+            assert text in for_people.output
+        for text in ("1 objects cannot be read", "uid-1", "status.allocatable[cpu]"):
             assert text in for_people.output
 
 

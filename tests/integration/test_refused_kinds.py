@@ -5,11 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 import aiohttp
+import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
 from actors.client.rest import ApiError
+from actors.framework.interface import (
+    Action,
+    ClusterEvent,
+    Code,
+    CycleState,
+    FilterPlugin,
+    Handle,
+    Hint,
+    NodeView,
+    Pod,
+    PodInfo,
+    Registration,
+    Resource,
+    Verdicts,
+)
 from actors.kube.kinds import LOOKED_UP, NODES, PODS
+from actors.plugins.in_tree import IN_TREE
 from actors.server.actor import Address
 from actors.system import Options
 from tests.kit.clock import VirtualClock
@@ -186,6 +203,43 @@ async def test_only_what_an_enabled_plugin_asks_for_is_followed() -> None:
         await running.advance(1)
         listed = {request.split()[1].partition("?")[0] for request in running.api.asked if request.startswith("GET")}
     assert listed == {NODES.path, PODS.path, *(kind.path for kind in LOOKED_UP)}
+
+
+class Waits(FilterPlugin):
+    """Rejects pods until a Service with a label comes; it looks nothing up."""
+
+    name = "Waits"
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.come = False
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        rejected = np.full(nodes.size, not self.come)
+        return Verdicts.rejecting(rejected, Code.UNSCHEDULABLE, "not yet")
+
+    def events_to_register(self) -> tuple[Registration, ...]:
+        def comes(_pod: Pod, _old: object | None, _new: object | None) -> Hint:
+            self.come = True
+            return Hint.QUEUE
+
+        return (Registration(ClusterEvent(Resource.SERVICE, Action.ADD), comes),)
+
+
+async def test_a_kind_that_a_plugin_waits_for_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(IN_TREE, "Waits", Waits)
+    names = ("InterPodAffinity", "PodTopologySpread", "DefaultPreemption")
+    only = {"disabled": [{"name": name} for name in names], "enabled": [{"name": "Waits"}]}
+    async with daemon({"profiles": [{"plugins": {"multiPoint": only}}]}) as running:
+        running.put_node("n")
+        running.put_pod("a")
+        await running.advance(2)
+        assert "1 not yet" in running.message_of("a")
+        listed = {request.split()[1].partition("?")[0] for request in running.api.asked if request.startswith("GET")}
+        assert listed == {NODES.path, PODS.path, SERVICES}
+        running.api.put(SERVICES, "default/s", {"metadata": {"namespace": "default", "name": "s", "uid": "s"}})
+        await running.advance(5)
+        assert running.node_of("a") == "n"
 
 
 async def test_a_kind_that_is_refused_later_is_remembered_as_it_was() -> None:

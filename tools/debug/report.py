@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from actors.messages import NodeDump, QueuedPodDump, StoryStep, WaitingPodDump
@@ -37,7 +38,8 @@ def show_section(page: Page, console: Console) -> None:
         case UnreadablePage(objects):
             table = _table(f"{len(objects)} objects cannot be read", "kind", "key", "uid", "problem")
             for found in objects:
-                table.add_row(found.kind, found.key, found.uid, found.problem, style="red")
+                told = (found.kind, found.key, found.uid, found.problem)
+                table.add_row(*map(escape, told), style="red")
             console.print(table)
 
 

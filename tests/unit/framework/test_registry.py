@@ -165,3 +165,11 @@ def test_an_abstract_plugin(site: Path) -> None:
     install(site, "sound", SOUND.format(name="Sound").replace("filter_node", "filter_nodes"), Sound="sound:Sound")
     with pytest.raises(RegistryError, match="plugin Sound cannot be made: TypeError: Can't instantiate abstract class"):
         profile_with("Sound")
+
+
+@pytest.mark.parametrize("lookups", ["Node", "'Service'"])
+def test_a_plugin_can_look_up_only_what_is_followed(site: Path, lookups: str) -> None:
+    looking = SOUND.format(name="Looking").replace("name = ", f"lookups = ({lookups},)\n    name = ")
+    install(site, "looking", f"from actors.kube.core import Node{looking}", Looking="looking:Sound")
+    with pytest.raises(RegistryError, match=r"plugin Looking: lookups: expected some of Namespace, .*, got "):
+        profile_with("Looking")

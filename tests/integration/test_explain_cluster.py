@@ -1,0 +1,38 @@
+"""`berth explain` of a live cluster in which something is null, and something cannot be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from actors.client.rest import Connection
+from config.load import from_mapping
+from tests.integration.test_client import served
+from tests.kit.daemon import node, pod
+from tools.explain.command import answer
+from tools.explain.decision import Decision
+from tools.explain.source import from_cluster
+
+
+async def test_what_is_null_is_absent_and_what_cannot_be_read_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    fine, broken, nameless = node("fine"), node("broken"), node("nameless")
+    fine["status"]["images"] = [{"names": None}]
+    broken["status"]["allocatable"] = {"cpu": "plenty"}
+    nameless["metadata"] = None
+    asked = pod("asked", tolerations=None)
+    items = {"/api/v1/nodes": [fine, broken, nameless], "/api/v1/pods": [asked]}
+
+    async def listed(request: web.BaseRequest) -> web.StreamResponse:
+        found: list[Any] | None = items.get(request.path)
+        return web.json_response({"metadata": {}, "items": found})
+
+    async with served(listed) as url:
+        question = await from_cluster(Connection(url), "default", "asked", from_mapping(None))
+    decision = answer(question).decision
+    assert isinstance(decision, Decision)
+    assert decision.hosts == ["fine"]
+    told = capsys.readouterr().err
+    assert "a Node is left out, which cannot be read: status.allocatable[cpu]: expected a quantity" in told
+    assert "a Node is left out, which cannot be read: metadata.name: expected a name" in told
