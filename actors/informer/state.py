@@ -70,7 +70,8 @@ class InformerState(Generic[T]):
         self._objects[name] = new
         again = bool(self._unreadable) and self._end_of_unreadable(name)
         if old is None:
-            return [*self._end_of_nameless(new.metadata.uid, name), Change(None, new)]
+            ended = self._end_of_nameless(new.metadata.uid, name) if self._unreadable else ()
+            return [*ended, Change(None, new)]
         if old.metadata.uid != new.metadata.uid:
             return [Change(old, None), Change(None, new)]
         if old.metadata.resource_version == new.metadata.resource_version and not again:
