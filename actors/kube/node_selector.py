@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from actors.kube.core import Node, NodeSelectorRequirement, NodeSelectorTerm
 
+MOST_DIGITS = 19  # of a 64-bit integer
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 MOST_DIGITS = 19  # of an integer of 64 bits
 
@@ -13,11 +14,9 @@ MOST_DIGITS = 19  # of an integer of 64 bits
 def integer(text: str) -> int | None:
     """A 64-bit integer in decimal with an optional sign, None for all else."""
     digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit()):
+    if not (digits.isascii() and digits.isdigit()) or len(digits.lstrip("0")) > MOST_DIGITS:
         return None
-    if len(digits.lstrip("0")) > MOST_DIGITS:
-        return None
-    number = int(text[: len(text) - len(digits)] + digits[-MOST_DIGITS:])
+    number = int(digits.lstrip("0") or "0") * (-1 if text[0] == "-" else 1)
     return number if -(1 << 63) <= number < 1 << 63 else None
 
 

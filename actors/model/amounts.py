@@ -23,6 +23,11 @@ ONE_ROW_IN = 64
 PLAIN = MAX // 100  # a hundred times as much is an int64
 
 
+def is_many(rows: int, of: int) -> bool:
+    """Whether something that is on so many rows is worth a column over all of them."""
+    return rows > max(FEW_ROWS, of // ONE_ROW_IN)
+
+
 class Amounts:
     """In thousandths of a core for cpu and whole units for all else; 0 where nothing was put.
 
@@ -46,6 +51,10 @@ class Amounts:
         for row, amount in self._few.get(resource, {}).items():
             column[row] = amount
         return column
+
+    def __contains__(self, resource: object) -> bool:
+        """False if no row has any of the resource."""
+        return resource in self._columns or resource in self._few
 
     def put(self, row: int, amounts: Mapping[str, int]) -> None:
         """Write what a row has of these resources."""
@@ -75,7 +84,7 @@ class Amounts:
     def _put_few(self, resource: str, row: int, amount: int) -> None:
         few = self._few.setdefault(resource, {})
         few[row] = amount
-        if len(few) > max(FEW_ROWS, self._rows // ONE_ROW_IN):
+        if is_many(len(few), self._rows):
             self._columns[resource] = self(resource)
             del self._few[resource]
 

@@ -7,17 +7,18 @@ NodeInfo changed; label columns and image columns come into being when a rule fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from actors.kube.core import Node, Taint
 from actors.kube.quantity import MAX
-from actors.model.amounts import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Amounts
+from actors.model.amounts import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Amounts, is_many
 from actors.model.change_log import ChangeLog
 from actors.model.label_column import LabelColumn
 from actors.model.node_info import NodeInfo
 from actors.model.pod_counts import PodCounts
+from actors.model.pod_info import PodInfo
 from actors.model.unsure_node import UnsureNode
 from actors.model.vectors import Bools, Codes, Ints, Rows, grown
 
@@ -36,26 +37,58 @@ __all__ = [
 
 
 class PresenceColumn:
-    """Where something is present; `nodes` is on how many rows."""
+    """Where something is present; `nodes` is on how many rows.
+
+    What is on few rows is kept as these rows: a node may have thousands of things that no other has.
+    """
 
     def __init__(self, rows: int) -> None:
-        self.present: Bools = np.zeros(rows, dtype=np.bool_)
+        self._size = rows
+        self._few: dict[int, None] = {}
+        self._many: Bools | None = None
         self.nodes = 0
 
     def put(self, row: int) -> None:
         """Does nothing if it is there already."""
-        if not self.present[row]:
-            self.present[row] = True
+        if self._many is None:
+            self._few[row] = None
+            self.nodes = len(self._few)
+            if is_many(self.nodes, self._size):
+                self._many = self.present
+                self._few = {}
+        elif not self._many[row]:
+            self._many[row] = True
             self.nodes += 1
 
     def take_out(self, row: int) -> None:
         """Does nothing if it is not there."""
-        if self.present[row]:
-            self.present[row] = False
+        if self._many is None:
+            self._few.pop(row, None)
+            self.nodes = len(self._few)
+        elif self._many[row]:
+            self._many[row] = False
             self.nodes -= 1
 
+    @property
+    def present(self) -> Bools:
+        """bool[rows], to read only."""
+        if self._many is not None:
+            return self._many
+        marks = np.zeros(self._size, dtype=np.bool_)
+        self.mark(marks)
+        return marks
+
+    def mark(self, marks: Bools) -> None:
+        """Mark in bool[rows] where it is."""
+        if self._many is not None:
+            marks |= self._many
+        else:
+            marks[[*self._few]] = True
+
     def grow(self, rows: int) -> None:
-        self.present = grown(self.present, rows)
+        self._size = rows
+        if self._many is not None:
+            self._many = grown(self._many, rows)
 
 
 class ImageColumn(PresenceColumn):
@@ -102,21 +135,27 @@ class NodeColumns:
         # (protocol, port) -> ip -> where it is taken
         self.ports: dict[tuple[str, int], dict[str, PresenceColumn]] = {}
         self.counts = PodCounts(rows)
+        self._nodes_with: dict[str, int] = {}  # label key -> how many nodes have it
+        self._no_label = LabelColumn(rows)
         self._feature_code: dict[frozenset[str], int] = {frozenset(): 0}
         self._taint_code: dict[Sequence[Taint], int] = {(): 0}
+        self._freed: set[int] = set()  # the rows that some ports are free on only in thought
         self._ports_of: dict[int, tuple[tuple[tuple[str, int], str], ...]] = {}
         self._free: list[int] = []
 
     # ------------------------------------------------------------------------------------------- reading
 
     def label(self, key: str) -> LabelColumn:
-        """The column of a label key, made on first use."""
+        """The column of a label key, made on first use; the keys that no node has share one."""
         column = self.labels.get(key)
         if column is None:
-            column = self.labels[key] = LabelColumn(len(self.pods))
+            if key not in self._nodes_with:
+                return self._no_label
+            column = LabelColumn(len(self.pods))
             for row, node in enumerate(self.nodes):
                 if node is not None:
                     column.set(row, node.metadata.labels.get(key))
+            self.labels[key] = column
         return column
 
     def all_have(self, label: LabelColumn) -> bool:
@@ -156,6 +195,7 @@ class NodeColumns:
         info = self.infos[row]
         assert info is not None, row
         changes = info.take_changes()
+        whole = changes is None
         if changes is None:
             self.counts.clear(row)
             changes = [(pod, 1) for pod in info.pods.values()]
@@ -164,8 +204,12 @@ class NodeColumns:
         self.pods[row] = len(info.pods)
         self.nonzero[0, row] = min(info.nonzero_cpu, MAX)
         self.nonzero[1, row] = min(info.nonzero_memory, MAX)
-        if info.ports or row in self._ports_of:
+        if (info.ports or row in self._ports_of) and (whole or self._ports_change(row, info, changes)):
             self._write_ports(row, info)
+
+    def _ports_change(self, row: int, info: NodeInfo, changes: Iterable[tuple[PodInfo, int]]) -> bool:
+        freed = info.freed_ports or row in self._freed
+        return bool(freed) or any(pod.host_ports for pod, _ in changes)
 
     def remove(self, name: str) -> None:
         """Give up a node's row; does nothing if the node has none."""
@@ -175,11 +219,10 @@ class NodeColumns:
         node = self.nodes[row]
         assert node is not None
         self._forget_images(row, node)
+        self._write_labels(row, node.metadata.labels, {})
         self._write_ports(row, NodeInfo(name))
         self._forget_pods(row)
         self.allocatable.clear(row, node.status.allocatable)
-        for column in self.labels.values():
-            column.set(row, None)
         self._write_unsure(row, unsure=False)
         self.nodes[row] = None
         self.infos[row] = None
@@ -219,7 +262,7 @@ class NodeColumns:
         self.allocatable.grow(rows)
         self.requested.grow(rows)
         self.counts.grow(rows)
-        for label in self.labels.values():
+        for label in (self._no_label, *self.labels.values()):
             label.grow(rows)
         for image in self.images.values():
             image.grow(rows)
@@ -250,9 +293,7 @@ class NodeColumns:
             code = self._feature_code[features] = len(self.feature_classes)
             self.feature_classes.append(features)
         self.features[row] = code
-        labels = node.metadata.labels
-        for key, column in self.labels.items():
-            column.set(row, labels.get(key))
+        self._write_labels(row, {} if old is None else old.metadata.labels, node.metadata.labels)
         if old is None or old.status.images != node.status.images:
             if old is not None:
                 self._forget_images(row, old)
@@ -262,6 +303,18 @@ class NodeColumns:
         if unsure != self.unsure[row]:
             self.unsure[row] = unsure
             self.unsure_nodes += 1 if unsure else -1
+
+    def _write_labels(self, row: int, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+        if old == new:
+            return
+        for key in new.keys() - old.keys():
+            self._nodes_with[key] = self._nodes_with.get(key, 0) + 1
+        for key in old.keys() - new.keys():
+            self._nodes_with[key] -= 1
+            if not self._nodes_with[key]:
+                del self._nodes_with[key]
+        for key, column in self.labels.items():
+            column.set(row, new.get(key))
 
     def _write_images(self, row: int, node: Node) -> None:
         for image in node.status.images:
@@ -298,3 +351,7 @@ class NodeColumns:
             by_ip[ip].put(row)
         if taken:
             self._ports_of[row] = taken
+        if info.freed_ports:
+            self._freed.add(row)
+        else:
+            self._freed.discard(row)

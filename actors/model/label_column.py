@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from actors.model.vectors import Ints
+from actors.kube.node_selector import integer
+from actors.model.vectors import Bools, Ints
 
 
 class LabelColumn:
@@ -19,10 +20,21 @@ class LabelColumn:
         self.codes: Ints = np.full(rows, -1, dtype=np.int64)
         self.values: list[str] = []
         self._code_of: dict[str, int] = {}
+        self._numbers: tuple[Ints, Bools] = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_))
 
     def code(self, value: str) -> int | None:
         """The code of a value, or None if no node ever had it."""
         return self._code_of.get(value)
+
+    def numbers(self) -> tuple[Ints, Bools]:
+        """By code the value as a 64-bit integer, and whether it is one; read anew only where values have come."""
+        known = len(self._numbers[0])
+        if known < len(self.values):
+            found = [integer(text) for text in self.values[known:]]
+            numbers = np.array([number or 0 for number in found], dtype=np.int64)
+            valid = np.array([number is not None for number in found], dtype=np.bool_)
+            self._numbers = (np.append(self._numbers[0], numbers), np.append(self._numbers[1], valid))
+        return self._numbers
 
     def set(self, row: int, value: str | None) -> None:
         code = -1

@@ -1,21 +1,23 @@
 """PodCounts: how many pods of which kind run on each row, kept up to date as pods come and go.
 
 Pods with the same namespace and labels are one group, so a selector is asked once a group, not once a pod. What a
-rule counts (a selector, or a term that pods carry) is a column over rows; a pod that comes or goes changes the columns
-of its group by one. A column is filled when a rule first asks for it and dropped when nobody has asked for it for long.
-Invariant: every column equals a recount of the pods on every row.
+rule counts (a selector, or the terms that pods carry) is a column over rows; a pod that comes or goes changes the
+columns of its group by what it weighs there, mostly one. A column is filled when a rule first asks for it and dropped
+when nobody has asked for it for long. Invariant: every column equals a recount of the pods on every row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import TypeVar
 
 import msgspec
 import numpy as np
 
 from actors.kube.labels import Selector, SelectorError
-from actors.model.affinity_terms import NO_LABELS, AffinityTerm, AffinityTerms
+from actors.kube.selector_index import FEW
+from actors.model.affinity_terms import NO_LABELS, AffinityTerm, AffinityTerms, TermWeights, as_one_each
 from actors.model.label_column import LabelColumn
 from actors.model.pod_info import GroupKey, PodInfo
 from actors.model.pod_template import PodTemplate
@@ -25,16 +27,33 @@ MOST_COLUMNS = 2048
 T = TypeVar("T")
 
 
-class Counted(msgspec.Struct, frozen=True, cache_hash=True):
+class Counted(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     """Which pods a column counts: those that match every term; terminating ones only if `terminating`."""
 
     terms: tuple[AffinityTerm, ...]
     terminating: bool = True
 
-    def covers(self, group: GroupKey, labels: Mapping[str, str]) -> bool:
+    def weight_of(self, group: GroupKey, labels: Mapping[str, str]) -> int:
+        """What a pod of the group adds to the column: 1 or 0."""
         if group.terminating and not self.terminating:
-            return False
-        return all(term.matches(group.namespace, labels, NO_LABELS) for term in self.terms)
+            return 0
+        if len(self.terms) <= FEW:
+            return int(all(term.matches(group.namespace, labels, NO_LABELS) for term in self.terms))
+        return int(sum(self._one_each.weigh(group.namespace, labels, NO_LABELS).values()) == len(self.terms))
+
+    @cached_property
+    def _one_each(self) -> TermWeights:
+        """The terms, whatever their topologies are."""
+        return as_one_each([msgspec.structs.replace(term, topology_key="") for term in self.terms])
+
+
+class Weighed(msgspec.Struct, frozen=True, cache_hash=True):
+    """What the pods weigh that a column counts, by terms of one topology."""
+
+    weights: TermWeights
+
+    def weight_of(self, group: GroupKey, labels: Mapping[str, str]) -> int:
+        return sum(self.weights.weigh(group.namespace, labels, NO_LABELS).values())
 
 
 class Table:
@@ -111,31 +130,31 @@ class Group:
         self.key = key
         self.labels = dict(key.labels)
         self.rows: dict[int, int] = {}
-        self.columns: list[Column] = []
+        self.columns: list[tuple[Column, int]] = []  # each with what a pod of the group adds to it
 
 
-class TermColumns(Generic[T]):
-    """A column for every distinct term that pods on the rows carry; a term that no pod carries has none."""
+class TermColumns:
+    """A column for all pods on the rows that carry the same terms; terms that no pod carries have none."""
 
-    def __init__(self, term_of: Callable[[T], AffinityTerm]) -> None:
-        self.columns: dict[T, Column] = {}
-        self._term_of = term_of
-        self._matching: dict[PodTemplate, tuple[Mapping[str, str], list[tuple[T, Column]]]] = {}
+    def __init__(self) -> None:
+        self.columns: dict[TermWeights, Column] = {}
+        self._matching: dict[PodTemplate, tuple[Mapping[str, str], list[tuple[str, int, Column]]]] = {}
 
-    def add(self, term: T, row: int, number: int, rows: int) -> None:
-        column = self.columns.get(term)
+    def add(self, terms: TermWeights, row: int, number: int, rows: int) -> None:
+        column = self.columns.get(terms)
         if column is None:
-            column = self.columns[term] = Column(rows)
+            column = self.columns[terms] = Column(rows)
             self._matching.clear()
         column.add(row, number)
         if not column.total:
-            del self.columns[term]
+            del self.columns[terms]
             self._matching.clear()
 
-    def matching(self, info: PodInfo, around: Mapping[str, str]) -> list[tuple[T, Column]]:
-        """The columns of the terms that match a pod in a namespace with the labels `around`.
+    def matching(self, info: PodInfo, around: Mapping[str, str]) -> list[tuple[str, int, Column]]:
+        """The columns of pods whose terms match a pod in a namespace with the labels `around`.
 
-        What a template matches is kept for as long as no term comes or goes and the labels stay the same object.
+        Each comes with the topology key of the terms and what those weigh for the pod. What a template matches is kept
+        for as long as no terms come or go and the labels stay the same object.
         """
         if not self.columns:
             return []
@@ -143,15 +162,18 @@ class TermColumns(Generic[T]):
         if found is None or found[0] is not around:
             if len(self._matching) >= MOST_COLUMNS:
                 self._matching.clear()
-            pod, term_of = info.pod.metadata, self._term_of
-            columns = self.columns.items()
-            matching = [(t, column) for t, column in columns if term_of(t).matches(pod.namespace, pod.labels, around)]
+            pod = info.pod.metadata
+            matching = [
+                (topology_key, weight, column)
+                for terms, column in self.columns.items()
+                for topology_key, weight in terms.weigh(pod.namespace, pod.labels, around).items()
+            ]
             found = self._matching[info.template] = (around, matching)
         return found[1]
 
 
 class PodCounts:
-    """`required`, `required_anti` and `preferred` hold the terms that pods carry; the last by (term, weight).
+    """`required`, `required_anti` and `preferred` count the pods that carry such terms.
 
     `missed` are terminating pods, with their rows, that are gone only in thought: see `PodTopologySpread`.
     `claims` says of each PersistentVolumeClaim (namespace/name) how many volumes of pods on the rows name it.
@@ -160,27 +182,28 @@ class PodCounts:
     def __init__(self, rows: int) -> None:
         self._size = rows
         self._groups: dict[GroupKey, Group] = {}
-        self._columns: dict[Counted, Column] = {}
+        self._columns: dict[Counted | Weighed, Column] = {}
         self._on_row: dict[int, dict[str, PodInfo]] = {}
         self._clock = 0
         self.missed: list[tuple[int, PodInfo]] = []
         self.claims: dict[str, int] = {}
-        self.required: TermColumns[AffinityTerm] = TermColumns(lambda term: term)
-        self.required_anti: TermColumns[AffinityTerm] = TermColumns(lambda term: term)
-        self.preferred: TermColumns[tuple[AffinityTerm, int]] = TermColumns(lambda weighted: weighted[0])
+        self.required = TermColumns()
+        self.required_anti = TermColumns()
+        self.preferred = TermColumns()
 
     # ------------------------------------------------------------------------------------------- reading
 
-    def column(self, counted: Counted) -> Column:
+    def column(self, counted: Counted | Weighed) -> Column:
         """The column of these pods, kept up to date from now on."""
         column = self._columns.get(counted)
         if column is None:
             column = self._columns[counted] = Column(self._size)
             for group in self._groups.values():
-                if counted.covers(group.key, group.labels):
-                    group.columns.append(column)
+                weight = counted.weight_of(group.key, group.labels)
+                if weight:
+                    group.columns.append((column, weight))
                     for row, number in group.rows.items():
-                        column.add(row, number)
+                        column.add(row, number * weight)
             if len(self._columns) > MOST_COLUMNS:
                 self._drop_oldest()
         self._clock += 1
@@ -220,8 +243,8 @@ class PodCounts:
             group.rows[row] = number
         else:
             del group.rows[row]
-        for column in group.columns:
-            column.add(row, sign)
+        for column, weight in group.columns:
+            column.add(row, sign * weight)
         if not group.rows:
             del self._groups[group.key]
         for name in info.claims:
@@ -236,18 +259,19 @@ class PodCounts:
             self._count_terms(row, terms, sign)
 
     def _count_terms(self, row: int, terms: AffinityTerms, sign: int) -> None:
-        for term in terms.required:
-            self.required.add(term, row, sign, self._size)
-        for term in terms.required_anti:
-            self.required_anti.add(term, row, sign, self._size)
-        for weighted in terms.preferred:
-            self.preferred.add((weighted.term, weighted.weight), row, sign, self._size)
+        if terms.required:
+            self.required.add(terms.required_weights, row, sign, self._size)
+        if terms.required_anti:
+            self.required_anti.add(terms.required_anti_weights, row, sign, self._size)
+        if terms.preferred:
+            self.preferred.add(terms.preferred_weights, row, sign, self._size)
 
     def _group(self, key: GroupKey) -> Group:
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = Group(key)
-            group.columns = [c for counted, c in self._columns.items() if counted.covers(key, group.labels)]
+            weighed = ((column, counted.weight_of(key, group.labels)) for counted, column in self._columns.items())
+            group.columns = [(column, weight) for column, weight in weighed if weight]
         return group
 
     def _drop_oldest(self) -> None:
@@ -256,7 +280,7 @@ class PodCounts:
         self._columns = {counted: self._columns[counted] for counted in kept}
         alive = {id(column) for column in self._columns.values()}
         for group in self._groups.values():
-            group.columns = [column for column in group.columns if id(column) in alive]
+            group.columns = [(column, weight) for column, weight in group.columns if id(column) in alive]
 
     # ------------------------------------------------------------------------------------------- looking
 

@@ -9,11 +9,14 @@ from math import inf
 
 from actors.kube.core import Pod
 from actors.kube.meta import key
+from actors.kube.taints import Tolerations
 from actors.kube.times import seconds_of
 from actors.model.affinity_terms import AffinityTerms
 from actors.model.pod_template import GroupKey, HostPort, PodTemplate, same_template, template_of
 
-__all__ = ["GroupKey", "PodInfo"]
+__all__ = ["GroupKey", "PodInfo", "info_of"]
+
+MOST_ASKED_ABOUT = 1024
 
 
 class PodInfo:
@@ -63,6 +66,10 @@ class PodInfo:
         return self.template.scoring_requests
 
     @property
+    def tolerations(self) -> Tolerations:
+        return self.template.tolerations
+
+    @property
     def affinity_terms(self) -> AffinityTerms:
         """What the pod asks of other pods. Raises SelectorError."""
         return self.template.affinity_terms
@@ -91,3 +98,18 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"
+
+
+_asked_about: dict[int, PodInfo] = {}
+
+
+def info_of(pod: Pod) -> PodInfo:
+    """The PodInfo of a pod that is asked about again and again, as parked pods are by hints; the latest are kept."""
+    number = id(pod)
+    info = _asked_about.get(number)
+    if info is None or info.pod is not pod:
+        if len(_asked_about) >= MOST_ASKED_ABOUT:
+            for oldest in list(_asked_about)[: MOST_ASKED_ABOUT // 2]:
+                del _asked_about[oldest]
+        info = _asked_about[number] = PodInfo(pod)
+    return info

@@ -17,11 +17,13 @@ import msgspec
 
 from actors.kube.core import Pod, PodSpec
 from actors.kube.requests import nonzero_requests, pod_requests, resize_is_infeasible
+from actors.kube.taints import Tolerations
 from actors.model.affinity_terms import AffinityTerms, terms_of
 
 T = TypeVar("T")
 
 MOST_TEMPLATES = 8192
+MOST_BYTES = 64 << 20  # of signatures: few pods are so large that thousands of them are too much to keep
 _SPEC = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
 _RESIZE = attrgetter("container_statuses", "init_container_statuses", "resources", "allocated_resources")
 _ENCODER = msgspec.msgpack.Encoder()
@@ -81,6 +83,10 @@ class PodTemplate:
         return nonzero_requests(self._pod, pod_level=False, status=False)
 
     @cached_property
+    def tolerations(self) -> Tolerations:
+        return Tolerations(self._pod.spec.tolerations)
+
+    @cached_property
     def affinity_terms(self) -> AffinityTerms:
         """What the pods ask of other pods. Raises SelectorError."""
         return terms_of(self._pod)
@@ -134,6 +140,7 @@ class PerTemplate(Generic[T]):
 
 
 _templates: dict[bytes, PodTemplate] = {}
+_held = [0]  # bytes of signatures
 _latest: list[PodTemplate] = []  # the one that was met last: pods come in batches of one template
 
 
@@ -144,8 +151,10 @@ def template_of(pod: Pod) -> PodTemplate:
     signature = _signature(pod)
     template = _templates.get(signature)
     if template is None:
-        if len(_templates) >= MOST_TEMPLATES:
-            for oldest in list(_templates)[: MOST_TEMPLATES // 2]:
+        _held[0] += len(signature)
+        if len(_templates) >= MOST_TEMPLATES or _held[0] > MOST_BYTES:
+            for oldest in list(_templates)[: len(_templates) // 2 + 1]:
+                _held[0] -= len(oldest)
                 del _templates[oldest]
         template = _templates[signature] = PodTemplate(pod)
     _latest[:] = [template]

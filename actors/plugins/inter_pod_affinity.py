@@ -1,12 +1,12 @@
 """InterPodAffinity: places pods near pods that they want, and away from pods that they, or those, do not want.
 
-Who is where is counted by column (see actors.model.pod_counts): one for what the pod itself asks for, one for each
-distinct term that the pods on the nodes carry. A topology's counts are one bincount over its label column.
+Who is where is counted by column (see actors.model.pod_counts): for each topology one of what the pod itself asks for,
+and one for all pods on the nodes that carry the same terms. A topology's counts are one bincount over its label column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -30,11 +30,19 @@ from actors.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from actors.framework.verdicts import Verdicts
 from actors.kube.core import Namespace, Node, Pod
 from actors.kube.labels import SelectorError
-from actors.model.affinity_terms import NO_LABELS, AffinityTerm, AffinityTerms, terms_of
+from actors.model.affinity_terms import (
+    NO_LABELS,
+    NO_TERMS,
+    AffinityTerm,
+    AffinityTerms,
+    TermWeights,
+    WeightedTerm,
+    with_namespaces,
+)
 from actors.model.cluster_objects import ClusterObjects, UnlistedError
 from actors.model.columns import NodeColumns
-from actors.model.pod_counts import MOST_COLUMNS, Column, Counted
-from actors.model.pod_info import PodInfo
+from actors.model.pod_counts import MOST_COLUMNS, Column, Counted, Weighed
+from actors.model.pod_info import PodInfo, info_of
 from actors.model.snapshot import NodeView, Snapshot
 from actors.model.vectors import Bools, Ints, highest, lowest, some
 
@@ -45,8 +53,8 @@ MAX_HARD_WEIGHT = 100
 
 # Topology key -> a mark for each domain, by label code; the last place is for nodes without the label.
 Domains = dict[str, Bools]
-# Topology key -> how many pods there are in each domain, as in Domains, and what one of them weighs.
-Weighed = dict[str, list[tuple[Ints, int]]]
+# Topology key -> what is counted in each domain, as in Domains, and what one of it is worth.
+Scored = dict[str, list[tuple[Ints, int]]]
 
 
 class InterPodAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -63,29 +71,55 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 _WANTED: StateKey[Wanted] = StateKey("PreFilterInterPodAffinity")
-_WEIGHED: StateKey[Weighed] = StateKey("PreScoreInterPodAffinity")
+_SCORED: StateKey[Scored] = StateKey("PreScoreInterPodAffinity")
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What the terms of a pod count: all required ones together, of the others what pods weigh in each topology.
+
+    What attracts and what repels are weighed apart, so that they never make up for each other.
+    """
+
+    required: Counted
+    required_anti: tuple[tuple[str, Weighed], ...]
+    preferred: tuple[tuple[str, Weighed], ...]
 
 
 class InScope:
-    """What terms count, the namespaces that their selectors select added by name; kept until a namespace changes."""
+    """What pods' terms count, the namespaces that their selectors select added by name; kept until one changes."""
 
     def __init__(self) -> None:
         self._objects: ClusterObjects | None = None
         self._version = -1
-        self._counted: dict[tuple[AffinityTerm, ...], Counted] = {}
+        self._asked: dict[AffinityTerms, Asked] = {}
 
-    def of(self, terms: tuple[AffinityTerm, ...], objects: ClusterObjects) -> Counted:
+    def of(self, terms: AffinityTerms, objects: ClusterObjects) -> Asked:
         version = objects.version(Namespace)
-        if version != self._version or objects is not self._objects or len(self._counted) >= MOST_COLUMNS:
+        if version != self._version or objects is not self._objects or len(self._asked) >= MOST_COLUMNS:
             self._objects, self._version = objects, version
-            self._counted.clear()
-        counted = self._counted.get(terms)
-        if counted is None:
-            by_selector = any(term.namespace_selector.requirements for term in terms)
-            found = objects.within(Namespace) if by_selector else {}
-            labels = {name: namespace.metadata.labels for name, namespace in found.items()}
-            counted = self._counted[terms] = Counted(tuple(term.with_namespaces(labels) for term in terms))
-        return counted
+            self._asked.clear()
+        asked = self._asked.get(terms)
+        if asked is None:
+            asked = self._asked[terms] = _asked(terms, objects)
+        return asked
+
+
+def _asked(terms: AffinityTerms, objects: ClusterObjects) -> Asked:
+    preferred = [weighted.term for weighted in terms.preferred]
+    by_selector = any(t.namespace_selector.requirements for t in (*terms.required, *terms.required_anti, *preferred))
+    found = objects.within(Namespace) if by_selector else {}
+    labels = {name: namespace.metadata.labels for name, namespace in found.items()}
+    anti = [WeightedTerm(term, 1) for term in with_namespaces(terms.required_anti, labels)]
+    weights = [weighted.weight for weighted in terms.preferred]
+    soft = [WeightedTerm(*pair) for pair in zip(with_namespaces(preferred, labels), weights, strict=True)]
+    return Asked(Counted(with_namespaces(terms.required, labels)), _by_topology(anti), _by_topology(soft))
+
+
+def _by_topology(terms: Iterable[WeightedTerm]) -> tuple[tuple[str, Weighed], ...]:
+    found: dict[tuple[str, bool], list[WeightedTerm]] = {}
+    for weighted in terms:
+        found.setdefault((weighted.term.topology_key, weighted.weight < 0), []).append(weighted)
+    return tuple((topology_key, Weighed(TermWeights(tuple(some)))) for (topology_key, _), some in found.items())
 
 
 class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -114,33 +148,21 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if not asks and not columns.counts.required_anti.columns:
             return SKIP
         existing: Domains = {}
-        for term, column in columns.counts.required_anti.matching(info, _around(info, objects)):
-            _mark_some(existing, columns, term, column)
+        for topology_key, _, column in columns.counts.required_anti.matching(info, _around(info, objects)):
+            _mark_some(existing, columns, topology_key, column)
         if not existing and not asks:
             return SKIP
         anti: Domains = {}
-        for term in own.required_anti:
-            _mark_some(anti, columns, term, columns.counts.column(self._in_scope.of((term,), objects)))
-        affinity = self._far(info, own.required, columns, objects) if own.required else {}
+        affinity: Domains = {}
+        if asks:
+            asked = self._in_scope.of(own, objects)
+            for topology_key, weighed in asked.required_anti:
+                if columns.label(topology_key).nodes:
+                    _mark_some(anti, columns, topology_key, columns.counts.column(weighed))
+            if own.required:
+                affinity = _far(info, asked.required, columns)
         state.write(_WANTED, Wanted(affinity, anti, existing))
         return SUCCESS
-
-    def _far(
-        self, info: PodInfo, terms: tuple[AffinityTerm, ...], columns: NodeColumns, objects: ClusterObjects
-    ) -> Domains:
-        """The domains without a pod that the terms want, or none where the pod may be the first of its kind."""
-        scope, pod = self._in_scope.of(terms, objects), info.pod.metadata
-        counted, labels = columns.counts.column(scope), [columns.label(term.topology_key) for term in terms]
-        tables = [counted.by_domain(label) for label in labels]
-        first = not any(table.total for table in tables)
-        first = first and all(term.matches(pod.namespace, pod.labels, NO_LABELS) for term in scope.terms)
-        far: Domains = {}
-        for term, label, table in zip(terms, labels, tables, strict=True):
-            without = np.zeros(len(table.some), dtype=np.bool_) if first else ~table.some
-            without[-1] = not columns.all_have(label)
-            if some(without):
-                _mark(far, term.topology_key, without)
-        return far
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         wanted = state.read(_WANTED)
@@ -171,24 +193,24 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         counts = columns.counts
         if not own and not counts.required.columns and not counts.preferred.columns:
             return SKIP
-        weighed: Weighed = {}
-        for weighted in own:
-            counted = counts.column(self._in_scope.of((weighted.term,), objects))
-            _weigh(weighed, columns, weighted.term, counted, weighted.weight)
+        scored: Scored = {}
+        for topology_key, weighed in self._in_scope.of(info.affinity_terms, objects).preferred if own else ():
+            if columns.label(topology_key).nodes:
+                _weigh(scored, columns, topology_key, counts.column(weighed), 1)
         around = _around(info, objects)
         if self._hard_weight:
-            for term, column in counts.required.matching(info, around):
-                _weigh(weighed, columns, term, column, self._hard_weight)
-        for (term, weight), column in counts.preferred.matching(info, around):
-            _weigh(weighed, columns, term, column, weight)
-        if not weighed:
+            for topology_key, number, column in counts.required.matching(info, around):
+                _weigh(scored, columns, topology_key, column, number * self._hard_weight)
+        for topology_key, weight, column in counts.preferred.matching(info, around):
+            _weigh(scored, columns, topology_key, column, weight)
+        if not scored:
             return SKIP
-        state.write(_WEIGHED, weighed)
+        state.write(_SCORED, scored)
         return SUCCESS
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         scores: Ints | None = None
-        for topology_key, tables in state.read(_WEIGHED).items():
+        for topology_key, tables in state.read(_SCORED).items():
             codes = nodes.columns.label(topology_key).codes[nodes.rows]
             for table, weight in tables:
                 own = table[codes] if weight == 1 else table[codes] * weight
@@ -250,20 +272,39 @@ def _around(info: PodInfo, objects: ClusterObjects) -> Mapping[str, str]:
     return NO_LABELS if namespace is None else namespace.metadata.labels
 
 
-def _weigh(weighed: Weighed, columns: NodeColumns, term: AffinityTerm, counted: Column, weight: int) -> None:
-    """Add what is counted, if any of it is on a node with the label of the term's topology."""
-    if counted.total:
-        table = counted.by_domain(columns.label(term.topology_key))
-        if table.total:
-            weighed.setdefault(term.topology_key, []).append((table.sums, weight))
+def _far(info: PodInfo, wanted: Counted, columns: NodeColumns) -> Domains:
+    """The domains without a pod that the terms want, or none where the pod may be the first of its kind."""
+    counted, pod = columns.counts.column(wanted), info.pod.metadata
+    labels = {term.topology_key: columns.label(term.topology_key) for term in wanted.terms}
+    absent = next((topology_key for topology_key, label in labels.items() if not label.nodes), None)
+    if absent is not None:  # No node will do, whatever the other terms say.
+        labels = {absent: labels[absent]}
+    tables = {topology_key: counted.by_domain(label) for topology_key, label in labels.items()}
+    first = not any(table.total for table in tables.values())
+    first = first and all(term.matches(pod.namespace, pod.labels, NO_LABELS) for term in wanted.terms)
+    far: Domains = {}
+    for topology_key, table in tables.items():
+        without = np.zeros(len(table.some), dtype=np.bool_) if first else ~table.some
+        without[-1] = not columns.all_have(labels[topology_key])
+        if some(without):
+            far[topology_key] = without
+    return far
 
 
-def _mark_some(domains: Domains, columns: NodeColumns, term: AffinityTerm, counted: Column) -> None:
-    """Mark the domains of the term's topology that hold some of what is counted."""
+def _weigh(scored: Scored, columns: NodeColumns, topology_key: str, counted: Column, weight: int) -> None:
+    """Add what is counted, if any of it is on a node with the label of the topology."""
     if counted.total:
-        table = counted.by_domain(columns.label(term.topology_key))
+        table = counted.by_domain(columns.label(topology_key))
         if table.total:
-            _mark(domains, term.topology_key, table.some)
+            scored.setdefault(topology_key, []).append((table.sums, weight))
+
+
+def _mark_some(domains: Domains, columns: NodeColumns, topology_key: str, counted: Column) -> None:
+    """Mark the domains of the topology that hold some of what is counted."""
+    if counted.total:
+        table = counted.by_domain(columns.label(topology_key))
+        if table.total:
+            _mark(domains, topology_key, table.some)
 
 
 def _mark(domains: Domains, topology_key: str, marks: Bools) -> None:
@@ -281,10 +322,12 @@ def _inside(domains: Domains, nodes: NodeView) -> Bools | None:
 
 
 def _terms(pod: Pod) -> AffinityTerms:
+    if pod.spec.affinity is None:
+        return NO_TERMS
     try:
-        return terms_of(pod)
+        return info_of(pod).affinity_terms
     except SelectorError:
-        return AffinityTerms()
+        return NO_TERMS
 
 
 def _pod_matters(pod: Pod, old: object | None, new: object | None) -> bool:
@@ -298,22 +341,20 @@ def _pod_matters(pod: Pod, old: object | None, new: object | None) -> bool:
     def all_match(terms: Sequence[AffinityTerm], other: object | None) -> bool:
         return isinstance(other, Pod) and all(_might_match(term, other) for term in terms)
 
-    def any_match(terms: Sequence[AffinityTerm], other: object | None) -> bool:
-        return isinstance(other, Pod) and any(_might_match(term, other) for term in terms)
+    def any_match(terms: TermWeights, other: object | None) -> bool:
+        return isinstance(other, Pod) and terms.may_match(other.metadata.namespace, other.metadata.labels)
 
     if own.required and all_match(own.required, new) and not all_match(own.required, old):
         return True
-    if any_match(own.required_anti, old) and not any_match(own.required_anti, new):
+    anti = own.required_anti_weights
+    if own.required_anti and any_match(anti, old) and not any_match(anti, new):
         return True
-    if isinstance(new, Pod):
-        return False
-    return any(_might_match(term, pod) for term in _terms(changed).required_anti)
+    return not isinstance(new, Pod) and any_match(_terms(changed).required_anti_weights, pod)
 
 
 def _might_match(term: AffinityTerm, pod: Pod) -> bool:
     """True unless the term surely does not select the pod; a namespace's labels are not known here."""
-    by_selector = not term.namespace_selector.nothing
-    return (by_selector or pod.metadata.namespace in term.namespaces) and term.selector.matches(pod.metadata.labels)
+    return term.scope.may_cover(pod.metadata.namespace) and term.selector.matches(pod.metadata.labels)
 
 
 def _node_matters(pod: Pod, old: object | None, new: object | None) -> bool:

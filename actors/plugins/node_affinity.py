@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from actors.framework.cycle_state import CycleState, StateKey
+from actors.framework.cycle_state import CycleState
 from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
 from actors.framework.interface import (
     ArgsError,
@@ -34,22 +34,21 @@ from actors.kube.core import (
     Node,
     NodeSelectorTerm,
     Pod,
-    PreferredSchedulingTerm,
 )
 from actors.kube.core import (
     NodeAffinity as NodeAffinitySpec,
 )
 from actors.kube.node_selector import node_selector_matches, validate_node_selector_term
 from actors.model.columns import Ints
-from actors.model.node_selection import any_term_matches, pod_affinity_matches, required_terms, term_matches
+from actors.model.node_selection import NodeTerms, pod_affinity_matches, required_terms
 from actors.model.pod_info import PodInfo
+from actors.model.pod_template import PerTemplate
 from actors.model.snapshot import NodeView, Snapshot
 
 REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
-
-_PREFERRED: StateKey[tuple[PreferredSchedulingTerm, ...]] = StateKey("PreScoreNodeAffinity")
+MOST_WEIGHT = (1 << 31) - 1  # an int32 in Kubernetes
 
 
 class NodeAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -68,6 +67,8 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         required = added.required_during_scheduling_ignored_during_execution
         self.added_required = required.node_selector_terms if required is not None else None
         self.added_preferred = added.preferred_during_scheduling_ignored_during_execution
+        self._enforced = None if required is None else NodeTerms([(term, 1) for term in required.node_selector_terms])
+        self._preferred = PerTemplate(self._preferred_by)
         hard, soft = (f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("required", "preferred"))
         terms = {f"{hard}.nodeSelectorTerms[{i}]": term for i, term in enumerate(self.added_required or ())}
         terms |= {f"{soft}[{i}].preference": weighed.preference for i, weighed in enumerate(self.added_preferred)}
@@ -92,35 +93,30 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         keys = np.zeros(nodes.size, dtype=np.int64)
-        if self.added_required is not None:
-            keys[~any_term_matches(self.added_required, nodes)] = 1
-        matched = pod_affinity_matches(info.pod, nodes)
+        if self._enforced is not None:
+            keys[~self._enforced.match(nodes)] = 1
+        matched = pod_affinity_matches(info, nodes)
         keys[~matched & (keys == 0)] = 2
         codes = np.where(keys == 0, np.int8(0), np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE))
         return Verdicts(codes, keys, lambda key: (REASON_ENFORCED if key == 1 else REASON_POD,))
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
-        preferred = self._preferred(info)
-        if not preferred:
-            return SKIP
-        state.write(_PREFERRED, preferred)
-        return SUCCESS
+        return SUCCESS if self._preferred(info.template, info.pod) is not None else SKIP
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
-        preferred = state.get(_PREFERRED)
-        scores = np.zeros(nodes.size, dtype=np.int64)
-        for term in self._preferred(info) if preferred is None else preferred:
-            scores += term.weight * term_matches(term.preference, nodes)
-        return scores
+        preferred = self._preferred(info.template, info.pod)
+        return np.zeros(nodes.size, dtype=np.int64) if preferred is None else preferred.weigh(nodes)
 
     def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
         return default_normalize(scores, reverse=False)
 
-    def _preferred(self, info: PodInfo) -> tuple[PreferredSchedulingTerm, ...]:
-        affinity = info.pod.spec.affinity
+    def _preferred_by(self, pod: Pod) -> NodeTerms | None:
+        """What the pod and the profile prefer, if anything."""
+        affinity = pod.spec.affinity
         own = affinity.node_affinity if affinity is not None else None
         terms = own.preferred_during_scheduling_ignored_during_execution if own is not None else ()
-        return (*self.added_preferred, *terms)
+        weighed = [(term.preference, _bounded(term.weight)) for term in (*self.added_preferred, *terms)]
+        return NodeTerms(weighed) if weighed else None
 
     def events_to_register(self) -> Sequence[Registration]:
         def suits(pod: Pod, node: object | None) -> bool:
@@ -141,7 +137,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
 def _named_nodes(terms: Sequence[NodeSelectorTerm]) -> frozenset[str] | None:
     """The nodes that the terms name by metadata.name, or None if some term names none."""
-    names: frozenset[str] = frozenset()
+    names: set[str] = set()
     for term in terms:
         named = [
             frozenset(field.values)
@@ -150,5 +146,9 @@ def _named_nodes(terms: Sequence[NodeSelectorTerm]) -> frozenset[str] | None:
         ]
         if not named:
             return None
-        names |= frozenset.intersection(*named)
-    return names
+        names |= named[0] if len(named) == 1 else frozenset.intersection(*named)
+    return frozenset(names)
+
+
+def _bounded(weight: int) -> int:
+    return max(-MOST_WEIGHT, min(weight, MOST_WEIGHT))

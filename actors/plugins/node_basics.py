@@ -24,7 +24,7 @@ from actors.framework.verdicts import Verdicts
 from actors.kube.core import Node, Pod, Taint
 from actors.kube.taints import tolerates_any
 from actors.model.node_info import WILDCARD_IP
-from actors.model.pod_info import PodInfo
+from actors.model.pod_info import PodInfo, info_of
 from actors.model.pod_template import HostPort
 from actors.model.snapshot import NodeView, Snapshot
 
@@ -70,7 +70,7 @@ class NodeUnschedulable(FilterPlugin):
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         cordoned = nodes.columns.unschedulable[nodes.rows]
-        if not cordoned.any() or tolerates_any(info.pod.spec.tolerations, UNSCHEDULABLE_TAINT):
+        if not cordoned.any() or info.tolerations.tolerate(UNSCHEDULABLE_TAINT):
             return None
         return Verdicts.rejecting(cordoned, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "node(s) were unschedulable")
 
@@ -140,13 +140,13 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         return SUCCESS
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
-        taken = np.zeros(nodes.size, dtype=np.bool_)
+        taken = np.zeros(len(nodes.columns.pods), dtype=np.bool_)
         for wanted in state.read(_PORTS):
             for ip, holders in nodes.columns.ports.get((wanted.protocol, wanted.port), {}).items():
                 if _clash(wanted, frozenset((ip,))):
-                    taken |= holders.present[nodes.rows]
+                    holders.mark(taken)
         return Verdicts.rejecting(
-            taken,
+            taken[nodes.rows],
             Code.UNSCHEDULABLE,
             "node(s) didn't have free ports for the requested pod ports",
         )
@@ -156,11 +156,13 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
             assert isinstance(old, Pod)
             if not old.spec.node_name and not old.status.nominated_node_name:
                 return Hint.SKIP
-            released = PodInfo(old).host_ports
+            wanted: dict[tuple[str, int], list[HostPort]] = {}
+            for port in info_of(pod).host_ports:
+                wanted.setdefault((port.protocol, port.port), []).append(port)
             clash = any(
-                (w.protocol, w.port) == (r.protocol, r.port) and _clash(w, frozenset((r.ip,)))
-                for w in PodInfo(pod).host_ports
-                for r in released
+                _clash(port, frozenset((released.ip,)))
+                for released in info_of(old).host_ports
+                for port in wanted.get((released.protocol, released.port), ())
             )
             return Hint.QUEUE if clash else Hint.SKIP
 

@@ -34,7 +34,7 @@ from actors.framework.verdicts import Explain, Verdicts
 from actors.kube.core import Node, Pod
 from actors.kube.quantity import milli_value, value
 from actors.model.columns import CPU, MEMORY, PODS, Bools, Ints
-from actors.model.pod_info import PodInfo
+from actors.model.pod_info import PodInfo, info_of
 from actors.model.snapshot import NodeView, Snapshot
 from actors.model.vectors import lowest, some
 from actors.plugins.resource_args import (
@@ -100,25 +100,34 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         columns, rows = nodes.columns, nodes.rows
         short: dict[str, Bools] = {}
+        nowhere: list[str] = []
         codes: list[NDArray[np.int8]] = []
         crowded = columns.pods[rows] >= columns.allocatable(PODS)[rows]
         if some(crowded):
             short["Too many pods"] = crowded
             codes.append(crowded * _LATER)
         for name, wanted in state.read(_REQUESTS).items():
+            if name not in columns.allocatable:
+                nowhere.append(f"Insufficient {name}")
+                continue
             have = columns.allocatable(name)[rows]
             lacks = have - columns.requested(name)[rows] < wanted
             if some(lacks):
                 short[f"Insufficient {name}"] = lacks
                 codes.append(np.maximum(lacks * _LATER, (have < wanted) * _NEVER))
+        if nowhere:
+            keys, explain = _told(short, nodes.size)
+            return Verdicts(np.full(nodes.size, _NEVER), keys, lambda key: (*explain(key), *nowhere))
         if not short:
             return None
-        return Verdicts(reduce(np.maximum, codes), *_told(short))
+        return Verdicts(reduce(np.maximum, codes), *_told(short, nodes.size))
 
     def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
         columns, rows = nodes.columns, nodes.rows
         passing: Bools = columns.pods[rows] < columns.allocatable(PODS)[rows]
         for name, wanted in state.read(_REQUESTS).items():
+            if name not in columns.allocatable:
+                return np.zeros(nodes.size, dtype=np.bool_)
             passing &= columns.allocatable(name)[rows] - columns.requested(name)[rows] >= wanted
         return passing
 
@@ -159,7 +168,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         )
 
     def _wanted(self, pod: Pod) -> dict[str, int]:
-        return {n: a for n, a in PodInfo(pod).spec_requests.items() if a > 0 and not self._ignores(n)}
+        return {n: a for n, a in info_of(pod).spec_requests.items() if a > 0 and not self._ignores(n)}
 
     def _freed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
         """A pod's deletion always gives room for one more; a scale-down must free something that is asked for."""
@@ -172,7 +181,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return Hint.QUEUE
         if not new.spec.node_name:
             return Hint.SKIP
-        before, after = PodInfo(old).requests, PodInfo(new).requests
+        before, after = info_of(old).requests, info_of(new).requests
         helps = any(before.get(name, 0) > after.get(name, 0) for name in self._wanted(pod))
         return Hint.QUEUE if helps else Hint.SKIP
 
@@ -190,9 +199,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return Hint.QUEUE if grown else Hint.SKIP
 
 
-def _told(short: Mapping[str, Bools]) -> tuple[Ints, Explain]:
+def _told(short: Mapping[str, Bools], size: int) -> tuple[Ints, Explain]:
     """Keys that say where which of the reasons hold, a bit for each; if there are too many, which combination does."""
     reasons = tuple(short)
+    if not reasons:
+        return np.zeros(size, dtype=np.int64), lambda _: ()
     if len(reasons) <= MOST_BITS:
         keys = [where * (1 << bit) for bit, where in enumerate(short.values())]
         return sum(keys[1:], keys[0]), lambda key: tuple(r for bit, r in enumerate(reasons) if key >> bit & 1)

@@ -35,7 +35,7 @@ from actors.kube.core import Node, Pod, Service, TopologySpreadConstraint
 from actors.kube.labels import EVERYTHING, NOTHING, Selector, SelectorError, from_label_selector, from_map
 from actors.model.cluster_objects import ClusterObjects
 from actors.model.columns import LabelColumn
-from actors.model.pod_info import PodInfo
+from actors.model.pod_info import PodInfo, info_of
 from actors.model.pod_template import PerTemplate
 from actors.model.snapshot import NodeView, Snapshot
 from actors.model.vectors import Bools, Floats, Ints, highest, lowest, some
@@ -131,6 +131,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         found = []
         for constraint, where in zip(constraints, eligible, strict=True):
             column = snapshot.columns.label(constraint.topology_key)
+            if not column.nodes:  # No node is left, and the constraints to come cannot tell why.
+                found.append(Domains(column, np.ones(len(column.values) + 1, dtype=np.bool_)))
+                break
             table = pods_by_domain(constraint, where, column, info, snapshot)
             least = lowest(table[where.domains]) if where.number else NO_DOMAIN
             if where.number < constraint.min_domains:
@@ -179,6 +182,8 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         eligible = self._eligible[SOFT].of(constraints, info, nodes.snapshot, labelled=needs_all)
         parts = []
         for constraint, label, where in zip(constraints, labels, eligible, strict=True):
+            if not label.nodes:
+                continue  # It adds nothing anywhere.
             codes = label.codes[nodes.rows]
             if constraint.topology_key == HOSTNAME:
                 size, counts = heard, pods_by_row(constraint, info, columns)[nodes.rows]
@@ -248,9 +253,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
 
     def _hard(self, pod: Pod) -> list[tuple[str, Selector | None]]:
         """Key and selector of what keeps the pod off nodes; the selector of a default is not known without Services."""
-        own = pod.spec.topology_spread_constraints
-        if own:
-            return [(c.topology_key, _selector(c, pod)) for c in own if c.when_unsatisfiable == HARD]
+        if pod.spec.topology_spread_constraints:
+            own = _OWN[HARD](info_of(pod).template, pod)
+            return [(constraint.topology_key, constraint.selector) for constraint in own]
         return [(c.topology_key, None) for c in self._defaults if c.when_unsatisfiable == HARD]
 
     def _pod_matters(self, pod: Pod, old: object | None, new: object | None) -> bool:

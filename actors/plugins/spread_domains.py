@@ -13,9 +13,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 import numpy as np
 
-from actors.kube.core import Pod
 from actors.kube.labels import Selector
-from actors.kube.taints import lets_in
 from actors.model.columns import LabelColumn, NodeColumns
 from actors.model.node_selection import pod_affinity_matches
 from actors.model.pod_counts import Counted, pods_selected
@@ -110,20 +108,36 @@ class Eligibility(msgspec.Struct, frozen=True):
             return kept.eligible
         nodes = snapshot.rows(columns.order)
         every = have_all(constraints, nodes) if labelled else np.ones(nodes.size, dtype=np.bool_)
-        eligible = tuple(_eligible(constraint, info.pod, nodes, every) for constraint in constraints)
+        # What is looked at: constraints that differ in nothing else count on the same nodes.
+        honoured: dict[tuple[bool, bool], Bools] = {}
+        found: dict[tuple[LabelColumn, bool, bool], Eligible] = {}
+        for constraint in constraints:
+            what = (constraint.honor_affinity, constraint.honor_taints)
+            key = (columns.label(constraint.topology_key), *what)
+            if key not in found:
+                if what not in honoured:
+                    honoured[what] = _honoured(constraint, info, nodes, every)
+                found[key] = _eligible(key[0], nodes, honoured[what])
+        eligible = tuple(
+            found[columns.label(constraint.topology_key), constraint.honor_affinity, constraint.honor_taints]
+            for constraint in constraints
+        )
         self._kept[info.template] = _Kept(constraints, columns.order, columns.node_changes.version, eligible)
         return eligible
 
 
-def _eligible(constraint: Constraint, pod: Pod, nodes: NodeView, every: Bools) -> Eligible:
+def _honoured(constraint: Constraint, info: PodInfo, nodes: NodeView, every: Bools) -> Bools:
+    """Of `every` node those that the pod may run on, as far as the constraint looks at that."""
     where = every
     if constraint.honor_affinity:
-        where = where & pod_affinity_matches(pod, nodes)
+        where = where & pod_affinity_matches(info, nodes)
     if constraint.honor_taints:
-        tolerations = pod.spec.tolerations
-        lets = np.fromiter((lets_in(tolerations, taints) for taints in nodes.columns.taint_classes), dtype=np.bool_)
+        lets = np.fromiter(map(info.tolerations.let_in, nodes.columns.taint_classes), dtype=np.bool_)
         where = where & lets[nodes.columns.taints[nodes.rows]]
-    label = nodes.columns.label(constraint.topology_key)
+    return where
+
+
+def _eligible(label: LabelColumn, nodes: NodeView, where: Bools) -> Eligible:
     codes = label.codes[nodes.rows]
     places, labelled = len(label.values) + 1, codes >= 0
     counted, left_out = where & labelled, ~where & labelled
@@ -141,7 +155,10 @@ def have_all(constraints: Sequence[Constraint], nodes: NodeView) -> Bools:
     """True where a node has the topology label of every constraint."""
     have = np.ones(nodes.size, dtype=np.bool_)
     for key in {constraint.topology_key: None for constraint in constraints}:
-        have &= nodes.columns.label(key).codes[nodes.rows] >= 0
+        label = nodes.columns.label(key)
+        if not label.nodes:
+            return np.zeros(nodes.size, dtype=np.bool_)
+        have &= label.codes[nodes.rows] >= 0
     return have
 
 

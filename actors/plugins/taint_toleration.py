@@ -14,15 +14,23 @@ from actors.framework.events import Action, ClusterEvent, Hint, Registration, Re
 from actors.framework.interface import FilterPlugin, PreScorePlugin, Reads, ScorePlugin, default_normalize
 from actors.framework.status import SUCCESS, Code, Status
 from actors.framework.verdicts import Verdicts
-from actors.kube.core import Node, Pod, Taint, Toleration
-from actors.kube.taints import lets_in, tolerates_any
+from actors.kube.core import Node, Pod, Taint
+from actors.kube.taints import Tolerations, lets_in
 from actors.model.columns import Ints
 from actors.model.pod_info import PodInfo
+from actors.model.pod_template import PerTemplate
 from actors.model.snapshot import NodeView
 
 REASON = "node(s) had untolerated taint(s)"
 
-_SOFT: StateKey[tuple[Toleration, ...]] = StateKey("PreScoreTaintToleration")
+_SOFT: StateKey[Tolerations] = StateKey("PreScoreTaintToleration")
+
+
+def _soft_tolerations(pod: Pod) -> Tolerations:
+    return Tolerations(t for t in pod.spec.tolerations if t.effect in ("", "PreferNoSchedule"))
+
+
+_SOFT_OF = PerTemplate(_soft_tolerations)
 
 
 class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -31,16 +39,15 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         classes = nodes.columns.taint_classes
-        tolerations = info.pod.spec.tolerations
-        rejects = np.fromiter((not lets_in(tolerations, taints) for taints in classes), dtype=np.bool_)
+        let_in = info.tolerations.let_in
+        rejects = np.fromiter((not let_in(taints) for taints in classes), dtype=np.bool_)
         if not rejects.any():
             return None
         rejected = rejects[nodes.columns.taints[nodes.rows]]
         return Verdicts.rejecting(rejected, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
-        soft = tuple(t for t in info.pod.spec.tolerations if t.effect in ("", "PreferNoSchedule"))
-        state.write(_SOFT, soft)
+        state.write(_SOFT, _SOFT_OF(info.template, info.pod))
         return SUCCESS
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
@@ -72,5 +79,5 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
         )
 
 
-def _untolerated_soft(tolerations: Sequence[Toleration], taints: Sequence[Taint]) -> int:
-    return sum(t.effect == "PreferNoSchedule" and not tolerates_any(tolerations, t) for t in taints)
+def _untolerated_soft(tolerations: Tolerations, taints: Sequence[Taint]) -> int:
+    return sum(t.effect == "PreferNoSchedule" and not tolerations.tolerate(t) for t in taints)

@@ -24,6 +24,17 @@ def test_the_echo_of_a_binding_keeps_the_template() -> None:
     assert after.counts_like(before)
 
 
+def test_large_templates_are_not_kept_for_long() -> None:
+    def large(number: int) -> Pod:
+        metadata = msgspec.structs.replace(pod().metadata, annotations={"note": f"{number}" + "x" * 1_000_000})
+        return msgspec.structs.replace(pod(), metadata=metadata)
+
+    first = template_of(large(0))
+    for number in range(1, 100):
+        template_of(large(number))
+    assert template_of(large(0)) is not first
+
+
 @pytest.mark.parametrize("where", ["labels", "annotations", "spec", "status"])
 def test_what_a_template_stands_for_makes_another_one(where: str) -> None:
     first = pod()

@@ -60,7 +60,7 @@ def test_images_of_any_size() -> None:
     assert scores("ImageLocality", info, cluster(node("a", images=shrunk), node("b"))) == {"a": 0, "b": 0}
 
 
-@pytest.mark.parametrize("weight", [100])
+@pytest.mark.parametrize("weight", [100, (1 << 31) - 1])
 def test_weights_of_any_size(weight: int) -> None:
     in_a = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
     known = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
