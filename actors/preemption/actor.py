@@ -125,14 +125,14 @@ class PreemptionActor(Actor[PreemptionMessage]):
     async def _begin(self, order: Preempt) -> None:
         if not await self._is_wanted(order):
             return
-        for info in order.displaced:
-            # They may fit no longer; the sooner they look elsewhere, the better.
-            self._queue.tell_nowait(Displace(info, order.node))
         victims = victims_to_tell(order)
         begun = _Begun(order, len(victims))
         if not victims:
             self._end(begun)
             return
+        for info in order.displaced:
+            # They may fit no longer; the sooner they look elsewhere, the better.
+            self._queue.tell_nowait(Displace(info, order.node))
         self._jobs.extendleft(partial(self._tell, begun, victim) for victim in reversed(victims))
         self._summon(len(victims) - 1)  # The first is for this worker.
 

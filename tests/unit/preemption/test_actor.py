@@ -263,12 +263,24 @@ async def test_displaced_pods_are_promised_nothing_any_more_and_look_elsewhere()
         unwritten = await made.held((await made.create("unwritten")).pod, hold=0, node="n")
         elsewhere = await made.held((await made.create("elsewhere")).pod, hold=0, node="m")
         await made.to_cache()
-        assert await made.make(displaced=(written, unwritten, elsewhere)) == PARKED
+        assert await made.make(await made.victim("a"), displaced=(written, unwritten, elsewhere)) == PARKED
         assert await made.to_cache() == [Unnominate(i.key, i.uid) for i in (written, unwritten)]
-        told = await made.recorder.drain()
+        told = [order for order in await made.recorder.drain() if isinstance(order, SetNominatedNode)]
         assert told == [SetNominatedNode(info.pod, "") for info in (written, unwritten)]
         places = [made.queue_state.where(info.key) for info in (written, unwritten, elsewhere)]
         assert places == [TRIED_AGAIN, TRIED_AGAIN, TRIED_AGAIN], "the third may use what the others gave up"
+
+
+async def test_nobody_is_displaced_where_all_victims_go_already() -> None:
+    async with room() as made:
+        await made.victim("a")
+        await made.client.call("DELETE", f"{PODS}/a", dict)
+        going = PodInfo(await made.client.call("GET", f"{PODS}/a", Pod))
+        promised = await made.held((await made.create("promised")).pod, hold=0, node="n")
+        await made.to_cache()
+        assert await made.make(going, displaced=(promised,)) == PARKED
+        assert await made.to_cache() == []
+        assert made.queue_state.where(promised.key) == PARKED
 
 
 async def test_a_victim_of_whom_nobody_knows_whether_it_goes_is_asked_again() -> None:
