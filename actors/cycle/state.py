@@ -21,8 +21,8 @@ from actors.framework.feasibility import Evaluation, evaluate, fits_on
 from actors.framework.post_filter import FailedAttempt, Nomination, Rng
 from actors.framework.rules import NODE_SET_REASON, PluginError, PluginScores, Rules
 from actors.framework.runner import Profile
-from actors.framework.status import Code, Status
-from actors.framework.verdicts import PASSES, fit_error
+from actors.framework.status import Code, Status, fit_error
+from actors.framework.verdicts import PASSES
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView, Snapshot
 from actors.model.vectors import Bools, Ints, Rows, every, highest, some
@@ -106,7 +106,8 @@ def total(rules: Rules, scores: list[PluginScores], nodes: NodeView) -> Ints:
 def unfit_message(evaluation: Evaluation, nodes: int) -> str:
     """`0/N nodes are available: ...`: why not one of them was."""
     if evaluation.diagnosis is None or evaluation.live is None:
-        return f"0/{nodes} nodes are available: {evaluation.prefilter.status.message}."
+        message = evaluation.prefilter.status.message
+        return f"0/{nodes} nodes are available: {message}." if message else fit_error(nodes, ())
     counts = evaluation.diagnosis.reasons(evaluation.live)
     outside = nodes - int(np.count_nonzero(evaluation.live))
     if outside:

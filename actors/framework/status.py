@@ -6,6 +6,8 @@ A Status is a value; plugins return it for everything they expect. SUCCESS is sh
 from __future__ import annotations
 
 import enum
+from collections import Counter
+from collections.abc import Iterable
 
 import msgspec
 
@@ -69,8 +71,16 @@ class Status(msgspec.Struct, frozen=True):
 
     def on_chosen_node(self) -> Status:
         """A rejection after a node was chosen, told as users know it: no node of one is available."""
-        counted = ", ".join(sorted(f"1 {reason}" for reason in self.reasons))
-        return Status(self.code, (f"0/1 nodes are available: {counted}.",), self.plugin)
+        return Status(self.code, (fit_error(1, self.reasons),), self.plugin)
+
+
+def fit_error(nodes: int, reasons: Iterable[str]) -> str:
+    """`0/N nodes are available: ...`, as users of kube-scheduler know it; each reason once, with how often it came."""
+    counts = Counter(reasons)
+    head = f"0/{nodes} nodes are available:"
+    if not counts:
+        return head
+    return f"{head} {', '.join(sorted(f'{count} {reason}' for reason, count in counts.items()))}."
 
 
 SUCCESS = Status(Code.SUCCESS)

@@ -7,7 +7,7 @@ words when somebody reads them. Each node keeps the first plugin that rejected i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,15 +36,6 @@ class Verdicts:
         """The same code and reasons wherever `rejected` holds."""
         codes = np.where(rejected, np.int8(code), np.int8(0))
         return cls(codes, np.zeros(len(rejected), dtype=np.int64), lambda _: reasons)
-
-
-def fit_error(nodes: int, reasons: Iterable[str]) -> str:
-    """`0/N nodes are available: ...`, as users of kube-scheduler know it; each reason once, with how often it came."""
-    counts = Counter(reasons)
-    head = f"0/{nodes} nodes are available:"
-    if not counts:
-        return head
-    return f"{head} {', '.join(sorted(f'{count} {reason}' for reason, count in counts.items()))}."
 
 
 class _Tally:

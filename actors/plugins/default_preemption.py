@@ -19,8 +19,7 @@ from actors.framework.extender import PreemptVictims, Steps, Victims
 from actors.framework.interface import ArgsError, Handle, Plugin, PostFilterPlugin, read_args
 from actors.framework.post_filter import FailedAttempt, Nomination, PostFiltered
 from actors.framework.preemption import Budget, Candidate, budgets, cheapest
-from actors.framework.status import SUCCESS, Code, Status, unschedulable
-from actors.framework.verdicts import fit_error
+from actors.framework.status import SUCCESS, Code, Status, fit_error, unschedulable
 from actors.kube.core import Pod
 from actors.kube.policy import PodDisruptionBudget
 from actors.model.cluster_objects import UnlistedError

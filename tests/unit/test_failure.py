@@ -40,6 +40,8 @@ def parked(message: str, **others: object) -> Consequences:
         ),
         (Failure(Stage.BEFORE_DONE, Status(Code.PENDING, ("soon",), "P")),
          Consequences("Unschedulable", "0/1 nodes are available: 1 soon.", NOBODY, PLUGIN)),
+        (Failure(Stage.BEFORE_DONE, unschedulable().by("P")), parked("0/1 nodes are available:")),
+        (Failure(Stage.BEFORE_DONE, unschedulable("full", "full").by("P")), parked("0/1 nodes are available: 2 full.")),
         (Failure(Stage.BEFORE_DONE, error("broken").by("P")), Consequences("SchedulerError", "broken")),
         (Failure(Stage.BEFORE_DONE, Status(Code.SKIP, ("odd",), "P")), Consequences("SchedulerError", "odd")),
         (Failure(Stage.BEFORE_DONE, unschedulable("removed")),

@@ -215,6 +215,7 @@ TEXTS: list[tuple[type[_Disk], Callable[[], Any], str]] = [
     (_PreEnqueue, lambda: BROKEN, 'running PreEnqueue plugin "Disk": disk is broken'),
     (_PreEnqueue, raising, 'running PreEnqueue plugin "Disk": OSError: no disk'),
     (_PreFilter, lambda: FULL, f"0/2 nodes are available: disk is full. {NO_VICTIMS}"),
+    (_PreFilter, unschedulable, f"0/2 nodes are available: {NO_VICTIMS}"),
     (_PreFilter, lambda: BROKEN, 'running PreFilter plugin "Disk": disk is broken'),
     (_PreFilter, raising, 'running PreFilter plugin "Disk": OSError: no disk'),
     (_PreFilter, lambda: None, 'running PreFilter plugin "Disk": expected a Status, got None'),
