@@ -2,7 +2,8 @@
 
 There are as many as may ask the API server at a time, each made when it is first needed; a preemption that has begun
 comes before one that has not.
-Waiting pods are turned away in memory; others get the DisruptionTarget condition and are deleted. The queue holds the
+Waiting pods are turned away in memory; others get the DisruptionTarget condition and are deleted. Once one cannot be,
+those that were not asked for yet stay, and the last victim is asked for when all others go. The queue holds the
 preemptor back until that has ended, well or badly. Nobody is deleted for a pod that no longer waits for this very
 preemption. Where the API server gives no answer, nobody knows whether the victim goes: it is asked again until there is
 one, and the preemptor makes room nowhere else meanwhile.
@@ -56,9 +57,10 @@ class InBinding(Protocol):
 
 
 class _Begun(msgspec.Struct):
-    """A preemption of which some victims are `left` to be told; `failed` if one could not be."""
+    """A preemption of which some victims are `left` to be told before the `last` one; `failed` if one could not be."""
 
     order: Preempt
+    last: PodInfo
     left: int
     failed: bool = False
 
@@ -126,15 +128,19 @@ class PreemptionActor(Actor[PreemptionMessage]):
         if not await self._is_wanted(order):
             return
         victims = victims_to_tell(order)
-        begun = _Begun(order, len(victims))
         if not victims:
-            self._end(begun)
+            self._end(order, failed=False)
             return
         for info in order.displaced:
             # They may fit no longer; the sooner they look elsewhere, the better.
             self._queue.tell_nowait(Displace(info, order.node))
-        self._jobs.extendleft(partial(self._tell, begun, victim) for victim in reversed(victims))
-        self._summon(len(victims) - 1)  # The first is for this worker.
+        *others, last = victims
+        begun = _Begun(order, last, len(others))
+        if not others:
+            await self._finish(begun)
+            return
+        self._jobs.extendleft(partial(self._tell, begun, victim) for victim in reversed(others))
+        self._summon(len(others) - 1)  # The first is for this worker.
 
     async def _is_wanted(self, order: Preempt) -> bool:
         """True while the preemptor waits for this very preemption."""
@@ -143,15 +149,20 @@ class PreemptionActor(Actor[PreemptionMessage]):
         return held
 
     async def _tell(self, begun: _Begun, victim: PodInfo) -> None:
-        told = await self._evict(begun.order, victim)
+        told = not begun.failed and await self._evict(begun.order, victim)
         begun.failed = begun.failed or not told
         begun.left -= 1
         if not begun.left:
-            self._end(begun)
+            await self._finish(begun)
 
-    def _end(self, begun: _Begun) -> None:
-        info = begun.order.preemptor
-        self._queue.tell_nowait(PreemptionEnded(info.key, info.uid, begun.order.hold, begun.failed))
+    async def _finish(self, begun: _Begun) -> None:
+        """The last victim goes only if all others do: without any one of them there is no room for the preemptor."""
+        failed = begun.failed or not await self._evict(begun.order, begun.last)
+        self._end(begun.order, failed=failed)
+
+    def _end(self, order: Preempt, *, failed: bool) -> None:
+        info = order.preemptor
+        self._queue.tell_nowait(PreemptionEnded(info.key, info.uid, order.hold, failed))
 
     async def _evict(self, order: Preempt, victim: PodInfo) -> bool:
         """True if the victim goes, or is gone already; False if it need not, or if the API server refuses."""
