@@ -57,6 +57,7 @@ from actors.runtime.observer import NOBODY, Observer
 log = structlog.get_logger(__name__)
 
 MOST_IDLE = 64
+CANCELLED = float("-inf")  # the deadline of a task that is to end
 MOST_WRITES = 256
 
 
@@ -184,7 +185,9 @@ class BindingActor(Actor[BindingMessage]):
         self._writes += 1
         try:
             by_extender = await self._extenders.bind(info.pod, node)
-            return await profile.bind(placement.cycle, info, node) if by_extender is None else by_extender
+            return (
+                await profile.bind(placement.cycle, info, node, _is_cancelled) if by_extender is None else by_extender
+            )
         finally:
             self._writes -= 1
             if self._stopped is not None:
@@ -212,7 +215,7 @@ class BindingActor(Actor[BindingMessage]):
     async def _prepared(self, profile: Profile, placement: Placement) -> Status:
         """Run PreBind; a failure, or a preemption, stops what runs beside it."""
         info = placement.pod.info
-        steps = profile.pre_bind_steps(placement.cycle, info, placement.node)
+        steps = profile.pre_bind_steps(placement.cycle, info, placement.node, _is_cancelled)
         if not steps:
             return SUCCESS
         statuses: list[Status] = []
@@ -283,3 +286,8 @@ class BindingActor(Actor[BindingMessage]):
             return  # Bound by somebody else, to another node.
         for order in tell_user(placement.pod.info.pod, after):
             self._recorder.tell_nowait(order)
+
+
+def _is_cancelled() -> bool:
+    """Whether the task that runs was cancelled by us, not by a plugin or by what the plugin waited for."""
+    return anyio.current_effective_deadline() == CANCELLED

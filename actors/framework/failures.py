@@ -18,8 +18,9 @@ from actors.model.cluster_objects import UnlistedError
 
 log = structlog.get_logger(__name__)
 
-# What a plugin may raise. Who asks the process to end (KeyboardInterrupt, a cancelled task) is no failure of a plugin.
-CRASHES = (Exception, SystemExit)
+# What a plugin may raise: anything. A task that somebody else cancelled, or an extension that panics, raises what is no
+# Exception. `let_pass` keeps what does not come from the plugin.
+CRASHES = BaseException
 MOST_CHARACTERS = 1_000  # of an exception's text
 
 
@@ -59,8 +60,10 @@ def crashed(
 ) -> Status:
     """The plugin raised, or its answer was refused with a WrongAnswerError; logged here, and nowhere else.
 
-    `pod` is a key; `node` is where it happened, `named` the same where the user would not know it otherwise.
+    Raises what is no failure of the plugin. `pod` is a key; `node` is where it happened, `named` the same where the
+    user would not know it otherwise.
     """
+    let_pass(exception)
     if isinstance(exception, UnlistedError):  # no mistake of the plugin's
         return error(str(exception)).by(plugin.name)
     node = node or named
@@ -74,6 +77,12 @@ def crashed(
         repeats=(plugin.name, point.name, type(exception), _place(exception)),
     )
     return failure(plugin, point, f"{what} (node {named})" if named else what)
+
+
+def let_pass(exception: BaseException) -> None:
+    """Raise what only came by while a plugin ran: the process is to end, or nobody waits for the answer any more."""
+    if isinstance(exception, KeyboardInterrupt | GeneratorExit):
+        raise exception
 
 
 def refused(plugin: Plugin, point: Point, status: Status) -> Status:
@@ -101,7 +110,8 @@ def text_of(exception: BaseException) -> str:
     kind = type(exception).__name__
     try:
         text = str(exception)
-    except Exception:
+    except CRASHES as another:
+        let_pass(another)
         text = "(its text cannot be made)"
     if isinstance(exception, WrongAnswerError):
         return text

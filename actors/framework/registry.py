@@ -15,7 +15,7 @@ from typing import TypeVar
 import structlog
 
 from actors.framework import interface as api
-from actors.framework.failures import CRASHES, text_of
+from actors.framework.failures import CRASHES, let_pass, text_of
 from actors.framework.interface import ArgsError, Handle, Plugin, Reads
 from actors.framework.runner import Profile
 from actors.framework.unreadable_nodes import NodeUnreadable
@@ -108,6 +108,7 @@ def _load(name: str, entries: Sequence[EntryPoint]) -> type[Plugin]:
     try:
         found: object = entry.load()
     except CRASHES as exception:
+        let_pass(exception)
         log.exception("plugin cannot be loaded", plugin=name, package=_package(entry), exc_info=exception)
         raise RegistryError(f"{where}: cannot be loaded: {text_of(exception)}") from None
     if not (isinstance(found, type) and issubclass(found, Plugin)):
@@ -163,5 +164,6 @@ def _make(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle, p
     except ArgsError as invalid:
         raise RegistryError(f"{path}{field}.{invalid}") from None
     except CRASHES as exception:
+        let_pass(exception)
         log.exception("plugin cannot be made", plugin=plugin.name, exc_info=exception)
         raise RegistryError(f"{path}: plugin {plugin.name} cannot be made: {text_of(exception)}") from None

@@ -63,6 +63,8 @@ from actors.model.cluster_objects import UnlistedError
 from actors.model.pod_info import PodInfo
 
 PreBindStep = Callable[[], Awaitable[Status]]
+# Whether the task that runs now is to end: then what ends a plugin's wait is no failure of the plugin.
+IsCancelled = Callable[[], bool]
 
 
 def hinting(plugin: Plugin, registration: Registration) -> Registration:
@@ -245,7 +247,9 @@ class Profile(Rules):
                 return unsupported_pre_flight(plugin, status)
         return SKIP if len(state.skip_pre_bind) == len(self._pre_bind) else SUCCESS
 
-    def pre_bind_steps(self, state: CycleState, info: PodInfo, node: str) -> list[list[PreBindStep]]:
+    def pre_bind_steps(
+        self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
+    ) -> list[list[PreBindStep]]:
         """The PreBind calls that the pre-flight left, in order; those of one list may run at the same time."""
         steps: list[list[PreBindStep]] = []
         joins = False
@@ -255,23 +259,29 @@ class Profile(Rules):
             if not (joins and plugin.runs_in_parallel):
                 steps.append([])
             joins = plugin.runs_in_parallel
-            steps[-1].append(partial(self._pre_bind_one, plugin, state, info, node))
+            steps[-1].append(partial(self._pre_bind_one, plugin, state, info, node, is_cancelled))
         return steps
 
     @staticmethod
-    async def _pre_bind_one(plugin: PreBindPlugin, state: CycleState, info: PodInfo, node: str) -> Status:
+    async def _pre_bind_one(
+        plugin: PreBindPlugin, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
+    ) -> Status:
         try:
             status = as_status(await plugin.pre_bind(state, info, node))
         except CRASHES as exception:
+            if not isinstance(exception, Exception) and is_cancelled():
+                raise
             return crashed(plugin, PRE_BIND, exception, pod=info.key, node=node)
         return status if status.ok else refused(plugin, PRE_BIND, status)
 
-    async def bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
+    async def bind(self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled) -> Status:
         """The answer of the first bind plugin that does not skip the pod."""
         for plugin in self._bind:
             try:
                 status = as_status(await plugin.bind(state, info, node))
             except CRASHES as exception:
+                if not isinstance(exception, Exception) and is_cancelled():
+                    raise
                 return crashed(plugin, BIND, exception, pod=info.key, node=node)
             if status.code is not Code.SKIP:
                 return status if status.ok else refused(plugin, BIND, status)

@@ -7,6 +7,7 @@ so that what others build on is there until they are gone. The exception that en
 
 from __future__ import annotations
 
+import asyncio
 import enum
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
@@ -20,6 +21,7 @@ from actors.runtime.backoff import Backoff, Rng
 from actors.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
+CANCELLED = float("-inf")  # the deadline of a task that is to end
 
 
 class Run(Protocol):
@@ -128,6 +130,10 @@ class Supervisor:
             await child.run(task_status=_Started(ready.set))
         except Exception as failure:
             return failure
+        except asyncio.CancelledError:
+            if anyio.current_effective_deadline() == CANCELLED:
+                raise
+            return ChildEndedError(f"{child.name}: cancelled by itself")
         return ChildEndedError(child.name)
 
 

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import ClassVar
 
 import pytest
 from structlog.testing import capture_logs
 
-from actors.framework.interface import CycleState, Pod, PodInfo, PreBindPlugin, PreEnqueuePlugin, Status
+from actors.framework.interface import (
+    CycleState,
+    NodeFilterPlugin,
+    NodeInfo,
+    Plugin,
+    Pod,
+    PodInfo,
+    PostBindPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    Status,
+)
 from actors.framework.status import SUCCESS
 from actors.messages import RecordEvent, SetUnschedulable
 from tests.integration.test_pipeline import node, pod
@@ -70,3 +82,49 @@ async def test_a_plugin_that_wants_to_end_the_process_ends_one_attempt() -> None
             await running.clock.advance(2)
             assert running.store.bound == [("good", "a")]
             assert (await told(running))[0] == ("odd", 'running PreBind plugin "Leaving": SystemExit: 3')
+
+
+class Waiting(PreBindPlugin):
+    """Waits for what somebody else has cancelled."""
+
+    name = "Waiting"
+
+    async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        if info.pod.metadata.name == "odd":
+            abandoned = asyncio.get_running_loop().create_future()
+            abandoned.cancel()
+            await abandoned
+        return SUCCESS
+
+
+class Looking(NodeFilterPlugin, PostBindPlugin):
+    """Asks for the result of what was cancelled, when a node is looked at and when the pod is bound."""
+
+    name = "Looking"
+
+    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
+        if info.pod.metadata.name == "odd":
+            raise asyncio.CancelledError
+        return SUCCESS
+
+    def post_bind(self, state: CycleState, info: PodInfo, node: str) -> None:
+        raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize(
+    ("plugin", "text"),
+    [
+        (Waiting, 'running PreBind plugin "Waiting": CancelledError'),
+        (Looking, 'running "Looking" filter plugin: CancelledError (node a)'),
+    ],
+)
+async def test_a_cancellation_of_its_own_is_a_failure_of_the_plugin(plugin: type[Plugin], text: str) -> None:
+    async with pipeline(plugin) as running:
+        with capture_logs():
+            await running.add_pod(pod("odd"))
+            await running.add_pod(pod("good"))
+            await running.add_node(node("a"))
+            await running.add_pod(pod("late"))
+            await running.clock.advance(2)
+            assert running.store.bound == [("good", "a"), ("late", "a")]
+            assert (await told(running))[0] == ("odd", text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, NoReturn
@@ -208,7 +209,7 @@ async def post_bind(profile: Profile, info: PodInfo) -> None:
 
 
 async def pre_bind(profile: Profile, info: PodInfo) -> object:
-    ((step,),) = profile.pre_bind_steps(CycleState(), info, "n")
+    ((step,),) = profile.pre_bind_steps(CycleState(), info, "n", lambda: False)
     return await step()
 
 
@@ -240,7 +241,7 @@ POINTS: list[tuple[str, type[_Broken], Call, str | None]] = [
         "n",
     ),
     ("PreBind", _PreBind, pre_bind, "n"),
-    ("Bind", _Bind, lambda profile, info: profile.bind(CycleState(), info, "n"), "n"),
+    ("Bind", _Bind, lambda profile, info: profile.bind(CycleState(), info, "n", lambda: False), "n"),
     ("PostBind", _Bind, post_bind, "n"),
     ("QueueingHint", _Hints, hint, ""),
     ("EventsToRegister", _Registers, lambda profile, info: at_once(profile.hints()), None),
@@ -252,7 +253,15 @@ def info() -> PodInfo:
     return PodInfo(msgspec.convert({"metadata": {"namespace": "default", "name": "web", "uid": "u"}}, Pod))
 
 
-@pytest.mark.parametrize("raised", [OSError("disk full"), SystemExit(3)], ids=repr)
+class PanicError(BaseException):
+    """What extensions in other languages raise when they panic."""
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [OSError("disk full"), SystemExit(3), PanicError("at the disco"), asyncio.CancelledError("by nobody")],
+    ids=repr,
+)
 @pytest.mark.parametrize(("point", "kind", "call", "node"), POINTS, ids=[f"{p[0]}{p[1].__name__}" for p in POINTS])
 async def test_a_traceback_is_logged(
     point: str,

@@ -389,7 +389,7 @@ def test_a_post_filter_may_ask_extenders(snapshot: Snapshot, info: PodInfo) -> N
 
 
 async def pre_bind(profile: Profile, info: PodInfo) -> Status:
-    ((step,),) = profile.pre_bind_steps(CycleState(), info, "a")
+    ((step,),) = profile.pre_bind_steps(CycleState(), info, "a", lambda: False)
     return await step()
 
 
@@ -433,13 +433,13 @@ AFTERWARDS: list[tuple[type[_Wrong], Any, Callable[[Profile, PodInfo], Awaitable
     (
         _Bind,
         None,
-        lambda profile, info: profile.bind(CycleState(), info, "a"),
+        lambda profile, info: profile.bind(CycleState(), info, "a", lambda: False),
         'running Bind plugin "Wrong": expected a Status, got None',
     ),
     (
         _Sync,
         None,
-        lambda profile, info: profile.bind(CycleState(), info, "a"),
+        lambda profile, info: profile.bind(CycleState(), info, "a", lambda: False),
         "running Bind plugin \"Wrong\": TypeError: object Status can't be used in 'await' expression",
     ),
 ]

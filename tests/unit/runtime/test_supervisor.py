@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
 
 import anyio
@@ -77,3 +78,15 @@ async def test_a_retried_child_is_run_again_after_a_backoff() -> None:
         await clock.advance(12)
         group.cancel_scope.cancel()
     assert runs == [0, 1, 3, 7, 11]
+
+
+async def test_a_cancellation_that_nobody_ordered_is_a_crash() -> None:
+    async def run(*, task_status: TaskStatus[None]) -> None:
+        task_status.started()
+        await anyio.lowlevel.checkpoint()
+        raise asyncio.CancelledError
+
+    story: list[str] = []
+    with anyio.fail_after(10), pytest.raises(ChildEndedError, match="b"):
+        await supervise(child("a", story), Child("b", run)).run()
+    assert story[-1] == "a stops"
