@@ -16,6 +16,8 @@ from actors.kube.core import Pod, reference_to
 from actors.messages import AttemptFailed, EventType, QueuedPod, RecordEvent, SetUnschedulable
 
 NOBODY: frozenset[str] = frozenset()
+MOST_CHARACTERS = 32_768  # of a message, as of any condition of the API that has a limit
+CUT = " ..."
 
 
 class Stage(enum.Enum):
@@ -63,23 +65,32 @@ class Consequences(msgspec.Struct, frozen=True):
 
 def consequences(failure: Failure) -> Consequences:
     """What becomes of the pod. Of a failed attempt only PostFilter can keep or make a nomination."""
-    status = failure.status
+    status, message = failure.status, _writable(failure.status.message)
     reason = "Unschedulable" if status.rejected else "SchedulerError"
     match failure.stage:
         case Stage.GATE:
-            return Consequences(reason, status.message, nominated_node=None)
+            return Consequences(reason, message, nominated_node=None)
         case Stage.DECISION if status.rejected:
             waiting = failure.pending
             rejecting = failure.rejected_by - waiting
-            return Consequences(reason, status.message, rejecting, waiting, failure.nominated_node, failure.hold)
+            return Consequences(reason, message, rejecting, waiting, failure.nominated_node, failure.hold)
         case Stage.BEFORE_DONE if status.rejected:
             plugins = frozenset((status.plugin,)) - {""}
             waits = status.code is Code.PENDING
-            told = status.on_chosen_node().message
+            told = _writable(status.on_chosen_node().message)
             return Consequences(reason, told, NOBODY if waits else plugins, plugins if waits else NOBODY)
         case _:
             # After Done nobody knows which events the pod missed: even a rejection is tried again after a backoff.
-            return Consequences(reason, status.message)
+            return Consequences(reason, message)
+
+
+def _writable(text: str) -> str:
+    """What a plugin says, as the API server takes it: half a surrogate pair, such as Python makes of a file name that
+    is no UTF-8, cannot be encoded; and what is very long is not taken at once by a connection, or not at all.
+    """
+    if not text.isascii():
+        text = text.encode(errors="backslashreplace").decode()
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - len(CUT)]}{CUT}"
 
 
 def requeue(queued: QueuedPod, after: Consequences) -> AttemptFailed:

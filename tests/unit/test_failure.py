@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import msgspec
 import pytest
 
 from actors.failure import NOBODY, Consequences, Failure, Stage, consequences, requeue, tell_user
@@ -71,3 +74,13 @@ def test_the_queue_and_the_user_hear_the_same() -> None:
     assert condition == SetUnschedulable(queued.info.pod, "Unschedulable", "no room", "n")
     told = (event.regarding.name, event.type, event.reason, event.note, event.reporting_controller)
     assert told == ("p", EventType.WARNING, "FailedScheduling", "no room", "s")
+
+
+@pytest.mark.parametrize("stage", Stage)
+@pytest.mark.parametrize("kind", [error, unschedulable])
+def test_what_no_connection_takes_is_not_told(stage: Stage, kind: Callable[[str], Status]) -> None:
+    for said in ("/mnt/\udcff", "\ud800", "x" * 5_000_000):
+        after = consequences(Failure(stage, kind(said).by("P")))
+        condition, event = tell_user(pod("p"), after)
+        assert len(msgspec.json.encode((condition.message, event.note, after.message))) < 100_000
+    assert consequences(Failure(stage, error("größer").by("P"))).message == "größer"
