@@ -34,7 +34,7 @@ class Amounts:
     `huge` once an amount was put that is more than PLAIN.
     """
 
-    __slots__ = ("_columns", "_few", "_rows", "huge")
+    __slots__ = ("_columns", "_few", "_nothing", "_rows", "huge")
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -42,13 +42,16 @@ class Amounts:
         always = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
         self._columns: dict[str, Ints] = {name: np.zeros(rows, dtype=np.int64) for name in always}
         self._few: dict[str, dict[int, int]] = {}
+        self._nothing: Ints = np.zeros(rows, dtype=np.int64)
 
     def __call__(self, resource: str) -> Ints:
         """A column, int64[rows], to read only; of a resource that few rows have it is a copy."""
         if resource in self._columns:
             return self._columns[resource]
-        column = np.zeros(self._rows, dtype=np.int64)
-        for row, amount in self._few.get(resource, {}).items():
+        if resource not in self._few:
+            return self._nothing
+        column = self._nothing.copy()
+        for row, amount in self._few[resource].items():
             column[row] = amount
         return column
 
@@ -78,6 +81,7 @@ class Amounts:
 
     def grow(self, rows: int) -> None:
         self._rows = rows
+        self._nothing = grown(self._nothing, rows)
         for name, column in self._columns.items():
             self._columns[name] = grown(column, rows)
 

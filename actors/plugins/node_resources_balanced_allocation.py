@@ -22,6 +22,7 @@ from actors.framework.interface import (
     read_args,
 )
 from actors.framework.status import SKIP, SUCCESS, Status
+from actors.model.amounts import PLAIN
 from actors.model.columns import Bools, Ints
 from actors.model.pod_info import PodInfo
 from actors.model.snapshot import NodeView
@@ -51,10 +52,14 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         names = [name for name in self._resources if name in NATIVE or requests.get(name, 0)]
         if not self._asks(info):  # Nobody asked PreScore, which would have left such a pod out.
             return np.zeros(nodes.size, dtype=np.int64)
-        # Amounts are never negative: without a sign there is always room for the sum of two.
-        have, before = nodes.allocatable(names), nodes.requested(names).view(np.uint64)
-        asked = np.array([[(requests.get(name, 0),) for name in names], [(0,)] * len(names)], dtype=np.uint64)
-        with_pod, without = _balance(before + asked, have)
+        have, before = nodes.allocatable(names), nodes.requested(names)
+        asked = np.array([[(requests.get(name, 0),) for name in names], [(0,)] * len(names)])
+        if nodes.columns.requested.huge or max(requests.values()) > PLAIN:
+            # Amounts are never negative: without a sign there is always room for the sum of two.
+            used = before.view(np.uint64) + asked.view(np.uint64)
+        else:
+            used = before + asked
+        with_pod, without = _balance(used, have)
         return np.asarray(_SCORES[with_pod - without])
 
 
@@ -68,8 +73,8 @@ def _score(gain: int) -> int:
 _SCORES = np.array([_score(gain) for gain in (*range(MAX_NODE_SCORE + 1), *range(-MAX_NODE_SCORE, 0))], dtype=np.int64)
 
 
-def _balance(used: NDArray[np.uint64], have: Ints) -> Ints:
-    """int((1 - deviation) * 100) of the used fractions of resources: uint64[..., resources, n] -> int64[..., n].
+def _balance(used: Ints | NDArray[np.uint64], have: Ints) -> Ints:
+    """int((1 - deviation) * 100) of the used fractions of resources: int64[..., resources, n] -> int64[..., n].
 
     A resource that a node has none of does not count. Two have a simple form, which rounds otherwise than the full one.
     """

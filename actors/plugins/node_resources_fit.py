@@ -126,8 +126,6 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         columns, rows = nodes.columns, nodes.rows
         passing: Bools = columns.pods[rows] < columns.allocatable(PODS)[rows]
         for name, wanted in state.read(_REQUESTS).items():
-            if name not in columns.allocatable:
-                return np.zeros(nodes.size, dtype=np.bool_)
             passing &= columns.allocatable(name)[rows] - columns.requested(name)[rows] >= wanted
         return passing
 
