@@ -182,7 +182,7 @@ class Scheduler:
         promised = snapshot.nominations.node_of(info.key)
         if promised and (yield from self._fits_on(promised, profile, search.state, info, snapshot, extended)):
             return Chosen(promised, search.state, 1, 1)
-        sample, evaluated = self._sample(profile, search)
+        sample, evaluated = self._sample(profile, search, len(snapshot))
         rows = search.order[sample]
         filtered: Filtered | None = None
         if extended and len(rows):
@@ -251,10 +251,11 @@ class Scheduler:
             fits = isinstance(answer, Filtered) and len(answer.rows) > 0  # after an error, all nodes are tried
         return fits
 
-    def _sample(self, profile: Profile, search: Search) -> tuple[Rows, int]:
+    def _sample(self, profile: Profile, search: Search, all_nodes: int) -> tuple[Rows, int]:
         """The positions of the feasible nodes to score, and how many a search one by one would have looked at.
 
-        The first will do if nothing is configured that could tell it from others, be it of use for this pod or not.
+        Where the next search starts is a place among all nodes, wherever this one was restricted to. The first node
+        will do if nothing is configured that could tell it from others, be it of use for this pod or not.
         """
         nodes = len(search.order)
         if not nodes:
@@ -265,7 +266,7 @@ class Scheduler:
             wanted = 1
         start = self._start % nodes
         sample, looked_at = _first_fitting(search, start, wanted)
-        self._start = (start + looked_at) % nodes
+        self._start = (self._start + looked_at) % all_nodes
         return sample, looked_at
 
     def _no_row(

@@ -56,6 +56,22 @@ def test_the_search_goes_on_where_it_ended() -> None:
     assert places[:2] == [0, 1]
 
 
+def test_a_search_among_few_nodes_moves_the_start_among_all() -> None:
+    view, scheduler = snapshot(cluster(300)), Scheduler(Random(1))
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n7"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    only = {"metadata": {"namespace": "default", "name": "only"}, "spec": {"affinity": {"nodeAffinity": required}}}
+    places = []
+    for _ in range(2):
+        outcome = scheduler.schedule(PROFILE, pod(), view)
+        assert isinstance(outcome, Chosen)
+        places.append(int(outcome.node[1:]) // 145)
+        named = scheduler.schedule(PROFILE, PodInfo(msgspec.convert(only, Pod)), view)
+        assert isinstance(named, Chosen)
+        assert (named.node, named.evaluated) == ("n7", 1)
+    assert places == [0, 1]
+
+
 def test_a_placed_pod_makes_its_node_less_wanted() -> None:
     cache, scheduler = cluster(3), Scheduler(Random(1))
     seen = []
