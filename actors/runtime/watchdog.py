@@ -33,6 +33,7 @@ log = structlog.get_logger(__name__)
 TICK_SECONDS = 0.25
 STALL_SECONDS = 2.0
 GRACE_SECONDS = 10.0
+END_SECONDS = 28.0  # for an orderly end; the kubelet kills after 30
 FLUSH_SECONDS = 1.0  # for the last line of the log, which perhaps nobody reads
 EXIT_CODE = 1
 MOST_FRAMES = 30
@@ -103,7 +104,8 @@ class Watchdog:
     def look(self) -> None:
         """Tell of a standstill that has begun or is over; end the process if it must not go on."""
         still, now = self.heartbeat.still_for(), self._now()
-        if self._asked_at is not None and min(still, now - self._asked_at) > GRACE_SECONDS:
+        waited = 0.0 if self._asked_at is None else now - self._asked_at
+        if min(still, waited) > GRACE_SECONDS or waited > END_SECONDS:
             self._end(still)
         elif self._began is None and still > STALL_SECONDS:
             self._began = now - still

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import anyio
+import pytest
 from structlog.testing import capture_logs
 
 from actors.runtime.heartbeat import BEAT_SECONDS, Heartbeat
@@ -53,6 +54,37 @@ async def test_a_standstill_is_told_once_and_how_long_it_lasted() -> None:
     with capture_logs() as lines:
         await loop.stands_still(2.5)
     assert [line["event"] for line in lines] == ["event loop stands still", "event loop goes on"]
+
+
+class Ended(BaseException):
+    pass
+
+
+class Beating(Heartbeat):
+    def still_for(self) -> float:
+        return 0.0
+
+
+def test_an_orderly_end_that_takes_too_long_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a plugin's hook will not be cancelled, though the loop runs."""
+
+    def end(_code: int) -> None:
+        raise Ended
+
+    monkeypatch.setattr("os._exit", end)
+    monkeypatch.setattr("threading.Timer", lambda *_: threading.Thread(target=lambda: None))
+    time = Time()
+    watchdog = Watchdog(Beating(time), lambda frame: {}, time)
+    time.now += 1000.0
+    watchdog.look()
+    watchdog.asked_to_end()
+    watchdog.acted_upon()
+    time.now += 27.0
+    watchdog.look()
+    time.now += 2.0
+    with capture_logs() as lines, pytest.raises(Ended):
+        watchdog.look()
+    assert [line["event"] for line in lines] == ["ended by force"]
 
 
 async def test_a_short_standstill_is_not_worth_a_line() -> None:
