@@ -99,7 +99,7 @@ async def test_a_running_scheduler_shows_what_it_knows(tmp_path: Path) -> None:
         await running.pod("bigger", cpu="40")
         await running.until(lambda: "default/bigger" in scheduler.attempts("unschedulable"))
         for_people = (await ask_debug(tmp_path, server)).output
-        for text in ("2 nodes in the cache", "No difference", "1 pods in the queue", "0 pods wait on Permit"):
+        for text in ("2 nodes in the cache", "No difference", "1 pod in the queue", "0 pods wait on Permit"):
             assert text in for_people
         assert "NodeResourcesFit" in (await ask_debug(tmp_path, server, "--pod=default/bigger")).output
         none = await ask_debug(tmp_path, server, "--pod=nobody")
@@ -142,6 +142,12 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
         group.cancel_scope.cancel()
     for mailbox in (cache, queue, binding, recorder):
         mailbox.close()
+
+
+async def test_a_server_without_a_scheme_is_said(tmp_path: Path) -> None:
+    asked = await ask_debug(tmp_path, "127.0.0.1:10251", "queue")
+    assert asked.code == 2
+    assert "--server: expected a URL" in asked.output
 
 
 async def test_differences_are_told_and_are_the_exit_code(tmp_path: Path) -> None:

@@ -52,6 +52,8 @@ def debug(ctx: click.Context, sections: tuple[str, ...], server: str, pod: str |
     """
     if pod is not None and sections:
         raise click.UsageError("--pod: expected no sections beside it")
+    if not server.startswith(("http://", "https://")):
+        raise click.UsageError(f"--server: expected a URL such as http://127.0.0.1:10251, got {server!r}")
     try:
         if pod is None:
             differ = _show(sections or tuple(SECTIONS), server, output)

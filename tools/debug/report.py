@@ -27,7 +27,7 @@ def show_section(page: Page, console: Console) -> None:
         case ComparisonPage(()):
             console.print("[green]No difference from the API server.[/green]")
         case ComparisonPage(differences):
-            table = _table(f"{len(differences)} differences from the API server", "what", "kind", "key")
+            table = _table(f"{_count(len(differences), 'difference')} from the API server", "what", "kind", "key")
             for difference in differences:
                 table.add_row(difference.what, difference.kind, difference.key, style="red")
             console.print(table)
@@ -65,7 +65,7 @@ def _table(title: str, *columns: str) -> Table:
 
 def _nodes(nodes: tuple[NodeDump, ...]) -> Table:
     table = _table(
-        f"{len(nodes)} nodes in the cache", "node", "requested / allocatable", "pods", "assumed", "nominated"
+        f"{_count(len(nodes), 'node')} in the cache", "node", "requested / allocatable", "pods", "assumed", "nominated"
     )
     for node in nodes:
         room = [
@@ -85,7 +85,7 @@ def _nodes(nodes: tuple[NodeDump, ...]) -> Table:
 
 def _queued(pods: tuple[QueuedPodDump, ...]) -> Table:
     columns = ("pod", "place", "priority", "attempts", "backoff left", "rejected by", "last moved by")
-    table = _table(f"{len(pods)} pods in the queue", *columns)
+    table = _table(f"{_count(len(pods), 'pod')} in the queue", *columns)
     for pod in sorted(pods, key=lambda pod: (PLACES.index(pod.place), -pod.priority, pod.key)):
         rejectors = [*pod.rejected_by, *(f"{plugin} (waits)" for plugin in pod.pending)]
         place = f"{pod.place} (held)" if pod.held else pod.place
@@ -109,6 +109,10 @@ def _waiting(pods: tuple[WaitingPodDump, ...]) -> Table:
         for plugin, seconds in sorted(pod.waits_for.items()):
             table.add_row(pod.key, pod.node, plugin, _seconds(seconds))
     return table
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _age(step: StoryStep) -> str:
