@@ -77,6 +77,15 @@ GOOD: dict[str, dict[str, Any]] = {
     "RuntimeClass": {"handler": "h", "overhead": {"podFixed": {"cpu": "1"}}},
     "Lease": {"spec": {"holderIdentity": "h", "leaseDurationSeconds": 1, "renewTime": "2020-01-01T00:00:00.000000Z"}},
     "Event": {"involvedObject": INVOLVED, "lastTimestamp": "2020-01-01T00:00:00Z", "count": 1},
+    "events.Event": {
+        "eventTime": "2020-01-01T00:00:00.000000Z",
+        "type": "Normal",
+        "reason": "r",
+        "action": "a",
+        "reportingController": "b.example/c",
+        "reportingInstance": "i",
+        "regarding": INVOLVED,
+    },
     "CSINode": {"spec": {"drivers": [{"name": "d", "nodeID": "n"}]}},
     "CSIDriver": {"spec": {}},
     "CSIStorageCapacity": {"storageClassName": "s", "capacity": "1Gi"},
@@ -136,7 +145,7 @@ class Odd:
                 return rng.choice(TEXTS)
 
     def document(self, kind: Kind) -> Any:
-        made = self.value(TYPES[kind.kind])
+        made = self.value(TYPES[kind.type_name])
         if isinstance(made, dict) and self.rng.random() < 0.9:
             made = {**made, "apiVersion": kind.api_version, "kind": kind.kind}
             metadata = made.get("metadata")
@@ -149,10 +158,10 @@ class Odd:
 
     def nearly_good(self, kind: Kind) -> Any:
         """An object that is taken, so that what comes later meets objects; or would be, but for a place or two."""
-        made = copy.deepcopy(GOOD.get(kind.kind, {}))
+        made = copy.deepcopy(GOOD.get(kind.type_name, {}))
         made["metadata"] = {"name": self.rng.choice("ab"), "labels": {"a": "b"}}
         for _ in range(self.rng.choice((0, 1, 1, 2, 3))):
-            self.change(made, TYPES[kind.kind])
+            self.change(made, TYPES[kind.type_name])
         return made
 
     def change(self, document: Any, shape: Shape) -> None:
@@ -229,7 +238,7 @@ def test_every_request_is_answered_and_everything_can_be_read(rng: Random, kind:
     store = Store()
     Api(store).seed()
     Api(store).create(
-        kind, "default" if kind.namespaced else "", {"metadata": {"name": "a"}, **GOOD.get(kind.kind, {})}
+        kind, "default" if kind.namespaced else "", {"metadata": {"name": "a"}, **GOOD.get(kind.type_name, {})}
     )
     server, odd = Server(store), Odd(rng)
     for _ in range(12):
