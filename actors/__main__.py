@@ -1,6 +1,6 @@
-"""`python -m actors` is `berth`."""
+"""`python -m berth.actors` is `berth`."""
 
-from actors.cli import main
+from berth.actors.cli import main
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,6 @@
-"""The `berth` command. Its subcommands are entry points of the group `berth.commands`, loaded when they are called."""
+"""The `berth` command. Its subcommands are entry points of the group `berth.commands`, loaded when
+they are called.
+"""
 
 from __future__ import annotations
 
@@ -29,4 +31,6 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version("berth-scheduler"), prog_name="berth")
 def main() -> None:
-    """A kube-scheduler in Python: places the pods of a Kubernetes cluster on its nodes, and says why."""
+    """A kube-scheduler in Python: places the pods of a Kubernetes cluster on its nodes, and says
+    why.
+    """

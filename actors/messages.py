@@ -1,7 +1,8 @@
 """Every message that crosses a mailbox, one union per mailbox.
 
-Facts are in the past tense (PodUpdated), orders in the imperative (Assume). A message is frozen; what it carries is
-either frozen too or handed over with it. An order that wants an answer carries a `reply`, set exactly once.
+Facts are in the past tense (PodUpdated), orders in the imperative (Assume). A message is frozen;
+what it carries is either frozen too or handed over with it. An order that wants an answer carries a
+`reply`, set exactly once.
 """
 
 from __future__ import annotations
@@ -11,20 +12,19 @@ from collections.abc import Mapping
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
-
-from actors.framework.cycle_state import CycleState
-from actors.framework.events import ClusterEvent
-from actors.kube.core import Node, Pod
-from actors.kube.meta import HasMetadata, ObjectReference
-from actors.model.pod_info import PodInfo
-from actors.model.snapshot import Snapshot
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.events import ClusterEvent
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.meta import HasMetadata, ObjectReference
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
 
 T_contra = TypeVar("T_contra", contravariant=True)
 T = TypeVar("T")
 
 
 class ReplyTo(Protocol[T_contra]):
-    """Where the answer to an order goes (actors.runtime gives the implementation)."""
+    """Where the answer to an order goes (berth.actors.runtime gives the implementation)."""
 
     def set(self, value: T_contra) -> None: ...
 
@@ -57,7 +57,9 @@ class Difference(msgspec.Struct, frozen=True, order=True):
 
 
 class UnreadableObject(msgspec.Struct, frozen=True, order=True):
-    """An object at the API server that cannot be read; `problem` says why. The uid is "" if even that cannot be."""
+    """An object at the API server that cannot be read; `problem` says why. The uid is "" if even
+    that cannot be.
+    """
 
     kind: str
     key: str
@@ -65,14 +67,14 @@ class UnreadableObject(msgspec.Struct, frozen=True, order=True):
     problem: str
 
 
-# ------------------------------------------------------------------------------------------------ queue
+# -------------------------------------------------------------------------------------------- queue
 
 
 class QueuedPod(msgspec.Struct, frozen=True):
     """A pod as the queue hands it out: the attempt counts, the times are monotonic seconds.
 
-    `enqueued_at` is when it came or when its last attempt failed; `first_attempt_at` when it was first ready for one.
-    `after_flush` is true if no event woke it: it had been parked for too long.
+    `enqueued_at` is when it came or when its last attempt failed; `first_attempt_at` when it was
+    first ready for one. `after_flush` is true if no event woke it: it had been parked for too long.
     """
 
     info: PodInfo
@@ -83,10 +85,12 @@ class QueuedPod(msgspec.Struct, frozen=True):
 
 
 class StoryStep(msgspec.Struct, frozen=True, gc=False):
-    """A pod has come to a queue (active, backoff, unschedulable, gated) at a time in monotonic seconds.
+    """A pod has come to a queue (active, backoff, unschedulable, gated) at a time in monotonic
+    seconds.
 
-    `event` is why, as metrics name it; `cause` the cluster event that came while the pod was in flight, if that is the
-    reason; `plugin` is whose hint said that the event may help, or who gated the pod.
+    `event` is why, as metrics name it; `cause` the cluster event that came while the pod was in
+    flight, if that is the reason; `plugin` is whose hint said that the event may help, or who gated
+    the pod.
     """
 
     at: float
@@ -118,8 +122,9 @@ class PendingPodDeleted(msgspec.Struct, frozen=True):
 class ClusterChanged(msgspec.Struct, frozen=True):
     """Something happened that may help parked pods; old and new are the objects of the event.
 
-    `max_priority`: it can help only pods of at most this priority (a nomination that is gone held nobody else up).
-    `except_uid`: it cannot help the pod of this uid (the room that a pod gives up when its own binding fails).
+    `max_priority`: it can help only pods of at most this priority (a nomination that is gone held
+    nobody else up). `except_uid`: it cannot help the pod of this uid (the room that a pod gives up
+    when its own binding fails).
     """
 
     event: ClusterEvent
@@ -136,10 +141,11 @@ class NextPod(Order[QueuedPod], frozen=True):
 class AttemptFailed(msgspec.Struct, frozen=True):
     """The attempt for a pod in flight has failed; park it or let it back off.
 
-    `unschedulable` are the plugins that rejected it, `pending` those that wait for something to happen; the attempt
-    ended with an error if there are none. `nominated_node` is the node that the pod is nominated to from now on, ""
-    for none, None for the one in its status. With a `hold` above 0, room is being made for the pod: it is not tried
-    again before the PreemptionEnded of that number.
+    `unschedulable` are the plugins that rejected it, `pending` those that wait for something to
+    happen; the attempt ended with an error if there are none. `nominated_node` is the node that the
+    pod is nominated to from now on, "" for none, None for the one in its status. With a `hold`
+    above 0, room is being made for the pod: it is not tried again before the PreemptionEnded of
+    that number.
     """
 
     pod: QueuedPod
@@ -170,7 +176,9 @@ class IsHeld(Order[bool], frozen=True):
 
 
 class Displace(msgspec.Struct, frozen=True):
-    """A preemptor takes the node that this pod of lower priority was nominated to: it is nominated no longer."""
+    """A preemptor takes the node that this pod of lower priority was nominated to: it is nominated
+    no longer.
+    """
 
     info: PodInfo
     node: str
@@ -183,21 +191,27 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Activate(msgspec.Struct, frozen=True):
-    """Move the pods of these keys (namespace/name) to the active queue, if they are parked or back off."""
+    """Move the pods of these keys (namespace/name) to the active queue, if they are parked or back
+    off.
+    """
 
     keys: tuple[str, ...]
 
 
 class TellStory(Order[tuple[StoryStep, ...]], frozen=True):
-    """Tell what moved the pod of this key (namespace/name) lately; nothing if that is not remembered."""
+    """Tell what moved the pod of this key (namespace/name) lately; nothing if that is not
+    remembered.
+    """
 
     key: str
 
 
 class QueuedPodDump(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod of the queue. `place` is active, backoff, unschedulable, gated or in flight; `backoff_left` is in seconds.
+    """A pod of the queue. `place` is active, backoff, unschedulable, gated or in flight;
+    `backoff_left` is in seconds.
 
-    `rejected_by` are the plugins that rejected the last attempt, `pending` those that wait for something to happen.
+    `rejected_by` are the plugins that rejected the last attempt, `pending` those that wait for
+    something to happen.
     """
 
     key: str
@@ -224,7 +238,9 @@ class DumpQueued(Order[tuple[QueuedPodDump, ...]], frozen=True):
 
 
 class ComparePending(Order[tuple[Difference, ...]], frozen=True):
-    """Compare these keys with the pending pods of ours as last told (None: there is none); heal what differs."""
+    """Compare these keys with the pending pods of ours as last told (None: there is none); heal
+    what differs.
+    """
 
     pods: Mapping[str, Pod | None]
     heal: bool
@@ -258,7 +274,7 @@ QueueMessage = (
     | FlushUnschedulable
 )
 
-# ------------------------------------------------------------------------------------------------ cache
+# -------------------------------------------------------------------------------------------- cache
 
 
 class AssignedPodAdded(msgspec.Struct, frozen=True):
@@ -306,7 +322,9 @@ class ObjectRemoved(msgspec.Struct, frozen=True):
 
 
 class KindListed(msgspec.Struct, frozen=True):
-    """All objects of a kind that plugins look up are told; or they cannot be, and the `problem` says why."""
+    """All objects of a kind that plugins look up are told; or they cannot be, and the `problem`
+    says why.
+    """
 
     kind: type[HasMetadata]
     problem: str = ""
@@ -334,14 +352,18 @@ class Forget(msgspec.Struct, frozen=True):
 
 
 class Nominate(msgspec.Struct, frozen=True):
-    """Count a pending pod on this node, for pods of its priority or a lower one, until it is placed or gone."""
+    """Count a pending pod on this node, for pods of its priority or a lower one, until it is placed
+    or gone.
+    """
 
     info: PodInfo
     node: str
 
 
 class Unnominate(msgspec.Struct, frozen=True):
-    """The pod of this key (namespace/name) is no longer nominated; with a uid, only if it is that one."""
+    """The pod of this key (namespace/name) is no longer nominated; with a uid, only if it is that
+    one.
+    """
 
     key: str
     uid: str = ""
@@ -368,7 +390,8 @@ class ListCached(Order[CachedKeys], frozen=True):
 
 
 class Compare(Order[tuple[Difference, ...]], frozen=True):
-    """Compare these nodes and pods of the cache with what was last told of them (None: they are gone).
+    """Compare these nodes and pods of the cache with what was last told of them (None: they are
+    gone).
 
     With `heal`, put right what differs.
     """
@@ -386,7 +409,9 @@ class PodDump(msgspec.Struct, frozen=True):
 
 
 class NodeDump(msgspec.Struct, frozen=True):
-    """A node of the cache; `deleted` if only its pods are left. Cpu is in thousandths, all else in whole units."""
+    """A node of the cache; `deleted` if only its pods are left. Cpu is in thousandths, all else in
+    whole units.
+    """
 
     name: str
     deleted: bool
@@ -407,7 +432,9 @@ class TakeSnapshot(Order[Snapshot], frozen=True):
 
 
 class ReturnSnapshot(msgspec.Struct, frozen=True):
-    """The decision is made; the snapshot is not looked at any more. `placed` is the order that follows from it."""
+    """The decision is made; the snapshot is not looked at any more. `placed` is the order that
+    follows from it.
+    """
 
     placed: Assume | None = None
 
@@ -437,14 +464,15 @@ CacheMessage = (
     | ReturnSnapshot
 )
 
-# ------------------------------------------------------------------------------------------------ binding
+# ------------------------------------------------------------------------------------------ binding
 
 
 class Placement(msgspec.Struct, frozen=True):
     """A pod that the scheduling cycle has placed: assumed in the cache, reserved, not yet bound.
 
-    `cycle` is what the plugins remember of the attempt; `waits` are the seconds that each Permit plugin that said
-    WAIT grants, by its name. `started` is when the attempt began, in monotonic seconds.
+    `cycle` is what the plugins remember of the attempt; `waits` are the seconds that each Permit
+    plugin that said WAIT grants, by its name. `started` is when the attempt began, in monotonic
+    seconds.
     """
 
     pod: QueuedPod
@@ -491,7 +519,7 @@ class WaitingPodDump(msgspec.Struct, frozen=True, rename="camel"):
 
 BindingMessage = BindPlaced | AllowWaiting | RejectWaiting
 
-# ------------------------------------------------------------------------------------------------ recorder
+# ----------------------------------------------------------------------------------------- recorder
 
 
 class EventType(enum.StrEnum):
@@ -534,7 +562,9 @@ class SetNominatedNode(msgspec.Struct, frozen=True):
 
 
 class FinishSeries(msgspec.Struct, frozen=True):
-    """Six minutes have passed: end the series to which nothing was added since, and write their last counts."""
+    """Six minutes have passed: end the series to which nothing was added since, and write their
+    last counts.
+    """
 
 
 class RefreshSeries(msgspec.Struct, frozen=True):
@@ -543,11 +573,12 @@ class RefreshSeries(msgspec.Struct, frozen=True):
 
 RecorderMessage = RecordEvent | SetUnschedulable | SetNominatedNode | FinishSeries | RefreshSeries
 
-# ------------------------------------------------------------------------------------------------ preemption
+# --------------------------------------------------------------------------------------- preemption
 
 
 class Preempt(msgspec.Struct, frozen=True):
-    """Make room on a node for a preemptor: these victims have to go, these nominated pods are in the way.
+    """Make room on a node for a preemptor: these victims have to go, these nominated pods are in
+    the way.
 
     It is carried out only while the preemptor is kept back by this very `hold`.
     """

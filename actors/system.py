@@ -1,4 +1,6 @@
-"""The composition root: the actors in their order, and the only place where they are wired together."""
+"""The composition root: the actors in their order, and the only place where they are wired
+together.
+"""
 
 from __future__ import annotations
 
@@ -11,30 +13,23 @@ from uuid import UUID
 import anyio
 import msgspec
 from anyio.abc import TaskStatus
-
-from actors.binding.actor import BindingActor
-from actors.binding.state import PodsInBinding
-from actors.cache.actor import CacheActor
-from actors.cache.debugger import CacheDebugger
-from actors.cache.state import CacheState
-from actors.client.access import Access, Calls, remote
-from actors.client.extender import Extenders
-from actors.client.rest import ApiError, Connection, ConnectionFailedError
-from actors.client.tenure import ALWAYS
-from actors.cycle.actor import CycleActor
-from actors.cycle.state import Scheduler
-from actors.framework.interface import Handle
-from actors.framework.registry import build_profiles, with_entry_points
-from actors.framework.runner import Profile
-from actors.framework.status import SUCCESS, Status, error
-from actors.informer.actor import InformerActor
-from actors.informer.routing import route_node, route_object, route_pod
-from actors.informer.stand_ins import node_without_new_pods, pod_with_its_room
-from actors.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind
-from actors.leader.actor import LeaderActor
-from actors.leader.election import Election
-from actors.leader.state import Terms
-from actors.messages import (
+from berth.actors.binding.actor import BindingActor
+from berth.actors.binding.state import PodsInBinding
+from berth.actors.cache.actor import CacheActor
+from berth.actors.cache.debugger import CacheDebugger
+from berth.actors.cache.state import CacheState
+from berth.actors.client.access import Access, Calls, remote
+from berth.actors.client.extender.calls import Extenders
+from berth.actors.client.rest import ApiError, Connection, ConnectionFailedError
+from berth.actors.client.tenure import ALWAYS
+from berth.actors.cycle.actor import CycleActor
+from berth.actors.informer.actor import InformerActor
+from berth.actors.informer.routing import route_node, route_object, route_pod
+from berth.actors.informer.stand_ins import node_without_new_pods, pod_with_its_room
+from berth.actors.leader.actor import LeaderActor
+from berth.actors.leader.election import Election
+from berth.actors.leader.state import Terms
+from berth.actors.messages import (
     BindingMessage,
     CacheMessage,
     KindListed,
@@ -42,33 +37,42 @@ from actors.messages import (
     QueueMessage,
     RecorderMessage,
 )
-from actors.plugins.in_tree import IN_TREE
-from actors.preemption.actor import PreemptionActor
-from actors.queue.actor import QueueActor
-from actors.queue.state import QueueRules, QueueState
-from actors.recorder.actor import RecorderActor
-from actors.recorder.series import SeriesTracker
-from actors.recorder.state import RecorderState
-from actors.runtime.clock import BootClock, Clock
-from actors.runtime.heartbeat import Heartbeat
-from actors.runtime.mailbox import Mailbox
-from actors.runtime.observer import NOBODY, Observer
-from actors.runtime.supervisor import Child, OnCrash, Supervisor
-from actors.server.actor import Address, ServerActor
-from actors.server.debug import Debug
-from actors.server.metrics import Metrics
-from config.extenders import without_ignored_resources
-from config.feature_gates import DEFAULTS
-from config.load import to_document
-from config.types import KubeSchedulerConfiguration
+from berth.actors.preemption.actor import PreemptionActor
+from berth.actors.queue.actor import QueueActor
+from berth.actors.queue.state import QueueRules, QueueState
+from berth.actors.recorder.actor import RecorderActor
+from berth.actors.recorder.series import SeriesTracker
+from berth.actors.recorder.state import RecorderState
+from berth.actors.runtime.clock import BootClock, Clock
+from berth.actors.runtime.heartbeat import Heartbeat
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.runtime.observer import NOBODY, Observer
+from berth.actors.runtime.supervisor import Child, OnCrash, Supervisor
+from berth.actors.scheduling.decision.algorithm import Scheduler
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.registry import build_profiles, with_entry_points
+from berth.actors.scheduling.framework.interface import Handle
+from berth.actors.scheduling.framework.status import SUCCESS, Status, error
+from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.server.actor import Address, ServerActor
+from berth.actors.server.debug import Debug
+from berth.actors.server.metrics import Metrics
+from berth.config.extenders import without_ignored_resources
+from berth.config.feature_gates import DEFAULTS
+from berth.config.load import to_document
+from berth.config.types import KubeSchedulerConfiguration
 
-ASSUMED_TTL_SECONDS = 0.0  # for ever, as in kube-scheduler: only the watch says what became of a binding
+ASSUMED_TTL_SECONDS = (
+    0.0  # for ever, as in kube-scheduler: only the watch says what became of a binding
+)
 
 
 class Options(msgspec.Struct, frozen=True):
     """What `berth run` is told by flags, as kube-scheduler is, and not by its configuration.
 
-    `max_unschedulable` is in seconds; `serve_at` is where health and metrics are served, None for nowhere.
+    `max_unschedulable` is in seconds; `serve_at` is where health and metrics are served, None for
+    nowhere.
     """
 
     max_unschedulable: float = 300.0
@@ -96,14 +100,17 @@ class ApiWrites:
 class ClientHandle:
     """What plugins are given."""
 
-    def __init__(self, api: ApiWrites, waiting: PodsInBinding, feature_gates: Mapping[str, bool]) -> None:
+    def __init__(
+        self, api: ApiWrites, waiting: PodsInBinding, feature_gates: Mapping[str, bool]
+    ) -> None:
         self.api = api
         self.waiting = waiting
         self.feature_gates = feature_gates
 
 
 class Readiness(TaskStatus[None]):
-    """Passes on that all is started, and remembers it: every informer has its first list then, or may not have it.
+    """Passes on that all is started, and remembers it: every informer has its first list then, or
+    may not have it.
 
     `problems` are the informers' as they are now.
     """
@@ -130,7 +137,11 @@ def _cached(cache: CacheState) -> dict[str, int]:
 
 def _mended(cache: CacheState, queue: QueueState) -> dict[str, int]:
     counts = cache.statistics()
-    return {"difference": counts.healed, "snapshot": counts.repaired, "pending_pod": queue.statistics().healed}
+    return {
+        "difference": counts.healed,
+        "snapshot": counts.repaired,
+        "pending_pod": queue.statistics().healed,
+    }
 
 
 def _pending(queue: QueueState) -> dict[str, int]:
@@ -146,14 +157,20 @@ def _pending(queue: QueueState) -> dict[str, int]:
 def _looked_up(profiles: Collection[Profile]) -> set[WatchedKind]:
     """The kinds that plugins look up, or whose events they wait for."""
     types = {kind for profile in profiles for plugin in profile.plugins for kind in plugin.lookups}
-    registered = (each for profile in profiles for events in profile.hints().values() for each in events)
+    registered = (
+        each for profile in profiles for events in profile.hints().values() for each in events
+    )
     waited_for = {registration.event.resource.kind for registration in registered}
     return {kind for kind in LOOKED_UP if kind.type in types or kind.kind in waited_for}
 
 
 def profiles_of(configuration: KubeSchedulerConfiguration, handle: Handle) -> dict[str, Profile]:
-    """The profiles by scheduler name. Raises RegistryError or ProfileError with the path of what does not fit."""
-    return build_profiles(without_ignored_resources(configuration), with_entry_points(IN_TREE), handle)
+    """The profiles by scheduler name. Raises RegistryError or ProfileError with the path of what
+    does not fit.
+    """
+    return build_profiles(
+        without_ignored_resources(configuration), with_entry_points(IN_TREE), handle
+    )
 
 
 async def run_scheduler(
@@ -165,13 +182,17 @@ async def run_scheduler(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Schedule until cancelled; started once the caches are synced. Raises what ended it, or a configuration error."""
+    """Schedule until cancelled; started once the caches are synced. Raises what ended it, or a
+    configuration error.
+    """
     limits = configuration.client_connection
     async with (
         remote(connection, clock, rng, limits.qps, limits.burst) as access,
         Extenders(configuration.extenders, access.tenure) as extenders,
     ):
-        await schedule(configuration, access, extenders, clock, rng, options, task_status=task_status)
+        await schedule(
+            configuration, access, extenders, clock, rng, options, task_status=task_status
+        )
 
 
 async def schedule(
@@ -186,7 +207,8 @@ async def schedule(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """`run_scheduler` with access to an API server that is open already; what takes long is told to the observer.
+    """`run_scheduler` with access to an API server that is open already; what takes long is told to
+    the observer.
 
     Decisions are made by `scheduler`, or by one of its own.
     """
@@ -207,7 +229,9 @@ async def schedule(
         configuration.pod_max_backoff_seconds,
         options.max_unschedulable,
     )
-    nodes = InformerActor(access.follow(NODES.path, NODES.type), route_node, cache, queue, node_without_new_pods)
+    nodes = InformerActor(
+        access.follow(NODES.path, NODES.type), route_node, cache, queue, node_without_new_pods
+    )
     pods = InformerActor(
         access.follow(PODS.path, PODS.type, PODS.selector),
         lambda change: route_pod(change, profiles.keys()),
@@ -220,18 +244,26 @@ async def schedule(
     for kind in LOOKED_UP:
         if kind in wanted:
             source = access.follow(kind.path, kind.type)
-            informers[kind.kind] = InformerActor(source, route_object, cache, queue, looked_up=kind.type)
+            informers[kind.kind] = InformerActor(
+                source, route_object, cache, queue, looked_up=kind.type
+            )
         else:
-            cache.tell_nowait(KindListed(kind.type, f"no enabled plugin names {kind.kind} in its lookups"))
+            cache.tell_nowait(
+                KindListed(kind.type, f"no enabled plugin names {kind.kind} in its lookups")
+            )
     informers |= {NODES.kind: nodes, PODS.kind: pods}
     queue_state, cache_state = QueueState(rules), CacheState(ASSUMED_TTL_SECONDS)
-    readiness = Readiness(task_status, lambda: [i.problem() for i in informers.values() if i.problem()])
+    readiness = Readiness(
+        task_status, lambda: [i.problem() for i in informers.values() if i.problem()]
+    )
     statistics = {
         "cache": cache_state.statistics,
         "queue": queue_state.statistics,
         "binding": in_binding.statistics,
     }
-    debugger = CacheDebugger(cache, queue, nodes.objects, pods.objects, profiles.keys(), clock, statistics)
+    debugger = CacheDebugger(
+        cache, queue, nodes.objects, pods.objects, profiles.keys(), clock, statistics
+    )
     served: tuple[Child, ...] = ()
     if options.serve_at is not None:
         observer = metrics = Metrics(
@@ -248,26 +280,39 @@ async def schedule(
             clock,
             lambda: [found for informer in informers.values() for found in informer.unreadable()],
         )
-        server = ServerActor(options.serve_at, readiness.missing, metrics.text, to_document(configuration), debug)
+        server = ServerActor(
+            options.serve_at, readiness.missing, metrics.text, to_document(configuration), debug
+        )
         served = (Child("server", server.run),)
     if scheduler is None:
-        scheduler = Scheduler(rng, configuration.percentage_of_nodes_to_score, configuration.extenders)
+        scheduler = Scheduler(
+            rng, configuration.percentage_of_nodes_to_score, configuration.extenders
+        )
     heartbeat = Heartbeat()
-    records = RecorderActor(recorder, RecorderState(SeriesTracker(socket.gethostname())), access.events, clock, rng)
+    records = RecorderActor(
+        recorder, RecorderState(SeriesTracker(socket.gethostname())), access.events, clock, rng
+    )
     children: tuple[Child, ...] = (
         Child("heartbeat", heartbeat.run),
         *served,
         Child("recorder", records.run),
         Child("cache", CacheActor(cache, cache_state, clock, queue, binding).run),
         Child("queue", QueueActor(queue, queue_state, clock, cache, recorder).run),
-        *(Child(f"informer of {name}", informer.run, OnCrash.RETRY) for name, informer in informers.items()),
+        *(
+            Child(f"informer of {name}", informer.run, OnCrash.RETRY)
+            for name, informer in informers.items()
+        ),
         Child("cache debugger", debugger.run),
     )
-    binder = BindingActor(binding, profiles, extenders, clock, queue, cache, recorder, in_binding, observer)
+    binder = BindingActor(
+        binding, profiles, extenders, clock, queue, cache, recorder, in_binding, observer
+    )
     preemptor = PreemptionActor(
         preemption, in_binding, access.calls, clock, rng, queue, recorder, configuration.parallelism
     )
-    cycle = CycleActor(profiles, scheduler, extenders, clock, queue, cache, binding, preemption, recorder, observer)
+    cycle = CycleActor(
+        profiles, scheduler, extenders, clock, queue, cache, binding, preemption, recorder, observer
+    )
     gated = (
         Child("recorder's writers", records.write),
         Child("preemption", preemptor.run),
@@ -288,10 +333,14 @@ async def schedule(
 
         async def elect(leads: Callable[[], None]) -> None:
             await access.run_apart(
-                lambda calls: Election(terms, calls, BootClock(), chance, access.tenure, heartbeat.still_for).run(leads)
+                lambda calls: Election(
+                    terms, calls, BootClock(), chance, access.tenure, heartbeat.still_for
+                ).run(leads)
             )
 
-        leader = LeaderActor(terms, elect, recorder, first.scheduler_name, Supervisor(gated, clock, rng).run)
+        leader = LeaderActor(
+            terms, elect, recorder, first.scheduler_name, Supervisor(gated, clock, rng).run
+        )
         # Stopping it ends the gated part, undoes what it must and gives the lease back.
         children += (Child("leader election", leader.run, stop_deadline=20.0),)
     else:

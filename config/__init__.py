@@ -1,1 +1,3 @@
-"""KubeSchedulerConfiguration v1: types, defaults, validation, strict loading, feature gates and flags."""
+"""KubeSchedulerConfiguration v1: types, defaults, validation, strict loading, feature gates and
+flags.
+"""

@@ -1,7 +1,8 @@
 """The extenders of a configuration: what they must keep to, and what they take off the plugins.
 
-An extender may manage extended resources; those that it marks as ignored by the scheduler are counted by it alone, so
-NodeResourcesFit of every profile is told to leave them out. Mirrors kube-scheduler's validation and buildExtenders.
+An extender may manage extended resources; those that it marks as ignored by the scheduler are
+counted by it alone, so NodeResourcesFit of every profile is told to leave them out. Mirrors
+kube-scheduler's validation and buildExtenders.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
-
-from config.types import Extender, KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
+from berth.config.types import (
+    Extender,
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    PluginConfig,
+)
 
 FIT = "NodeResourcesFit"
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -26,18 +31,28 @@ def extender_problems(extenders: Sequence[Extender]) -> list[str]:
     for i, extender in enumerate(extenders):
         path = f"extenders[{i}]"
         if not is_url(extender.url_prefix):
-            problems.append(f"{path}.urlPrefix: expected a URL such as http://host:8888, got {extender.url_prefix!r}")
+            problems.append(
+                f"{path}.urlPrefix: expected a URL such as http://host:8888, got "
+                f"{extender.url_prefix!r}"
+            )
         if extender.prioritize_verb and extender.weight <= 0:
-            problems.append(f"{path}.weight: expected a positive weight with a prioritizeVerb, got {extender.weight}")
+            problems.append(
+                f"{path}.weight: expected a positive weight with a prioritizeVerb, got "
+                f"{extender.weight}"
+            )
         if extender.http_timeout < 0:
             problems.append(f"{path}.httpTimeout: expected 0s or more, got {extender.http_timeout}")
         tls = extender.tls_config
         if tls is not None and tls.insecure and (tls.ca_data or tls.ca_file):
-            problems.append(f"{path}.tlsConfig.insecure: expected false with a certificate authority, got true")
+            problems.append(
+                f"{path}.tlsConfig.insecure: expected false with a certificate authority, got true"
+            )
         for j, resource in enumerate(extender.managed_resources):
             name, field = resource.name, f"{path}.managedResources[{j}].name"
             if not is_extended_resource(name):
-                problems.append(f"{field}: expected an extended resource such as example.com/gpu, got {name!r}")
+                problems.append(
+                    f"{field}: expected an extended resource such as example.com/gpu, got {name!r}"
+                )
             if name in managed:
                 problems.append(f"{field}: expected a resource managed once, got {name!r}")
             managed.add(name)
@@ -57,14 +72,20 @@ def is_url(text: str) -> bool:
 
 
 def is_extended_resource(name: str) -> bool:
-    """True for a qualified name with a domain that is not Kubernetes' own, short enough to have a quota."""
+    """True for a qualified name with a domain that is not Kubernetes' own, short enough to have a
+    quota.
+    """
     domain, slash, rest = name.partition("/")
     if not slash or "kubernetes.io/" in name or name.startswith("requests."):
         return False
-    return bool(_SUBDOMAIN.fullmatch(domain) and len(f"requests.{domain}") <= 253 and _NAME.fullmatch(rest))
+    return bool(
+        _SUBDOMAIN.fullmatch(domain) and len(f"requests.{domain}") <= 253 and _NAME.fullmatch(rest)
+    )
 
 
-def without_ignored_resources(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+def without_ignored_resources(
+    configuration: KubeSchedulerConfiguration,
+) -> KubeSchedulerConfiguration:
     """The configuration with NodeResourcesFit told to ignore what the extenders count alone."""
     ignored = [
         resource.name

@@ -1,4 +1,6 @@
-"""Feature gates: the ones of Kubernetes 1.36 that a scheduler's decisions depend on, with their defaults."""
+"""Feature gates: the ones of Kubernetes 1.36 that a scheduler's decisions depend on, with their
+defaults.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""How a field that does not fit is told: its path first, then what was expected. And nulls, which say nothing."""
+"""How a field that does not fit is told: its path first, then what was expected. And nulls, which
+say nothing.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,19 @@ from msgspec import inspect
 _STEP = re.compile(r"([^.\[]+)|\[[^]]*\]")
 _AT_FIELD = re.compile(r"Object (contains unknown|missing required) field `(.*)`")
 _TOLD = {"contains unknown": "unknown field", "missing required": "expected a value, got nothing"}
-_WORDS = {type(None): "nothing", str: "text", bool: "true or false", int: "a number", float: "a number", list: "a list"}
+_WORDS = {
+    type(None): "nothing",
+    str: "text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+}
 
 
 def path_first(invalid: msgspec.ValidationError, into: type) -> str:
-    """`text - at `$.a.b`` becomes `a.b: text`; a field that is unknown or missing is part of the path.
+    """`text - at `$.a.b`` becomes `a.b: text`; a field that is unknown or missing is part of the
+    path.
 
     `into` is the type that the document was to be read as.
     """
@@ -37,9 +47,14 @@ def _choices(into: type, path: str) -> list[str]:
         if step[1] is None:
             at = getattr(at, "item_type", None) or getattr(at, "value_type", None)
         else:
-            at = next((field.type for field in getattr(at, "fields", ()) if field.encode_name == step[1]), None)
+            at = next(
+                (field.type for field in getattr(at, "fields", ()) if field.encode_name == step[1]),
+                None,
+            )
     among = at.types if isinstance(at, inspect.UnionType) else (at,)
-    return [str(value) for one in among if isinstance(one, inspect.LiteralType) for value in one.values]
+    return [
+        str(value) for one in among if isinstance(one, inspect.LiteralType) for value in one.values
+    ]
 
 
 def sort_of(value: object) -> str:

@@ -1,4 +1,6 @@
-"""Strict loading of a configuration file: what is unknown or out of range is refused, by the path of its field."""
+"""Strict loading of a configuration file: what is unknown or out of range is refused, by the path
+of its field.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,10 @@ from typing import Any
 
 import msgspec
 import yaml
-
-from actors.kube.yaml_documents import documents
-from config.extenders import extender_problems
-from config.fields import path_first, sort_of, without_nulls
-from config.types import API_VERSION, KIND, Duration, KubeSchedulerConfiguration
+from berth.actors.scheduling.kube.yaml_documents import documents
+from berth.config.extenders import extender_problems
+from berth.config.fields import path_first, sort_of, without_nulls
+from berth.config.types import API_VERSION, KIND, Duration, KubeSchedulerConfiguration
 
 
 class ConfigError(ValueError):
@@ -26,7 +27,9 @@ class ConfigError(ValueError):
 def load_file(path: str | Path) -> KubeSchedulerConfiguration:
     """Read, default and validate a configuration file. Raises ConfigError."""
     try:
-        found = [document for document in documents(Path(path).read_bytes()) if document is not None]
+        found = [
+            document for document in documents(Path(path).read_bytes()) if document is not None
+        ]
     except (OSError, ValueError) as error:
         problem = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"{path}: cannot be read: {problem}") from None
@@ -46,7 +49,9 @@ def from_mapping(document: Mapping[str, Any] | None) -> KubeSchedulerConfigurati
     if document.get("kind") != KIND:
         raise ConfigError(f"kind: expected {KIND}, got {document.get('kind')!r}")
     try:
-        configuration = msgspec.convert(without_nulls(document), KubeSchedulerConfiguration, dec_hook=_decode)
+        configuration = msgspec.convert(
+            without_nulls(document), KubeSchedulerConfiguration, dec_hook=_decode
+        )
     except msgspec.ValidationError as invalid:
         raise ConfigError(path_first(invalid, KubeSchedulerConfiguration)) from None
     return validated(configuration)
@@ -92,21 +97,43 @@ def _problems(configuration: KubeSchedulerConfiguration) -> list[str]:
     expect(0 <= percentage <= 100, "percentageOfNodesToScore", "0 to 100", percentage)
     initial, most = c.pod_initial_backoff_seconds, c.pod_max_backoff_seconds
     expect(initial > 0, "podInitialBackoffSeconds", "a positive integer", initial)
-    expect(most >= initial, "podMaxBackoffSeconds", f"at least podInitialBackoffSeconds ({initial})", most)
+    expect(
+        most >= initial,
+        "podMaxBackoffSeconds",
+        f"at least podInitialBackoffSeconds ({initial})",
+        most,
+    )
     connection = c.client_connection
     expect(
-        connection.burst > 0 or connection.qps <= 0, "clientConnection.burst", "a positive integer", connection.burst
+        connection.burst > 0 or connection.qps <= 0,
+        "clientConnection.burst",
+        "a positive integer",
+        connection.burst,
     )
     election = c.leader_election
     if election.leader_elect:
         path = "leaderElection"
-        lease, renew, retry = election.lease_duration, election.renew_deadline, election.retry_period
+        lease, renew, retry = (
+            election.lease_duration,
+            election.renew_deadline,
+            election.retry_period,
+        )
         expect(retry > 0, f"{path}.retryPeriod", "more than 0s", retry)
-        expect(renew > retry * 1.2, f"{path}.renewDeadline", f"more than 1.2 x retryPeriod ({retry})", renew)
+        expect(
+            renew > retry * 1.2,
+            f"{path}.renewDeadline",
+            f"more than 1.2 x retryPeriod ({retry})",
+            renew,
+        )
         expect(lease > renew, f"{path}.leaseDuration", f"more than renewDeadline ({renew})", lease)
         lock = election.resource_lock
         expect(lock == "leases", f"{path}.resourceLock", "leases", repr(lock))
-        expect(bool(election.resource_name), f"{path}.resourceName", "a name", repr(election.resource_name))
+        expect(
+            bool(election.resource_name),
+            f"{path}.resourceName",
+            "a name",
+            repr(election.resource_name),
+        )
         namespace = election.resource_namespace
         expect(bool(namespace), f"{path}.resourceNamespace", "a namespace", repr(namespace))
     expect(bool(c.profiles), "profiles", "at least one profile", "none")
@@ -114,10 +141,17 @@ def _problems(configuration: KubeSchedulerConfiguration) -> list[str]:
     for i, profile in enumerate(c.profiles):
         path = f"profiles[{i}]"
         expect(bool(names[i]), f"{path}.schedulerName", "a name", "''")
-        expect(names[i] not in names[:i], f"{path}.schedulerName", "a name of its own", repr(names[i]))
+        expect(
+            names[i] not in names[:i], f"{path}.schedulerName", "a name of its own", repr(names[i])
+        )
         own = profile.percentage_of_nodes_to_score
         expect(own is None or 0 <= own <= 100, f"{path}.percentageOfNodesToScore", "0 to 100", own)
         configured = [entry.name for entry in profile.plugin_config]
         for j, name in enumerate(configured):
-            expect(name not in configured[:j], f"{path}.pluginConfig[{j}].name", "a plugin named once", repr(name))
+            expect(
+                name not in configured[:j],
+                f"{path}.pluginConfig[{j}].name",
+                "a plugin named once",
+                repr(name),
+            )
     return problems + extender_problems(c.extenders)

@@ -1,7 +1,8 @@
 """From a profile as the user wrote it to the ordered plugins of each extension point.
 
-Two steps, as in kube-scheduler: the profile's multiPoint is merged with the default one, then multiPoint is spread
-over the extension points that each plugin implements, where the sets of the single points take precedence.
+Two steps, as in kube-scheduler: the profile's multiPoint is merged with the default one, then
+multiPoint is spread over the extension points that each plugin implements, where the sets of the
+single points take precedence.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 import msgspec
-
-from config.types import EXTENSION_POINTS, KubeSchedulerProfile, PluginRef, PluginSet
+from berth.config.types import EXTENSION_POINTS, KubeSchedulerProfile, PluginRef, PluginSet
 
 DEFAULT_MULTI_POINT = (
     PluginRef("SchedulingGates"),
@@ -37,7 +37,9 @@ DEFAULT_MULTI_POINT = (
 )
 WEIGHTLESS = frozenset(ref.name for ref in DEFAULT_MULTI_POINT if ref.weight is None)
 EVERY = "*"
-MAX_WEIGHT = (1 << 31) - 1  # an int32 in Kubernetes; a sum of weighted scores stays far within int64
+MAX_WEIGHT = (
+    1 << 31
+) - 1  # an int32 in Kubernetes; a sum of weighted scores stays far within int64
 
 
 class ProfileError(ValueError):
@@ -54,22 +56,29 @@ def expand_profile(
 ) -> dict[str, list[WeighedPlugin]]:
     """The plugins of every extension point in the order in which they run.
 
-    `points_of` gives for every known plugin the extension points that it implements. Raises ProfileError for an
-    unknown plugin, a weight below 1, a plugin enabled twice or at a point it does not implement, and for anything but
-    one queueSort plugin.
+    `points_of` gives for every known plugin the extension points that it implements. Raises
+    ProfileError for an unknown plugin, a weight below 1, a plugin enabled twice or at a point it
+    does not implement, and for anything but one queueSort plugin.
     """
     for j, entry in enumerate(profile.plugin_config):
         _check_known(entry.name, points_of, f"{path}.pluginConfig[{j}].name")
     for point in (*EXTENSION_POINTS, "multiPoint"):
         _check(profile.plugins.at(point), point, points_of, f"{path}.plugins.{point}")
     multi_point = _merged(profile.plugins.multi_point)
-    weights = {ref.name: ref.weight or 1 for ref in reversed((*profile.plugins.score.enabled, *multi_point))}
+    weights = {
+        ref.name: ref.weight or 1
+        for ref in reversed((*profile.plugins.score.enabled, *multi_point))
+    }
     expanded = {}
     for point in EXTENSION_POINTS:
         own = profile.plugins.at(point)
         names = [ref.name for ref in own.enabled]
         disabled = {ref.name for ref in own.disabled}
-        spread = [ref.name for ref in multi_point if point in points_of[ref.name] and ref.name not in disabled]
+        spread = [
+            ref.name
+            for ref in multi_point
+            if point in points_of[ref.name] and ref.name not in disabled
+        ]
         if EVERY in disabled:
             spread = []
         overridden = [name for name in names if name in spread]
@@ -78,30 +87,45 @@ def expand_profile(
         order = (*overridden, *inherited, *added)
         expanded[point] = [WeighedPlugin(name, weights.get(name, 1)) for name in order]
     if len(expanded["queueSort"]) != 1:
-        raise ProfileError(f"{path}.plugins.queueSort: expected exactly one plugin, got {len(expanded['queueSort'])}")
+        raise ProfileError(
+            f"{path}.plugins.queueSort: expected exactly one plugin, got "
+            f"{len(expanded['queueSort'])}"
+        )
     if not expanded["bind"]:
         raise ProfileError(f"{path}.plugins.bind: expected at least one plugin")
     return expanded
 
 
 def _merged(own: PluginSet) -> list[PluginRef]:
-    """The default multiPoint with the profile's: replaced where it stands, without what is disabled, then the new."""
+    """The default multiPoint with the profile's: replaced where it stands, without what is
+    disabled, then the new.
+    """
     disabled = {ref.name for ref in own.disabled}
     named = {ref.name: ref for ref in own.enabled}
-    kept = [] if EVERY in disabled else [named.pop(r.name, r) for r in DEFAULT_MULTI_POINT if r.name not in disabled]
+    kept = (
+        []
+        if EVERY in disabled
+        else [named.pop(r.name, r) for r in DEFAULT_MULTI_POINT if r.name not in disabled]
+    )
     return [*kept, *named.values()]
 
 
-def _check(plugins: PluginSet, point: str, points_of: Mapping[str, frozenset[str]], path: str) -> None:
+def _check(
+    plugins: PluginSet, point: str, points_of: Mapping[str, frozenset[str]], path: str
+) -> None:
     seen: set[str] = set()
     for i, ref in enumerate(plugins.enabled):
         _check_known(ref.name, points_of, f"{path}.enabled[{i}].name")
         if point != "multiPoint" and points_of[ref.name] and point not in points_of[ref.name]:
             raise ProfileError(f"{path}.enabled[{i}].name: {ref.name} does not implement {point}")
         if ref.weight is not None and ref.weight < 1 and not _is_unset(ref, point, points_of):
-            raise ProfileError(f"{path}.enabled[{i}].weight: expected a weight of at least 1, got {ref.weight}")
+            raise ProfileError(
+                f"{path}.enabled[{i}].weight: expected a weight of at least 1, got {ref.weight}"
+            )
         if ref.weight is not None and ref.weight > MAX_WEIGHT:
-            raise ProfileError(f"{path}.enabled[{i}].weight: expected a weight of at most {MAX_WEIGHT}")
+            raise ProfileError(
+                f"{path}.enabled[{i}].weight: expected a weight of at most {MAX_WEIGHT}"
+            )
         if ref.name in seen:
             raise ProfileError(f"{path}.enabled[{i}].name: {ref.name} is enabled twice")
         seen.add(ref.name)
@@ -118,6 +142,8 @@ def _check_known(name: str, points_of: Mapping[str, frozenset[str]], path: str) 
 
 
 def _is_unset(ref: PluginRef, point: str, points_of: Mapping[str, frozenset[str]]) -> bool:
-    """Whether a weight of 0 is how kube-scheduler writes that there is none: where no weight has a meaning."""
+    """Whether a weight of 0 is how kube-scheduler writes that there is none: where no weight has a
+    meaning.
+    """
     scores = "score" in points_of[ref.name] and ref.name not in WEIGHTLESS
     return ref.weight == 0 and (point != "multiPoint" or not scores) and point != "score"

@@ -1,6 +1,7 @@
 """KubeSchedulerConfiguration v1 (kubescheduler.config.k8s.io/v1) as it stands after defaulting.
 
-Durations are text in the file ("15s", "1m30s") and seconds here. Fields carry Kubernetes' names and defaults.
+Durations are text in the file ("15s", "1m30s") and seconds here. Fields carry Kubernetes' names and
+defaults.
 """
 
 from __future__ import annotations
@@ -48,11 +49,17 @@ class Duration(float):
     def __str__(self) -> str:
         hours, rest = divmod(abs(float(self)), 3600)
         minutes, seconds = divmod(rest, 60)
-        parts = [f"{amount:.9g}{unit}" for amount, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if amount]
+        parts = [
+            f"{amount:.9g}{unit}"
+            for amount, unit in ((hours, "h"), (minutes, "m"), (seconds, "s"))
+            if amount
+        ]
         return ("-" if self < 0 else "") + ("".join(parts) or "0s")
 
     def in_go(self) -> str:
-        """As Go prints a duration: with minutes and seconds that are zero, such as 15m0s, and 500ms."""
+        """As Go prints a duration: with minutes and seconds that are zero, such as 15m0s, and
+        500ms.
+        """
         hours, rest = divmod(abs(float(self)), 3600)
         minutes, seconds = divmod(rest, 60)
         text = f"{seconds * 1000:.9g}ms" if 0 < abs(self) < 1 else f"{seconds:.9g}s"
@@ -61,19 +68,25 @@ class Duration(float):
         return ("-" if self < 0 else "") + (f"{hours:.0f}h{text}" if hours else text)
 
 
-class PluginRef(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+class PluginRef(
+    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
+):
     """A plugin by name; a weight of None means the plugin's default, 1."""
 
     name: str
     weight: int | None = None
 
 
-class PluginSet(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+class PluginSet(
+    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
+):
     enabled: tuple[PluginRef, ...] = ()
     disabled: tuple[PluginRef, ...] = ()
 
 
-class Plugins(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+class Plugins(
+    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
+):
     """The plugins of each extension point; multiPoint stands for every one a plugin implements."""
 
     pre_enqueue: PluginSet = PluginSet()
@@ -92,25 +105,33 @@ class Plugins(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
 
     def at(self, point: str) -> PluginSet:
         """The set of an extension point, by the name it has in the file."""
-        found: PluginSet = getattr(self, re.sub(r"[A-Z]", lambda match: "_" + match[0].lower(), point))
+        found: PluginSet = getattr(
+            self, re.sub(r"[A-Z]", lambda match: "_" + match[0].lower(), point)
+        )
         return found
 
 
 class PluginConfig(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A plugin's arguments as they stand in the file; the plugin itself reads and validates them."""
+    """A plugin's arguments as they stand in the file; the plugin itself reads and validates
+    them.
+    """
 
     name: str
     args: dict[str, Any] = {}
 
 
-class KubeSchedulerProfile(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+class KubeSchedulerProfile(
+    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
+):
     scheduler_name: str = "default-scheduler"
     percentage_of_nodes_to_score: int | None = None
     plugins: Plugins = Plugins()
     plugin_config: tuple[PluginConfig, ...] = ()
 
 
-class LeaderElectionConfiguration(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class LeaderElectionConfiguration(
+    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True
+):
     leader_elect: bool = True
     lease_duration: Duration = Duration(15)
     renew_deadline: Duration = Duration(10)
@@ -120,7 +141,9 @@ class LeaderElectionConfiguration(msgspec.Struct, frozen=True, rename="camel", f
     resource_namespace: str = "kube-system"
 
 
-class ClientConnectionConfiguration(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class ClientConnectionConfiguration(
+    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True
+):
     kubeconfig: str = ""
     accept_content_types: str = ""
     content_type: str = "application/vnd.kubernetes.protobuf"
@@ -128,14 +151,20 @@ class ClientConnectionConfiguration(msgspec.Struct, frozen=True, rename="camel",
     burst: int = 100
 
 
-class ExtenderManagedResource(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A resource that an extender looks after; `ignored_by_scheduler`: NodeResourcesFit does not count it."""
+class ExtenderManagedResource(
+    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True
+):
+    """A resource that an extender looks after; `ignored_by_scheduler`: NodeResourcesFit does not
+    count it.
+    """
 
     name: str
     ignored_by_scheduler: bool = False
 
 
-class ExtenderTLSConfig(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+class ExtenderTLSConfig(
+    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
+):
     """PEM, in files or (base64 in the file) as data, which goes first."""
 
     insecure: bool = False
@@ -148,7 +177,9 @@ class ExtenderTLSConfig(msgspec.Struct, frozen=True, rename="camel", forbid_unkn
     ca_data: bytes = b""
 
 
-class Extender(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+class Extender(
+    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
+):
     """A process that is asked over HTTP; a verb that is empty is never called."""
 
     url_prefix: str
@@ -165,7 +196,9 @@ class Extender(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     ignorable: bool = False
 
 
-class KubeSchedulerConfiguration(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class KubeSchedulerConfiguration(
+    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True
+):
     api_version: str = API_VERSION
     kind: str = KIND
     parallelism: int = 16

@@ -10,8 +10,8 @@ from tests.kit.certificates import Authority
 
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """Certificates: `server` is for 127.0.0.1, `named` for berth.example alone, `common-name` for nothing but its CN;
-    `client` is a client's.
+    """Certificates: `server` is for 127.0.0.1, `named` for berth.example alone, `common-name` for
+    nothing but its CN; `client` is a client's.
     """
     made = Authority(tmp_path_factory.mktemp("certificates"))
     made.issue("server", "IP:127.0.0.1")

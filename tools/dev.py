@@ -6,8 +6,8 @@
     python3 tools/dev.py check [--static] ruff, mypy, import-linter, then the tests (--static: no tests)
     python3 tools/dev.py bench [ARGS...]  run `berth bench`
 
-Every task makes the environment first if there is none that this Python made from the lock as it is. Further
-arguments are passed on. Needs Python 3.11 or later with pip; nothing else.
+Every task makes the environment first if there is none that this Python made from the lock as it
+is. Further arguments are passed on. Needs Python 3.11 or later with pip; nothing else.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ def main(argv: list[str]) -> int:
         print(f"dev.py: unknown task {task!r}; expected one of {', '.join(TASKS)}", file=sys.stderr)
         return 2
     if sys.version_info < (3, 11):  # noqa: UP036 - the very thing to tell someone with an older Python
-        print(f"dev.py: Python 3.11 or later is needed, this is {sys.version.split()[0]}", file=sys.stderr)
+        print(
+            f"dev.py: Python 3.11 or later is needed, this is {sys.version.split()[0]}",
+            file=sys.stderr,
+        )
         return 2
     try:
         setup()
@@ -56,15 +59,29 @@ def main(argv: list[str]) -> int:
 
 
 def setup() -> None:
-    """Make .venv from the lock, unless the one that stands was made by this Python from this lock and project file."""
-    made_from = hashlib.sha256(LOCK.read_bytes() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
+    """Make .venv from the lock, unless the one that stands was made by this Python from this lock
+    and project file.
+    """
+    made_from = hashlib.sha256(
+        LOCK.read_bytes() + (ROOT / "pyproject.toml").read_bytes()
+    ).hexdigest()
     wanted = f"{sys.implementation.cache_tag} {made_from}"
     python = VENV / "bin" / "python"
     if python.exists() and STAMP.exists() and STAMP.read_text() == wanted:
         return
-    print("dev.py: making .venv (first use, another Python or another lock); about a minute", file=sys.stderr)
+    print(
+        "dev.py: making .venv (first use, another Python or another lock); about a minute",
+        file=sys.stderr,
+    )
     venv.create(VENV, with_pip=True, clear=True)
-    pip: list[str | Path] = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    pip: list[str | Path] = [
+        python,
+        "-m",
+        "pip",
+        "--quiet",
+        "--disable-pip-version-check",
+        "install",
+    ]
     subprocess.run([*pip, "--require-hashes", "--no-deps", "-r", LOCK], check=True, cwd=ROOT)
     subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-e", "."], check=True, cwd=ROOT)
     STAMP.write_text(wanted)
@@ -73,13 +90,17 @@ def setup() -> None:
 def run(program: str, *arguments: str) -> int:
     """Run a program of the environment; its exit code (130 when the user interrupts it)."""
     try:
-        return subprocess.run([VENV / "bin" / program, *arguments], cwd=Path.cwd(), check=False).returncode
+        return subprocess.run(
+            [VENV / "bin" / program, *arguments], cwd=Path.cwd(), check=False
+        ).returncode
     except KeyboardInterrupt:
         return 130
 
 
 def test(arguments: list[str]) -> int:
-    parallel = [] if any(a.startswith("-n") for a in arguments) else ["-n", str(os.cpu_count() or 2)]
+    parallel = (
+        [] if any(a.startswith("-n") for a in arguments) else ["-n", str(os.cpu_count() or 2)]
+    )
     os.chdir(ROOT)
     return run("pytest", *parallel, *arguments)
 

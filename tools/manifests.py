@@ -1,7 +1,8 @@
-"""Manifests from files and folders: ordinary Kubernetes YAML or JSON, several documents a file, Lists taken apart.
+"""Manifests from files and folders: ordinary Kubernetes YAML or JSON, several documents a file,
+Lists taken apart.
 
-They are read as strictly as kubectl has them read: a field that its kind does not have, or of another type, is refused
-by its path. What its values must keep to is for the API server's rules.
+They are read as strictly as kubectl has them read: a field that its kind does not have, or of
+another type, is refused by its path. What its values must keep to is for the API server's rules.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from actors.kube.yaml_documents import YamlError, documents
-from tools.apiserver.resources import BY_KIND, Kind
-from tools.apiserver.schema import unknown_and_mistyped
+from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
+from berth.tools.apiserver.resources import BY_KIND, Kind
+from berth.tools.apiserver.schema import unknown_and_mistyped
 
 SUFFIXES = (".yaml", ".yml", ".json")
 Document = dict[str, Any]
@@ -23,7 +24,9 @@ class ManifestError(ValueError):
 
 
 def read(paths: Iterable[Path]) -> list[tuple[Kind, Document]]:
-    """Every object of the files, and of the *.yaml, *.yml and *.json files of the folders. Raises ManifestError."""
+    """Every object of the files, and of the *.yaml, *.yml and *.json files of the folders. Raises
+    ManifestError.
+    """
     return [found for path in paths for file in _files(path) for found in _objects_of(file)]
 
 
@@ -33,7 +36,9 @@ def _files(path: Path) -> list[Path]:
         return [path]
     files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
     if not files:
-        raise ManifestError(f"{path}: expected a folder with {', '.join(f'*{suffix}' for suffix in SUFFIXES)} files")
+        raise ManifestError(
+            f"{path}: expected a folder with {', '.join(f'*{suffix}' for suffix in SUFFIXES)} files"
+        )
     return files
 
 
@@ -46,7 +51,9 @@ def _objects_of(file: Path) -> Iterator[tuple[Kind, Document]]:
     except YamlError as problem:
         raise ManifestError(f"{file}: cannot be read: {problem}") from None
     if not found:
-        raise ManifestError(f"{file}: expected an object with apiVersion, kind and metadata, got nothing")
+        raise ManifestError(
+            f"{file}: expected an object with apiVersion, kind and metadata, got nothing"
+        )
     for number, document in enumerate(found, 1):
         yield from _objects(document, f"{file}, document {number}")
 
@@ -77,4 +84,8 @@ def _objects(document: Any, where: str) -> Iterator[tuple[Kind, Document]]:
 
 def _named(where: str, document: Document) -> str:
     name = document["metadata"].get("name")
-    return f"{where}, {document['kind']} {name}" if isinstance(name, str) and name else f"{where}, {document['kind']}"
+    return (
+        f"{where}, {document['kind']} {name}"
+        if isinstance(name, str) and name
+        else f"{where}, {document['kind']}"
+    )

@@ -1,11 +1,12 @@
 """The binding actor: a task for each placement under way, from the Permit wait to the bound pod.
 
-Whatever goes wrong is undone in reverse: Unreserve, Forget, back to the queue, and the pods that the freed room may
-help are woken. Also when the task is cancelled, because the lease is lost or the process stops.
+Whatever goes wrong is undone in reverse: Unreserve, Forget, back to the queue, and the pods that
+the freed room may help are woken. Also when the task is cancelled, because the lease is lost or the
+process stops.
 
-While MOST_WRITES bindings are being written, the cycle is not told to go on: what the API server cannot take yet stays
-in the queue. Pods that wait on Permit or are in PreBind do not count, because they may
-wait for pods that are not placed yet.
+While MOST_WRITES bindings are being written, the cycle is not told to go on: what the API server
+cannot take yet stays in the queue. Pods that wait on Permit or are in PreBind do not count, because
+they may wait for pods that are not placed yet.
 """
 
 from __future__ import annotations
@@ -18,15 +19,10 @@ import anyio
 import msgspec
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
-
-from actors.binding.state import PodsInBinding
-from actors.client.extender import Extenders
-from actors.failure import Failure, Stage, consequences, requeue, tell_user
-from actors.framework.events import ASSIGNED_POD_DELETE
-from actors.framework.runner import PreBindStep, Profile
-from actors.framework.status import SUCCESS, Code, Status
-from actors.kube.core import reference_to
-from actors.messages import (
+from berth.actors.binding.state import PodsInBinding
+from berth.actors.client.extender.calls import Extenders
+from berth.actors.failure import Failure, Stage, consequences, requeue, tell_user
+from berth.actors.messages import (
     Activate,
     AllowWaiting,
     BindingMessage,
@@ -46,13 +42,17 @@ from actors.messages import (
     SetNominatedNode,
     WhereBound,
 )
-from actors.runtime.actor import Actor
-from actors.runtime.ask import ask
-from actors.runtime.bell import Bell
-from actors.runtime.clock import Clock
-from actors.runtime.logs import Result, log_attempt
-from actors.runtime.mailbox import Mailbox
-from actors.runtime.observer import NOBODY, Observer
+from berth.actors.runtime.actor import Actor
+from berth.actors.runtime.ask import ask
+from berth.actors.runtime.bell import Bell
+from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.logs import Result, log_attempt
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.runtime.observer import NOBODY, Observer
+from berth.actors.scheduling.decision.profile import PreBindStep, Profile
+from berth.actors.scheduling.framework.events import ASSIGNED_POD_DELETE
+from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
+from berth.actors.scheduling.kube.core import reference_to
 
 log = structlog.get_logger(__name__)
 
@@ -124,8 +124,8 @@ class BindingActor(Actor[BindingMessage]):
             group.start_soon(self._bind_all, group)
 
     async def _bind_all(self, group: TaskGroup) -> None:
-        """One placement after the other. A task is kept for the next placement, because it costs more than a wake-up;
-        however long a placement takes, the next has another task.
+        """One placement after the other. A task is kept for the next placement, because it costs
+        more than a wake-up; however long a placement takes, the next has another task.
         """
         bell = Bell()
         while True:
@@ -149,7 +149,9 @@ class BindingActor(Actor[BindingMessage]):
             ended = True
         finally:
             self._pods.forget(placement.pod.info.uid)
-            if not ended:  # Cancelled: the process stops, and whoever leads next sees the pod pending.
+            if (
+                not ended
+            ):  # Cancelled: the process stops, and whoever leads next sees the pod pending.
                 self._give_back(profile, placement)
         if failure is None:
             self._finish(profile, placement)
@@ -157,8 +159,8 @@ class BindingActor(Actor[BindingMessage]):
             await self._undo(profile, placement, failure)
 
     async def _bound(self, profile: Profile, placement: Placement) -> Failure | None:
-        """Wait on Permit, then PreBind and Bind, which an extender may take from the plugins; what failed, if anything
-        did.
+        """Wait on Permit, then PreBind and Bind, which an extender may take from the plugins; what
+        failed, if anything did.
         """
         info, node = placement.pod.info, placement.node
         flight = profile.pre_bind_pre_flight(placement.cycle, info, node)
@@ -186,7 +188,9 @@ class BindingActor(Actor[BindingMessage]):
         try:
             by_extender = await self._extenders.bind(info.pod, node)
             return (
-                await profile.bind(placement.cycle, info, node, _is_cancelled) if by_extender is None else by_extender
+                await profile.bind(placement.cycle, info, node, _is_cancelled)
+                if by_extender is None
+                else by_extender
             )
         finally:
             self._writes -= 1
@@ -195,7 +199,9 @@ class BindingActor(Actor[BindingMessage]):
                 self._stopped = None
 
     async def _permitted(self, uid: str) -> Status:
-        """Wait until every Permit plugin has let the pod go on, one has turned it away, or a time is over."""
+        """Wait until every Permit plugin has let the pod go on, one has turned it away, or a time
+        is over.
+        """
         decided = anyio.Event()
         self._pods.wake_by(uid, decided.set)
         while (status := self._pods.take(uid)) is None:
@@ -252,7 +258,9 @@ class BindingActor(Actor[BindingMessage]):
     def _tell_scheduled(self, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
         seconds = self._clock.now() - placement.started
-        log_attempt(self._log, info.key, Result.SCHEDULED, placement.pod.attempts, seconds, node=node)
+        log_attempt(
+            self._log, info.key, Result.SCHEDULED, placement.pod.attempts, seconds, node=node
+        )
         note = f"Successfully assigned {info.key} to {node}"
         pod, sender = info.pod, placement.scheduler_name
         self._recorder.tell_nowait(
@@ -265,7 +273,9 @@ class BindingActor(Actor[BindingMessage]):
         self._cache.tell_nowait(Forget(info, node))
 
     async def _undo(self, profile: Profile, placement: Placement, failure: Failure) -> None:
-        """Give back what the pod held, and try it again, unless the API server says that it is bound."""
+        """Give back what the pod held, and try it again, unless the API server says that it is
+        bound.
+        """
         info, node = placement.pod.info, placement.node
         self._give_back(profile, placement)
         where: str = await ask(self._cache, lambda reply: WhereBound(reply, info.key, info.uid))
@@ -276,7 +286,15 @@ class BindingActor(Actor[BindingMessage]):
         after = consequences(failure)
         result = Result.ERROR if after.error else Result.UNSCHEDULABLE
         seconds = self._clock.now() - placement.started
-        log_attempt(self._log, info.key, result, placement.pod.attempts, seconds, node=node, reason=after.message)
+        log_attempt(
+            self._log,
+            info.key,
+            result,
+            placement.pod.attempts,
+            seconds,
+            node=node,
+            reason=after.message,
+        )
         # The room that is free again may help others, but not this pod.
         spec = msgspec.structs.replace(info.pod.spec, node_name=node)
         pod = msgspec.structs.replace(info.pod, spec=spec)
@@ -289,5 +307,7 @@ class BindingActor(Actor[BindingMessage]):
 
 
 def _is_cancelled() -> bool:
-    """Whether the task that runs was cancelled by us, not by a plugin or by what the plugin waited for."""
+    """Whether the task that runs was cancelled by us, not by a plugin or by what the plugin waited
+    for.
+    """
     return anyio.current_effective_deadline() == CANCELLED

@@ -1,9 +1,10 @@
-"""The pods between Permit and Bind: who waits for which plugin, until when, and what became of it. Pure.
+"""The pods between Permit and Bind: who waits for which plugin, until when, and what became of it.
+Pure.
 
-A pod waits, then is in PreBind, then is gone from here; a pod that nobody makes wait begins with PreBind. Invariant: a
-pod has at most one verdict in each phase, and the first one stands, except that a pod which was let go on can still be
-preempted. Plugins reach this through their handle, at once and not by a message, because who preempts must know whether
-the pod could still be stopped.
+A pod waits, then is in PreBind, then is gone from here; a pod that nobody makes wait begins with
+PreBind. Invariant: a pod has at most one verdict in each phase, and the first one stands, except
+that a pod which was let go on can still be preempted. Plugins reach this through their handle, at
+once and not by a message, because who preempts must know whether the pod could still be stopped.
 Mirrors kube-scheduler's waitingPodsMap and podsInPreBindMap.
 """
 
@@ -12,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import msgspec
-
-from actors.framework.interface import WaitingPod
-from actors.framework.status import SUCCESS, Code, Status, error, unschedulable
-from actors.messages import WaitingPodDump
-from actors.model.pod_info import PodInfo
-from config.types import Duration
+from berth.actors.messages import WaitingPodDump
+from berth.actors.scheduling.framework.interface import WaitingPod
+from berth.actors.scheduling.framework.status import SUCCESS, Code, Status, error, unschedulable
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.config.types import Duration
 
 MOST_WAIT_SECONDS = 15 * 60.0
 
@@ -60,7 +60,7 @@ class PodsInBinding:
         self._waiting: dict[str, _Waiting] = {}
         self._pre_binding: dict[str, _PreBinding] = {}
 
-    # ------------------------------------------------------------------------------------------- what plugins may do
+    # -------------------------------------------------------------------------- what plugins may do
 
     def each(self) -> tuple[WaitingPod, ...]:
         return tuple(_told(pod) for pod in self._waiting.values() if pod.verdict is None)
@@ -86,10 +86,14 @@ class PodsInBinding:
         return True
 
     def preempt(self, uid: str, plugin: str, reason: str) -> bool:
-        """Stop a pod that waits or is in PreBind, for it to be tried again; false if it is too late."""
+        """Stop a pod that waits or is in PreBind, for it to be tried again; false if it is too
+        late.
+        """
         pod = self._waiting.get(uid)
         if pod is not None:
-            if pod.verdict is None or pod.verdict.ok:  # Else it was turned away just now, and gives its room up anyway.
+            if (
+                pod.verdict is None or pod.verdict.ok
+            ):  # Else it was turned away just now, and gives its room up anyway.
                 pod.decide(error(f"waiting on permit for pod: {reason}").by(plugin))
             return True
         stopped = self._pre_binding.get(uid)
@@ -100,7 +104,7 @@ class PodsInBinding:
             stopped.cancel()
         return True
 
-    # ------------------------------------------------------------------------------------------- the binding cycle
+    # ---------------------------------------------------------------------------- the binding cycle
 
     def wait(self, info: PodInfo, node: str, waits: Mapping[str, float], now: float) -> None:
         """A pod waits for each plugin of `waits` for that many seconds, 15 minutes at most."""
@@ -125,7 +129,11 @@ class PodsInBinding:
         if not late:
             return False
         waited = Duration(pod.seconds[late[0]]).in_go()
-        pod.decide(unschedulable(f"rejected due to timeout after waiting {waited} at plugin {late[0]}").by(late[0]))
+        pod.decide(
+            unschedulable(f"rejected due to timeout after waiting {waited} at plugin {late[0]}").by(
+                late[0]
+            )
+        )
         return True
 
     def take(self, uid: str) -> Status | None:
@@ -140,7 +148,9 @@ class PodsInBinding:
         self._pre_binding[uid] = _PreBinding(cancel)
 
     def finish_pre_bind(self, uid: str) -> Status:
-        """PreBind is over and the pod cannot be stopped any more; what it was stopped with, or success."""
+        """PreBind is over and the pod cannot be stopped any more; what it was stopped with, or
+        success.
+        """
         return self._pre_binding.pop(uid).verdict or SUCCESS
 
     def forget(self, uid: str) -> None:
@@ -148,7 +158,7 @@ class PodsInBinding:
         self._waiting.pop(uid, None)
         self._pre_binding.pop(uid, None)
 
-    # ------------------------------------------------------------------------------------------- looking
+    # -------------------------------------------------------------------------------------- looking
 
     def _undecided(self, uid: str) -> _Waiting | None:
         pod = self._waiting.get(uid)
@@ -157,7 +167,12 @@ class PodsInBinding:
     def dump(self, now: float) -> tuple[WaitingPodDump, ...]:
         """The pods that wait on Permit, for people to read."""
         return tuple(
-            WaitingPodDump(pod.info.key, uid, pod.node, {plugin: end - now for plugin, end in pod.deadlines.items()})
+            WaitingPodDump(
+                pod.info.key,
+                uid,
+                pod.node,
+                {plugin: end - now for plugin, end in pod.deadlines.items()},
+            )
             for uid, pod in self._waiting.items()
             if pod.verdict is None
         )

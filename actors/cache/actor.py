@@ -1,8 +1,9 @@
 """The cache actor: feeds the cache's state with messages, and lends out the snapshot.
 
-The snapshot shares its NodeInfos and objects with the state. A decision may take as long as its extenders do, so what
-comes while the snapshot is lent is held back until it is returned. Where much has changed, as after a list, the
-snapshot is brought up to date in several turns before it is lent; what comes meanwhile is heeded.
+The snapshot shares its NodeInfos and objects with the state. A decision may take as long as its
+extenders do, so what comes while the snapshot is lent is held back until it is returned. Where much
+has changed, as after a list, the snapshot is brought up to date in several turns before it is lent;
+what comes meanwhile is heeded.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ import anyio.lowlevel
 import msgspec
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
-
-from actors.cache.state import (
+from berth.actors.cache.state import (
     CacheState,
     CacheStatistics,
     Compared,
@@ -26,8 +26,7 @@ from actors.cache.state import (
     Repaired,
     Vanished,
 )
-from actors.framework.events import ASSIGNED_POD_DELETE
-from actors.messages import (
+from berth.actors.messages import (
     Answer,
     BindingMessage,
     CacheMessage,
@@ -38,14 +37,16 @@ from actors.messages import (
     ReturnSnapshot,
     TakeSnapshot,
 )
-from actors.runtime.actor import Actor, ActorStatistics
-from actors.runtime.clock import Clock
-from actors.runtime.mailbox import Mailbox
+from berth.actors.runtime.actor import Actor, ActorStatistics
+from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.scheduling.framework.events import ASSIGNED_POD_DELETE
 
 log = structlog.get_logger(__name__)
 
 EXPIRY_SECONDS = 1.0
-SLICE = 128  # nodes that are brought up to date in one turn: about ten milliseconds if all their pods are new
+# Nodes that are brought up to date in one turn: about ten milliseconds if all their pods are new.
+SLICE = 128
 
 
 class CacheActorStatistics(ActorStatistics, frozen=True):
@@ -53,7 +54,9 @@ class CacheActorStatistics(ActorStatistics, frozen=True):
 
 
 class CacheActor(Actor[CacheMessage]):
-    """Tells the binding actor and the queue when an assumed pod vanishes, because only the cache knows that it was."""
+    """Tells the binding actor and the queue when an assumed pod vanishes, because only the cache
+    knows that it was.
+    """
 
     def __init__(
         self,
@@ -101,7 +104,9 @@ class CacheActor(Actor[CacheMessage]):
                 self._follow(effect)
 
     def _puts_off(self, order: TakeSnapshot) -> bool:
-        """Whether the order is answered later: behind another one, or once the snapshot is nearly up to date."""
+        """Whether the order is answered later: behind another one, or once the snapshot is nearly
+        up to date.
+        """
         if self._asked is not None:
             self._held_back.append(order)
         elif self._state.behind > SLICE:
@@ -113,7 +118,9 @@ class CacheActor(Actor[CacheMessage]):
         return True
 
     async def _catch_up(self, order: TakeSnapshot) -> None:
-        """Handle an order again, with little left to do, unless who gave it does not wait for the snapshot any more."""
+        """Handle an order again, with little left to do, unless who gave it does not wait for the
+        snapshot any more.
+        """
         for _ in range(self._state.behind // SLICE):
             self._state.catch_up(SLICE)
             await anyio.lowlevel.checkpoint()
@@ -131,13 +138,19 @@ class CacheActor(Actor[CacheMessage]):
                 effect.give()
             case Compared(order, found):
                 for difference in found if order.heal else ():
-                    log.error("healed", what=difference.what, kind=difference.kind, key=difference.key)
+                    log.error(
+                        "healed", what=difference.what, kind=difference.kind, key=difference.key
+                    )
                 order.reply.set(found)
             case Vanished(pod, node):
                 uid = pod.metadata.uid
                 self._binding.tell_nowait(RejectWaiting(uid, "", "removed"))
-                gone = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
-                self._queue.tell_nowait(ClusterChanged(ASSIGNED_POD_DELETE, gone, None, except_uid=uid))
+                gone = msgspec.structs.replace(
+                    pod, spec=msgspec.structs.replace(pod.spec, node_name=node)
+                )
+                self._queue.tell_nowait(
+                    ClusterChanged(ASSIGNED_POD_DELETE, gone, None, except_uid=uid)
+                )
             case Expired(name, node):
                 log.warning("expired", pod=name, node=node)
             case Repaired(rows, nodes):
@@ -149,4 +162,6 @@ class CacheActor(Actor[CacheMessage]):
 
     def statistics(self) -> CacheActorStatistics:
         own = super().statistics()
-        return CacheActorStatistics(own.name, own.handled, own.batches, own.mailbox, self._state.statistics())
+        return CacheActorStatistics(
+            own.name, own.handled, own.batches, own.mailbox, self._state.statistics()
+        )

@@ -1,17 +1,18 @@
-"""The comparison of the cache with what the API server last told. Pure; mirrors kube-scheduler's CacheComparer.
+"""The comparison of the cache with what the API server last told. Pure; mirrors kube-scheduler's
+CacheComparer.
 
-Pods that the API server has without a node may be assumed, and those that are over count nowhere; all else must be the
-same on both sides, down to the resourceVersion. Each key is compared for itself, so that a large cluster can be
-compared a slice at a time.
+Pods that the API server has without a node may be assumed, and those that are over count nowhere;
+all else must be the same on both sides, down to the resourceVersion. Each key is compared for
+itself, so that a large cluster can be compared a slice at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 
-from actors.kube.core import OVER, Node, Pod
-from actors.messages import Difference
-from actors.model.node_info import NodeInfo
+from berth.actors.messages import Difference
+from berth.actors.scheduling.kube.core import OVER, Node, Pod
+from berth.actors.scheduling.model.node_info import NodeInfo
 
 
 def counts(pod: Pod) -> bool:
@@ -19,7 +20,9 @@ def counts(pod: Pod) -> bool:
     return bool(pod.spec.node_name) and pod.status.phase not in OVER
 
 
-def node_differences(told: Mapping[str, Node | None], infos: Mapping[str, NodeInfo]) -> Iterator[Difference]:
+def node_differences(
+    told: Mapping[str, Node | None], infos: Mapping[str, NodeInfo]
+) -> Iterator[Difference]:
     """What is otherwise in the cache than told, of these nodes; None is a node that is gone."""
     for name, node in told.items():
         info = infos.get(name)
@@ -36,7 +39,9 @@ def node_differences(told: Mapping[str, Node | None], infos: Mapping[str, NodeIn
 def pod_differences(
     told: Mapping[str, Pod | None], counted: Mapping[str, Pod], assumed: Set[str]
 ) -> Iterator[Difference]:
-    """What is otherwise among the pods that count than told, of these pods; None is a pod that is gone."""
+    """What is otherwise among the pods that count than told, of these pods; None is a pod that is
+    gone.
+    """
     for name, pod in told.items():
         cached = counted.get(name)
         if cached is pod:
@@ -46,7 +51,9 @@ def pod_differences(
                 yield Difference("redundant", "Pod", name)
         elif cached is None:
             yield Difference("missed", "Pod", name)
-        elif name in assumed or cached.spec.node_name != pod.spec.node_name or _changed(cached, pod):
+        elif (
+            name in assumed or cached.spec.node_name != pod.spec.node_name or _changed(cached, pod)
+        ):
             yield Difference("stale", "Pod", name)
 
 

@@ -1,9 +1,10 @@
-"""The cache debugger: looks for differences from the API server all the time, and tells everything on a signal.
+"""The cache debugger: looks for differences from the API server all the time, and tells everything
+on a signal.
 
-Mirrors kube-scheduler's CacheDebugger, which compares on SIGUSR2 alone and heals nothing. Nodes and pods are compared
-with the cache, pending pods with the queue, a slice at a time, so that nobody is held up for long. Each slice is read
-between two turns of the informers, when every change that made it so is in the mailboxes already: however much changes
-during a look, what it finds is no race.
+Mirrors kube-scheduler's CacheDebugger, which compares on SIGUSR2 alone and heals nothing. Nodes and
+pods are compared with the cache, pending pods with the queue, a slice at a time, so that nobody is
+held up for long. Each slice is read between two turns of the informers, when every change that made
+it so is in the mailboxes already: however much changes during a look, what it finds is no race.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ import anyio.lowlevel
 import msgspec
 import structlog
 from anyio.abc import TaskStatus
-
-from actors.kube.core import OVER, Node, Pod
-from actors.messages import (
+from berth.actors.messages import (
     CacheMessage,
     Compare,
     ComparePending,
@@ -28,10 +27,11 @@ from actors.messages import (
     QueueMessage,
     TakeDump,
 )
-from actors.runtime.ask import ask
-from actors.runtime.clock import Clock
-from actors.runtime.mailbox import Mailbox
-from actors.runtime.signals import DUMP, each_signal
+from berth.actors.runtime.ask import ask
+from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.runtime.signals import DUMP, each_signal
+from berth.actors.scheduling.kube.core import OVER, Node, Pod
 
 log = structlog.get_logger(__name__)
 
@@ -41,7 +41,8 @@ DUMP_SLICE = 50  # nodes, each with its pods
 
 
 class CacheDebugger:
-    """`nodes` and `pods` give what the informers hold and have delivered; `statistics`, by name, go with a dump.
+    """`nodes` and `pods` give what the informers hold and have delivered; `statistics`, by name, go
+    with a dump.
 
     `schedulers` are the names that we answer to.
     """
@@ -67,7 +68,8 @@ class CacheDebugger:
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Compare every half minute, and dump whenever signalled, until cancelled.
 
-        Healed is what differs for two looks: a thing that passes by itself is no one's to put right.
+        Healed is what differs for two looks: a thing that passes by itself is no one's to put
+        right.
         """
         async with anyio.create_task_group() as group:
             await group.start(each_signal, DUMP, self.dump)
@@ -106,10 +108,15 @@ class CacheDebugger:
         self, nodes: Sequence[str], pods: Sequence[str], *, heal: bool = False
     ) -> tuple[Difference, ...]:
         all_nodes, all_pods = self._nodes(), self._pods()
-        told_nodes, told_pods = {name: all_nodes.get(name) for name in nodes}, {key: all_pods.get(key) for key in pods}
+        told_nodes, told_pods = (
+            {name: all_nodes.get(name) for name in nodes},
+            {key: all_pods.get(key) for key in pods},
+        )
         return await ask(self._cache, lambda reply: Compare(reply, told_nodes, told_pods, heal))
 
-    async def _compare_pending(self, pods: Sequence[str], *, heal: bool = False) -> tuple[Difference, ...]:
+    async def _compare_pending(
+        self, pods: Sequence[str], *, heal: bool = False
+    ) -> tuple[Difference, ...]:
         all_pods = self._pods()
         told = {key: self._pending(all_pods.get(key)) for key in pods}
         return await ask(self._queue, lambda reply: ComparePending(reply, told, heal))
@@ -131,21 +138,28 @@ class CacheDebugger:
         return await ask(self._cache, lambda reply: TakeDump(reply, names))
 
     async def dump(self) -> None:
-        """Log every cached node with its pods, the statistics, and how we differ from the API server."""
+        """Log every cached node with its pods, the statistics, and how we differ from the API
+        server.
+        """
         found = await self.compare()
         async for nodes in self.nodes():
             for node in nodes:
                 log.info("dump of a cached node", **msgspec.to_builtins(node))
         for name, statistics in self._statistics.items():
             log.info("dump of statistics", of=name, **msgspec.to_builtins(statistics()))
-        differences = [f"{difference.what} {difference.kind} {difference.key}" for difference in found]
+        differences = [
+            f"{difference.what} {difference.kind} {difference.key}" for difference in found
+        ]
         log.info("comparison of the cache with the API server", differences=differences)
 
 
-async def _slices(told: Mapping[str, object], here: Iterable[tuple[str, ...]]) -> AsyncIterator[tuple[str, ...]]:
+async def _slices(
+    told: Mapping[str, object], here: Iterable[tuple[str, ...]]
+) -> AsyncIterator[tuple[str, ...]]:
     """The keys of what is told, then of what is here and is not told; a key may come twice.
 
-    Each slice has a turn of its own: an owner that is idle answers in the turn of who asks, without anybody waiting.
+    Each slice has a turn of its own: an owner that is idle answers in the turn of who asks, without
+    anybody waiting.
     """
     every = tuple(told)
     for start in range(0, len(every), SLICE):

@@ -1,11 +1,13 @@
-"""The cache: every node with the pods that run on it, assumed ones included, and the snapshot made from it.
+"""The cache: every node with the pods that run on it, assumed ones included, and the snapshot made
+from it.
 
-A pod is absent, assumed (placed by us, binding under way), or added (the API server says so). Invariant: a pod counts
-on exactly one node, and every NodeInfo equals a recount of its pods. Nodes that changed since the last snapshot are
-remembered, so that bringing it up to date costs only what changed. Mirrors kube-scheduler's cacheImpl.
+A pod is absent, assumed (placed by us, binding under way), or added (the API server says so).
+Invariant: a pod counts on exactly one node, and every NodeInfo equals a recount of its pods. Nodes
+that changed since the last snapshot are remembered, so that bringing it up to date costs only what
+changed. Mirrors kube-scheduler's cacheImpl.
 
-Pods are known by namespace and name, of which the API server has one at a time; an order about a pod of another uid
-speaks of one that is gone, and changes nothing.
+Pods are known by namespace and name, of which the API server has one at a time; an order about a
+pod of another uid speaks of one that is gone, and changes nothing.
 """
 
 from __future__ import annotations
@@ -14,12 +16,8 @@ from itertools import islice
 from typing import assert_never
 
 import msgspec
-
-from actors.cache.comparison import counts, node_differences, pod_differences
-from actors.kube.core import Node, Pod
-from actors.kube.meta import key
-from actors.kube.quantity import capped
-from actors.messages import (
+from berth.actors.cache.comparison import counts, node_differences, pod_differences
+from berth.actors.messages import (
     Answer,
     AssignedPodAdded,
     AssignedPodDeleted,
@@ -49,17 +47,22 @@ from actors.messages import (
     Unnominate,
     WhereBound,
 )
-from actors.model.cluster_objects import ClusterObjects
-from actors.model.columns import NodeColumns
-from actors.model.node_info import NodeInfo
-from actors.model.node_tree import NodeTree
-from actors.model.nominations import Nominations
-from actors.model.pod_info import PodInfo
-from actors.model.snapshot import Snapshot
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.meta import key
+from berth.actors.scheduling.kube.quantity import capped
+from berth.actors.scheduling.model.cluster_objects import ClusterObjects
+from berth.actors.scheduling.model.columns import NodeColumns
+from berth.actors.scheduling.model.node_info import NodeInfo
+from berth.actors.scheduling.model.node_tree import NodeTree
+from berth.actors.scheduling.model.nominations import Nominations
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
 
 
 class CacheStatistics(msgspec.Struct, frozen=True):
-    """cache_size by type; `healed` and `repaired` count the differences and snapshots put right since the start."""
+    """cache_size by type; `healed` and `repaired` count the differences and snapshots put right
+    since the start.
+    """
 
     nodes: int
     pods: int
@@ -90,7 +93,9 @@ class Compared(msgspec.Struct, frozen=True):
 
 
 class Vanished(msgspec.Struct, frozen=True):
-    """An assumed pod will not run where it was assumed; the room is free, and whoever binds it may stop."""
+    """An assumed pod will not run where it was assumed; the room is free, and whoever binds it may
+    stop.
+    """
 
     pod: Pod
     node: str
@@ -127,7 +132,9 @@ class CacheState:
     def __init__(self, assumed_ttl: float = 0.0) -> None:
         """`assumed_ttl` is how many seconds the echo of a binding is waited for; 0 is for ever."""
         self._ttl = assumed_ttl
-        self._overdue_at: dict[str, float] = {}  # key of an assumed pod whose binding is written, first one first
+        self._overdue_at: dict[
+            str, float
+        ] = {}  # key of an assumed pod whose binding is written, first one first
         self._healed = 0
         self._repaired = 0
         self._infos: dict[str, NodeInfo] = {}
@@ -177,7 +184,9 @@ class CacheState:
                 assert_never(message)
         return ()
 
-    def _obey(self, order: FinishBinding | Forget | ExpireAssumed, now: float) -> tuple[Effect, ...]:
+    def _obey(
+        self, order: FinishBinding | Forget | ExpireAssumed, now: float
+    ) -> tuple[Effect, ...]:
         match order:
             case FinishBinding(name, uid):
                 if self._ttl and name in self._assumed and self._is_counted(name, uid):
@@ -219,15 +228,26 @@ class CacheState:
             case Compare():
                 return self._compare(order)
             case TakeDump(_, names):
-                return (Answer(order, tuple(self._dump(self._infos[name]) for name in names if name in self._infos)),)
+                return (
+                    Answer(
+                        order,
+                        tuple(
+                            self._dump(self._infos[name]) for name in names if name in self._infos
+                        ),
+                    ),
+                )
 
-    # ------------------------------------------------------------------------------------------- pods
+    # ----------------------------------------------------------------------------------------- pods
 
     def _assume(self, info: PodInfo, node: str) -> tuple[Effect, ...]:
         where = self._node_of.get(info.key)
-        if where is not None and (info.key not in self._assumed or self._is_counted(info.key, info.uid)):
+        if where is not None and (
+            info.key not in self._assumed or self._is_counted(info.key, info.uid)
+        ):
             return (Refused(info.key, f"cannot be assumed on {node}: it counts on {where}"),)
-        effects = self._drop(info.key)  # An earlier pod of this name, whose binding is bound to fail.
+        effects = self._drop(
+            info.key
+        )  # An earlier pod of this name, whose binding is bound to fail.
         self._count(info, node)
         self._assumed.add(info.key)
         self._nominations.drop(info.key)
@@ -298,7 +318,7 @@ class CacheState:
         self._pods[pod.key] = pod.pod
         self._touch(info)
 
-    # ------------------------------------------------------------------------------------------- nodes
+    # ---------------------------------------------------------------------------------------- nodes
 
     def _put_node(self, node: Node) -> None:
         name = node.metadata.name
@@ -329,7 +349,7 @@ class CacheState:
         info.generation = self._generation
         self._dirty[info.name] = None
 
-    # ------------------------------------------------------------------------------------------- snapshot
+    # ------------------------------------------------------------------------------------- snapshot
 
     def _take_snapshot(self) -> tuple[Repaired, ...]:
         """Bring the snapshot up to date, and build it anew if it does not fit the nodes then."""
@@ -357,7 +377,9 @@ class CacheState:
         return len(self._dirty)
 
     def catch_up(self, most: int) -> None:
-        """Bring so many nodes of the snapshot up to date; it is fit to be looked at once it is taken."""
+        """Bring so many nodes of the snapshot up to date; it is fit to be looked at once it is
+        taken.
+        """
         columns = self._snapshot.columns
         for name in list(islice(self._dirty, most)):
             del self._dirty[name]
@@ -367,7 +389,7 @@ class CacheState:
             else:
                 columns.refresh(info)
 
-    # ------------------------------------------------------------------------------------------- comparing
+    # ------------------------------------------------------------------------------------ comparing
 
     def _compare(self, order: Compare) -> tuple[Effect, ...]:
         pods = pod_differences(order.pods, self._pods, self._assumed)
@@ -394,13 +416,16 @@ class CacheState:
 
     def _dump(self, info: NodeInfo) -> NodeDump:
         pods = tuple(
-            PodDump(name, pod.uid, pod.pod.status.phase, name in self._assumed) for name, pod in info.pods.items()
+            PodDump(name, pod.uid, pod.pod.status.phase, name in self._assumed)
+            for name, pod in info.pods.items()
         )
         nominated = tuple(pod.key for pod in self._nominations.on(info.name))
         requested = {name: capped(amount) for name, amount in info.requested.items() if amount}
-        return NodeDump(info.name, info.node is None, requested, dict(info.allocatable), pods, nominated)
+        return NodeDump(
+            info.name, info.node is None, requested, dict(info.allocatable), pods, nominated
+        )
 
-    # ------------------------------------------------------------------------------------------- looking
+    # -------------------------------------------------------------------------------------- looking
 
     @property
     def expires(self) -> bool:
@@ -408,7 +433,9 @@ class CacheState:
         return self._ttl > 0
 
     def statistics(self) -> CacheStatistics:
-        return CacheStatistics(len(self._tree), len(self._node_of), len(self._assumed), self._healed, self._repaired)
+        return CacheStatistics(
+            len(self._tree), len(self._node_of), len(self._assumed), self._healed, self._repaired
+        )
 
     def validate(self) -> None:
         """Raises AssertionError where an invariant does not hold."""

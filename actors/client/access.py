@@ -1,4 +1,6 @@
-"""What the scheduler asks of an API server: the same actors run over HTTP, or on a store in their own process."""
+"""What the scheduler asks of an API server: the same actors run over HTTP, or on a store in their
+own process.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +8,30 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
-from actors.client.rest import Client, Connection
-from actors.client.tenure import Tenure
-from actors.client.watch import Reflector, Told
-from actors.kube.meta import HasMetadata
-from actors.runtime.backoff import Rng
-from actors.runtime.clock import Clock
-from actors.runtime.own_thread import in_own_thread
+from berth.actors.client.rest import Client, Connection
+from berth.actors.client.tenure import Tenure
+from berth.actors.client.watch import Reflector, Told
+from berth.actors.runtime.backoff import Rng
+from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.own_thread import in_own_thread
+from berth.actors.scheduling.kube.meta import HasMetadata
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata)
 
 
 class Calls(Protocol):
-    """Requests, with typed answers. They raise ApiError for a refusal, ConnectionFailedError for no answer."""
+    """Requests, with typed answers. They raise ApiError for a refusal, ConnectionFailedError for no
+    answer.
+    """
 
     async def call(
-        self, method: str, path: str, answer: type[T], body: object | None = None, content_type: str = ...
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: object | None = None,
+        content_type: str = ...,
     ) -> T: ...
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None: ...
@@ -31,13 +40,17 @@ class Calls(Protocol):
 
 
 class Source(Protocol[Kept]):
-    """One kind: Listed first, then changes, without end. It may hand on what is the same as known as what is known."""
+    """One kind: Listed first, then changes, without end. It may hand on what is the same as known
+    as what is known.
+    """
 
     def changes(self, known: Mapping[str, Kept]) -> AsyncIterator[Told[Kept]]: ...
 
 
 class Access(Protocol):
-    """`events` are apart from `calls`, so that neither holds up the other. Both write only while `tenure` permits."""
+    """`events` are apart from `calls`, so that neither holds up the other. Both write only while
+    `tenure` permits.
+    """
 
     @property
     def tenure(self) -> Tenure: ...
@@ -49,13 +62,16 @@ class Access(Protocol):
     def events(self) -> Calls: ...
 
     async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
-        """Run what keeps the lease, which neither a flood of requests nor a busy event loop may hold up, with calls of
-        its own that need no tenure. Cancelling this cancels the work, and waits for its end.
+        """Run what keeps the lease, which neither a flood of requests nor a busy event loop may
+        hold up, with calls of its own that need no tenure. Cancelling this cancels the work, and
+        waits for its end.
         """
         ...
 
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> Source[Kept]:
-        """The objects under a path, such as `/api/v1/pods`, that a query such as `fieldSelector=...` selects."""
+        """The objects under a path, such as `/api/v1/pods`, that a query such as
+        `fieldSelector=...` selects.
+        """
         ...
 
 
@@ -63,7 +79,13 @@ class Remote:
     """Over HTTP, each kind of calls with connections and a rate limit of its own."""
 
     def __init__(
-        self, connection: Connection, tenure: Tenure, calls: Client, events: Client, clock: Clock, rng: Rng
+        self,
+        connection: Connection,
+        tenure: Tenure,
+        calls: Client,
+        events: Client,
+        clock: Clock,
+        rng: Rng,
     ) -> None:
         self.tenure = tenure
         self.calls: Calls = calls
@@ -85,8 +107,12 @@ class Remote:
 
 
 @asynccontextmanager
-async def remote(connection: Connection, clock: Clock, rng: Rng, qps: float, burst: int) -> AsyncIterator[Remote]:
-    """Access for as long as the block runs; `qps` and `burst` limit the calls and the events, not the leases."""
+async def remote(
+    connection: Connection, clock: Clock, rng: Rng, qps: float, burst: int
+) -> AsyncIterator[Remote]:
+    """Access for as long as the block runs; `qps` and `burst` limit the calls and the events, not
+    the leases.
+    """
     tenure = Tenure()
     async with (
         Client(connection, clock=clock, qps=qps, burst=burst, tenure=tenure) as calls,

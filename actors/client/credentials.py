@@ -1,7 +1,8 @@
-"""Who we are to the API server: what is shown with each request, and what to show once it was refused.
+"""Who we are to the API server: what is shown with each request, and what to show once it was
+refused.
 
-A credential is asked for its proof before every request, so that one which expires is replaced in time; it never
-shows itself in a repr. Kubernetes calls this the authentication info of a client.
+A credential is asked for its proof before every request, so that one which expires is replaced in
+time; it never shows itself in a repr. Kubernetes calls this the authentication info of a client.
 """
 
 from __future__ import annotations
@@ -13,19 +14,22 @@ from typing import Protocol
 import anyio
 import msgspec
 import structlog
-
-from actors.runtime.clock import Clock
+from berth.actors.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
 REREAD_SECONDS = 60.0
 
 
 class KubeconfigError(ValueError):
-    """A kubeconfig, or what it points to, cannot be used: one line naming the file, the field and what is expected."""
+    """A kubeconfig, or what it points to, cannot be used: one line naming the file, the field and
+    what is expected.
+    """
 
 
 class Proof(msgspec.Struct, frozen=True, eq=False):
-    """The Authorization header ("" for none), and a TLS context of its own (None: the connection's)."""
+    """The Authorization header ("" for none), and a TLS context of its own (None: the
+    connection's).
+    """
 
     authorization: str = ""
     tls: ssl.SSLContext | None = None
@@ -36,11 +40,15 @@ class Proof(msgspec.Struct, frozen=True, eq=False):
 
 class Credentials(Protocol):
     async def proof(self) -> Proof:
-        """What to show with the next request. Raises KubeconfigError if there is nothing to show."""
+        """What to show with the next request. Raises KubeconfigError if there is nothing to
+        show.
+        """
         ...
 
     async def renewed(self, refused: Proof) -> Proof | None:
-        """What to try once more after a 401 upon `refused`; None if there is nothing else. Raises KubeconfigError."""
+        """What to try once more after a 401 upon `refused`; None if there is nothing else. Raises
+        KubeconfigError.
+        """
         ...
 
     def for_another_thread(self) -> Credentials:
@@ -68,9 +76,11 @@ ANONYMOUS = Fixed(Proof())
 
 
 class TokenFile:
-    """A token in a file that somebody else rotates. Read at most once a minute, and when the server refuses it.
+    """A token in a file that somebody else rotates. Read at most once a minute, and when the server
+    refuses it.
 
-    While the file cannot be read the last token (or `fallback`) goes on being shown; `where` names the file's field.
+    While the file cannot be read the last token (or `fallback`) goes on being shown; `where` names
+    the file's field.
     """
 
     def __init__(self, path: Path, clock: Clock, where: str, fallback: str = "") -> None:
@@ -101,7 +111,9 @@ class TokenFile:
             if self._proof is None:
                 if isinstance(problem, KubeconfigError):
                     raise
-                raise KubeconfigError(f"{self._where}: {self._path} cannot be read: {reason(problem)}") from None
+                raise KubeconfigError(
+                    f"{self._where}: {self._path} cannot be read: {reason(problem)}"
+                ) from None
             log.warning("token not read again", path=str(self._path), error=reason(problem))
             proof = self._proof
         self._read_at = self._clock.now()
@@ -111,10 +123,13 @@ class TokenFile:
 
 
 def bearer(token: str, where: str) -> Proof:
-    """The proof of a bearer token. Raises KubeconfigError for what cannot stand in a header; never quotes it."""
+    """The proof of a bearer token. Raises KubeconfigError for what cannot stand in a header; never
+    quotes it.
+    """
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise KubeconfigError(
-            f"{where}: expected a token of printable ASCII without spaces, got {len(token)} characters"
+            f"{where}: expected a token of printable ASCII without spaces, got {len(token)} "
+            "characters"
         )
     return Proof(f"Bearer {token}")
 

@@ -1,7 +1,7 @@
 """Credentials printed by a command: the client side of client.authentication.k8s.io/v1 and v1beta1.
 
-The command runs when there is no credential yet, when the last one expired and when the server refused it; never twice
-at a time. What it prints is never quoted, as it may hold a secret.
+The command runs when there is no credential yet, when the last one expired and when the server
+refused it; never twice at a time. What it prints is never quoted, as it may hold a secret.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from typing import Annotated
 
 import anyio
 import msgspec
-
-from actors.client.credentials import KubeconfigError, Proof, bearer, reason
-from actors.client.tls import show_certificate
-from actors.runtime.clock import Clock
+from berth.actors.client.credentials import KubeconfigError, Proof, bearer, reason
+from berth.actors.client.tls import show_certificate
+from berth.actors.runtime.clock import Clock
 
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 TIMEOUT_SECONDS = 60.0
@@ -39,7 +38,8 @@ class _ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
 class ExecPlugin:
     """`argv` is what to run, in `environment`; `where` names its field in the kubeconfig.
 
-    `context` makes a TLS context that trusts the server, or is None if the connection is plain HTTP.
+    `context` makes a TLS context that trusts the server, or is None if the connection is plain
+    HTTP.
     """
 
     def __init__(
@@ -79,31 +79,58 @@ class ExecPlugin:
 
     def for_another_thread(self) -> ExecPlugin:
         """It runs the command for itself: locks are an event loop's own."""
-        return ExecPlugin(self._where, self._api_version, self._argv, self._environment, self._context, self._clock)
+        return ExecPlugin(
+            self._where,
+            self._api_version,
+            self._argv,
+            self._environment,
+            self._context,
+            self._clock,
+        )
 
     async def _ask(self) -> Proof:
         status = self._read(await self._run())
-        token, certificate, key = status.token, status.client_certificate_data, status.client_key_data
+        token, certificate, key = (
+            status.token,
+            status.client_certificate_data,
+            status.client_key_data,
+        )
         if bool(certificate) != bool(key):
-            raise self._unusable("expected clientCertificateData and clientKeyData together, got one of them")
+            raise self._unusable(
+                "expected clientCertificateData and clientKeyData together, got one of them"
+            )
         if not token and not certificate:
-            raise self._unusable("expected status.token or status.clientCertificateData, got neither")
-        if certificate and key and self._context is not None and self._certificate != (certificate, key):
+            raise self._unusable(
+                "expected status.token or status.clientCertificateData, got neither"
+            )
+        if (
+            certificate
+            and key
+            and self._context is not None
+            and self._certificate != (certificate, key)
+        ):
             context = self._context()
             try:
                 show_certificate(context, certificate.encode(), key.encode())
             except ValueError as problem:
                 raise self._unusable(f"clientCertificateData: {problem}") from None
-            # Kept as long as the certificate is the same one, so that open connections go on being used.
+            # Kept as long as the certificate is the same one, so that open connections go on being
+            # used.
             self._certificate, self._tls = (certificate, key), context
-        authorization = bearer(token, f"{self._where}: {self._argv[0]}: status.token").authorization if token else ""
+        authorization = (
+            bearer(token, f"{self._where}: {self._argv[0]}: status.token").authorization
+            if token
+            else ""
+        )
         self._expires = status.expiration_timestamp
         return Proof(authorization, self._tls if certificate else None)
 
     async def _run(self) -> bytes:
         try:
             with anyio.fail_after(TIMEOUT_SECONDS):
-                done = await anyio.run_process(self._argv, stdin=subprocess.DEVNULL, check=False, env=self._environment)
+                done = await anyio.run_process(
+                    self._argv, stdin=subprocess.DEVNULL, check=False, env=self._environment
+                )
         except TimeoutError:
             raise self._unusable(f"expected an answer within {TIMEOUT_SECONDS:.0f} s") from None
         except (OSError, ValueError) as problem:
@@ -118,9 +145,13 @@ class ExecPlugin:
         try:
             answer = msgspec.json.decode(printed, type=_ExecCredential)
         except (ValueError, RecursionError) as problem:
-            raise self._unusable(f"expected an ExecCredential in JSON on standard output: {reason(problem)}") from None
+            raise self._unusable(
+                f"expected an ExecCredential in JSON on standard output: {reason(problem)}"
+            ) from None
         if (answer.kind, answer.api_version) != ("ExecCredential", self._api_version):
-            raise self._unusable(f"expected an ExecCredential of {self._api_version}, got another kind or version")
+            raise self._unusable(
+                f"expected an ExecCredential of {self._api_version}, got another kind or version"
+            )
         return answer.status
 
     def _unusable(self, why: str) -> KubeconfigError:

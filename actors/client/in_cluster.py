@@ -1,21 +1,28 @@
-"""The connection that a pod has to its own cluster: the service in the environment, the service account in a folder."""
+"""The connection that a pod has to its own cluster: the service in the environment, the service
+account in a folder.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from actors.client.credentials import KubeconfigError, TokenFile, reason
-from actors.client.rest import Connection
-from actors.client.tls import client_context
-from actors.runtime.clock import Clock
+from berth.actors.client.credentials import KubeconfigError, TokenFile, reason
+from berth.actors.client.rest import Connection
+from berth.actors.client.tls import client_context
+from berth.actors.runtime.clock import Clock
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-def in_cluster(environ: Mapping[str, str], clock: Clock, folder: Path = SERVICE_ACCOUNT) -> Connection:
+def in_cluster(
+    environ: Mapping[str, str], clock: Clock, folder: Path = SERVICE_ACCOUNT
+) -> Connection:
     """Raises KubeconfigError outside a cluster, and where the service account is not mounted."""
-    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
+    host, port = (
+        environ.get("KUBERNETES_SERVICE_HOST", ""),
+        environ.get("KUBERNETES_SERVICE_PORT", ""),
+    )
     if not host or not port:
         raise KubeconfigError(
             "no kubeconfig: expected one to be named, $KUBECONFIG, the URL of an API server,"

@@ -1,6 +1,7 @@
 """From a kubeconfig to a connection: which files count, and what their cluster and user mean.
 
-Of several files the first that sets a name wins, as kubectl has it. Whatever cannot be used raises KubeconfigError.
+Of several files the first that sets a name wins, as kubectl has it. Whatever cannot be used raises
+KubeconfigError.
 """
 
 from __future__ import annotations
@@ -15,14 +16,22 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
-
-from actors.client.credentials import ANONYMOUS, Credentials, Fixed, KubeconfigError, Proof, TokenFile, bearer, reason
-from actors.client.exec_plugin import API_VERSIONS, ExecPlugin
-from actors.client.in_cluster import SERVICE_ACCOUNT, in_cluster
-from actors.client.kubeconfig_file import Cluster, Exec, Found, Merged, User, merged
-from actors.client.rest import SYSTEM_CLOCK, Connection
-from actors.client.tls import client_context, show_certificate
-from actors.runtime.clock import Clock
+from berth.actors.client.credentials import (
+    ANONYMOUS,
+    Credentials,
+    Fixed,
+    KubeconfigError,
+    Proof,
+    TokenFile,
+    bearer,
+    reason,
+)
+from berth.actors.client.exec_plugin import API_VERSIONS, ExecPlugin
+from berth.actors.client.in_cluster import SERVICE_ACCOUNT, in_cluster
+from berth.actors.client.kubeconfig_file import Cluster, Exec, Found, Merged, User, merged
+from berth.actors.client.rest import SYSTEM_CLOCK, Connection
+from berth.actors.client.tls import client_context, show_certificate
+from berth.actors.runtime.clock import Clock
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
@@ -37,11 +46,12 @@ def load(
     environ: Mapping[str, str] = os.environ,
     folder: Path = SERVICE_ACCOUNT,
 ) -> Connection:
-    """The connection that a user means: a named file; else, unless `master` says it all, the files of $KUBECONFIG; with
-    `home` also ~/.kube/config; else the pod's own cluster, whose service account is in `folder`.
+    """The connection that a user means: a named file; else, unless `master` says it all, the files
+    of $KUBECONFIG; with `home` also ~/.kube/config; else the pod's own cluster, whose service
+    account is in `folder`.
 
-    `context` is used in place of current-context, `master` (a URL) in place of the cluster's server.
-    Reads files, so it is called before the event loop runs. Raises KubeconfigError.
+    `context` is used in place of current-context, `master` (a URL) in place of the cluster's
+    server. Reads files, so it is called before the event loop runs. Raises KubeconfigError.
     """
     if master:
         _url(master, "--master", ("http", "https"))
@@ -52,13 +62,21 @@ def load(
         if not paths and home and default.exists():
             paths = [default]
     if paths:
-        return _connection(merged(paths, may_be_missing=not path and len(paths) > 1), context, master, clock, environ)
+        return _connection(
+            merged(paths, may_be_missing=not path and len(paths) > 1),
+            context,
+            master,
+            clock,
+            environ,
+        )
     if context:
         raise KubeconfigError(f"no kubeconfig: expected one that has the context {context!r}")
     return Connection(master) if master else in_cluster(environ, clock, folder)
 
 
-def _connection(files: Merged, name: str, master: str, clock: Clock, environ: Mapping[str, str]) -> Connection:
+def _connection(
+    files: Merged, name: str, master: str, clock: Clock, environ: Mapping[str, str]
+) -> Connection:
     context = files.context(name)
     unnamed = Found(context.file, context.field, "", Cluster())
     cluster = unnamed if master and not context.value.cluster else files.cluster(context)
@@ -74,7 +92,9 @@ def _connection(files: Merged, name: str, master: str, clock: Clock, environ: Ma
     tls = trust() if trust else None
     if user is not None and tls is not None:
         _show_own_certificate(user, tls)
-    credentials = ANONYMOUS if user is None else _credentials(user, cluster, server, trust, clock, environ)
+    credentials = (
+        ANONYMOUS if user is None else _credentials(user, cluster, server, trust, clock, environ)
+    )
     # The name is that of the cluster's server; another server bears another.
     server_name = None if master else cluster.value.tls_server_name or None
     return Connection(server, tls, credentials, server_name if secure else None, proxy)
@@ -83,7 +103,12 @@ def _connection(files: Merged, name: str, master: str, clock: Clock, environ: Ma
 def _trust(cluster: Found[Cluster]) -> Callable[[], ssl.SSLContext]:
     """What makes contexts that verify this cluster's server."""
     fields = cluster.value
-    field, pem = _pem(cluster, "certificate-authority", fields.certificate_authority_data, fields.certificate_authority)
+    field, pem = _pem(
+        cluster,
+        "certificate-authority",
+        fields.certificate_authority_data,
+        fields.certificate_authority,
+    )
     insecure = bool(fields.insecure_skip_tls_verify)
     if pem and insecure:
         raise KubeconfigError(f"{field}: expected none where insecure-skip-tls-verify is true")
@@ -97,10 +122,14 @@ def _trust(cluster: Found[Cluster]) -> Callable[[], ssl.SSLContext]:
 
 def _show_own_certificate(user: Found[User], tls: ssl.SSLContext) -> None:
     fields = user.value
-    field, certificate = _pem(user, "client-certificate", fields.client_certificate_data, fields.client_certificate)
+    field, certificate = _pem(
+        user, "client-certificate", fields.client_certificate_data, fields.client_certificate
+    )
     key_field, key = _pem(user, "client-key", fields.client_key_data, fields.client_key)
     if bool(certificate) != bool(key):
-        raise KubeconfigError(f"{key_field if certificate else field}: expected it too, got only the other half")
+        raise KubeconfigError(
+            f"{key_field if certificate else field}: expected it too, got only the other half"
+        )
     if certificate:
         try:
             show_certificate(tls, certificate, key)
@@ -108,14 +137,20 @@ def _show_own_certificate(user: Found[User], tls: ssl.SSLContext) -> None:
             raise KubeconfigError(f"{field} and client-key: {problem}") from None
 
 
-def _pem(entry: Found[Cluster] | Found[User], name: str, data: str | None, path: str | None) -> tuple[str, bytes]:
-    """The field that counts, data before file, and the bytes it stands for (none if neither is set)."""
+def _pem(
+    entry: Found[Cluster] | Found[User], name: str, data: str | None, path: str | None
+) -> tuple[str, bytes]:
+    """The field that counts, data before file, and the bytes it stands for (none if neither is
+    set).
+    """
     if data:
         field = entry.at(f"{name}-data")
         try:
             decoded = base64.b64decode("".join(data.split()), validate=True)
         except ValueError:
-            raise KubeconfigError(f"{field}: expected PEM in base64, got what is no base64") from None
+            raise KubeconfigError(
+                f"{field}: expected PEM in base64, got what is no base64"
+            ) from None
     elif path:
         field = f"{entry.at(name)}: {entry.beside(path)}"
         try:
@@ -140,17 +175,23 @@ def _credentials(
     """A token goes before a password, and either before a command, as in Kubernetes' own client."""
     fields = user.value
     if fields.auth_provider is not None:
-        raise KubeconfigError(f"{user.at('auth-provider')}: no longer part of Kubernetes; expected exec in its place")
+        raise KubeconfigError(
+            f"{user.at('auth-provider')}: no longer part of Kubernetes; expected exec in its place"
+        )
     if fields.as_ or fields.as_uid or fields.as_groups or fields.as_user_extra:
         raise KubeconfigError(f"{user.at('as')}: expected none, impersonation is not supported")
     if fields.token_file:
         path = user.beside(fields.token_file)
         if not path.is_file() and not fields.token:
-            raise KubeconfigError(f"{user.at('tokenFile')}: {path}: expected a file with a token, got none")
+            raise KubeconfigError(
+                f"{user.at('tokenFile')}: {path}: expected a file with a token, got none"
+            )
         return TokenFile(path, clock, user.at("tokenFile"), fields.token or "")
     if fields.token:
         if fields.username:
-            raise KubeconfigError(f"{user.at('token')}: expected either a token or username and password, got both")
+            raise KubeconfigError(
+                f"{user.at('token')}: expected either a token or username and password, got both"
+            )
         return Fixed(bearer(fields.token, user.at("token")))
     if fields.username:
         pair = f"{fields.username}:{fields.password or ''}".encode()
@@ -171,31 +212,53 @@ def _plugin(
 ) -> ExecPlugin:
     where = user.at("exec")
     if fields.api_version not in API_VERSIONS:
-        raise KubeconfigError(f"{where}.apiVersion: expected {' or '.join(API_VERSIONS)}, got {fields.api_version!r}")
-    modes = ("Never", "IfAvailable") if fields.api_version == API_VERSIONS[0] else ("Never", "IfAvailable", "", None)
+        raise KubeconfigError(
+            f"{where}.apiVersion: expected {' or '.join(API_VERSIONS)}, got {fields.api_version!r}"
+        )
+    modes = (
+        ("Never", "IfAvailable")
+        if fields.api_version == API_VERSIONS[0]
+        else ("Never", "IfAvailable", "", None)
+    )
     if fields.interactive_mode not in modes:
         got = fields.interactive_mode
-        raise KubeconfigError(f"{where}.interactiveMode: expected Never or IfAvailable, as nobody answers, got {got!r}")
+        raise KubeconfigError(
+            f"{where}.interactiveMode: expected Never or IfAvailable, as nobody answers, got "
+            f"{got!r}"
+        )
     command = fields.command or ""
     # A command with a slash lies beside the kubeconfig, any other on the PATH.
     named = str(user.beside(command)) if os.sep in command else command
     found = shutil.which(named, path=environ.get("PATH")) if command else None
     if found is None:
         hint = f" ({' '.join(fields.install_hint.split())})" if fields.install_hint else ""
-        raise KubeconfigError(f"{where}.command: expected a command that can be run, got {command!r}{hint}")
+        raise KubeconfigError(
+            f"{where}.command: expected a command that can be run, got {command!r}{hint}"
+        )
     spec: dict[str, object] = {"interactive": False}
     if fields.provide_cluster_info:
         spec["cluster"] = _told(cluster, server)
     info = {"kind": "ExecCredential", "apiVersion": fields.api_version, "spec": spec}
     variables = {variable.name: variable.value for variable in fields.env or ()}
-    environment = {**environ, **variables, "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
-    return ExecPlugin(where, fields.api_version, (found, *(fields.args or ())), environment, trust, clock)
+    environment = {
+        **environ,
+        **variables,
+        "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode(),
+    }
+    return ExecPlugin(
+        where, fields.api_version, (found, *(fields.args or ())), environment, trust, clock
+    )
 
 
 def _told(cluster: Found[Cluster], server: str) -> dict[str, object]:
     """The cluster as a plugin is told of it: the authority as data, wherever it came from."""
     fields = cluster.value
-    _, pem = _pem(cluster, "certificate-authority", fields.certificate_authority_data, fields.certificate_authority)
+    _, pem = _pem(
+        cluster,
+        "certificate-authority",
+        fields.certificate_authority_data,
+        fields.certificate_authority,
+    )
     extensions = {extension.name: extension.extension for extension in fields.extensions or ()}
     told = {
         "server": server,
@@ -211,8 +274,15 @@ def _told(cluster: Found[Cluster], server: str) -> dict[str, object]:
 def _url(text: str, where: str, schemes: tuple[str, ...]) -> None:
     try:
         parts = urlsplit(text)
-        fits = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0 and not parts.query + parts.fragment
+        fits = (
+            parts.scheme in schemes
+            and bool(parts.hostname)
+            and parts.port != 0
+            and not parts.query + parts.fragment
+        )
     except ValueError:  # a port that is no number, a bracket that does not close
         fits = False
     if not fits or not text.isprintable() or " " in text:
-        raise KubeconfigError(f"{where}: expected a URL such as {schemes[-1]}://host:6443, got {text!r}")
+        raise KubeconfigError(
+            f"{where}: expected a URL such as {schemes[-1]}://host:6443, got {text!r}"
+        )

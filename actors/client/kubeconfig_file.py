@@ -1,6 +1,8 @@
-"""The kubeconfig file (v1 Config) as text: its fields, reading it strictly by type, and merging several.
+"""The kubeconfig file (v1 Config) as text: its fields, reading it strictly by type, and merging
+several.
 
-Fields that this client does not know are left aside, as kubectl does; null stands for a field that is not there.
+Fields that this client does not know are left aside, as kubectl does; null stands for a field that
+is not there.
 """
 
 from __future__ import annotations
@@ -11,8 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 import yaml
-
-from actors.client.credentials import KubeconfigError, reason
+from berth.actors.client.credentials import KubeconfigError, reason
 
 T = TypeVar("T")
 
@@ -126,9 +127,15 @@ class Merged:
             config = _read(file)
             if config.current_context and self._current is None:
                 self._current = (file, config.current_context)
-            clusters = [Found(file, "clusters", e.name, e.cluster or Cluster()) for e in config.clusters or ()]
+            clusters = [
+                Found(file, "clusters", e.name, e.cluster or Cluster())
+                for e in config.clusters or ()
+            ]
             users = [Found(file, "users", e.name, e.user or User()) for e in config.users or ()]
-            contexts = [Found(file, "contexts", e.name, e.context or Context()) for e in config.contexts or ()]
+            contexts = [
+                Found(file, "contexts", e.name, e.context or Context())
+                for e in config.contexts or ()
+            ]
             self._clusters = {**_by_name(clusters), **self._clusters}
             self._users = {**_by_name(users), **self._users}
             self._contexts = {**_by_name(contexts), **self._contexts}
@@ -139,22 +146,30 @@ class Merged:
         if name:
             return _existing(self._contexts, name, f"{where}: contexts", "context")
         if self._current is None:
-            raise KubeconfigError(f"{where}: current-context: expected the name of a context, got none")
+            raise KubeconfigError(
+                f"{where}: current-context: expected the name of a context, got none"
+            )
         file, current = self._current
         return _existing(self._contexts, current, f"{file}: current-context", "context")
 
     def cluster(self, context: Found[Context]) -> Found[Cluster]:
-        return _existing(self._clusters, context.value.cluster or "", context.at("cluster"), "cluster")
+        return _existing(
+            self._clusters, context.value.cluster or "", context.at("cluster"), "cluster"
+        )
 
     def user(self, context: Found[Context]) -> Found[User]:
         return _existing(self._users, context.value.user or "", context.at("user"), "user")
 
 
 def merged(paths: Sequence[Path], *, may_be_missing: bool) -> Merged:
-    """Read them all; of several in $KUBECONFIG some may be missing, but not every one. Raises KubeconfigError."""
+    """Read them all; of several in $KUBECONFIG some may be missing, but not every one. Raises
+    KubeconfigError.
+    """
     there = [path for path in paths if path.exists()] if may_be_missing else paths
     if not there:
-        raise KubeconfigError(f"$KUBECONFIG: expected a kubeconfig, got no such files: {', '.join(map(str, paths))}")
+        raise KubeconfigError(
+            f"$KUBECONFIG: expected a kubeconfig, got no such files: {', '.join(map(str, paths))}"
+        )
     return Merged([path.absolute() for path in there])
 
 
@@ -162,7 +177,9 @@ def _by_name(found: list[Found[T]]) -> dict[str, Found[T]]:
     names: dict[str, Found[T]] = {}
     for entry in found:
         if entry.name in names:
-            raise KubeconfigError(f"{entry.file}: {entry.field}: expected each name once, got {entry.name!r} twice")
+            raise KubeconfigError(
+                f"{entry.file}: {entry.field}: expected each name once, got {entry.name!r} twice"
+            )
         names[entry.name] = entry
     return names
 
@@ -170,7 +187,11 @@ def _by_name(found: list[Found[T]]) -> dict[str, Found[T]]:
 def _existing(entries: dict[str, Found[T]], name: str, where: str, kind: str) -> Found[T]:
     found = entries.get(name)
     if found is None:
-        among = f"one of {', '.join(sorted(entries))}" if entries else f"a {kind}, of which there is none"
+        among = (
+            f"one of {', '.join(sorted(entries))}"
+            if entries
+            else f"a {kind}, of which there is none"
+        )
         raise KubeconfigError(f"{where}: expected {among}, got {name!r}")
     return found
 
@@ -183,17 +204,29 @@ def _read(file: Path) -> _Config:
     try:
         document = yaml.safe_load(text)
     # PyYAML raises the plain errors of Python for values that are none of the type their tag says.
-    except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as problem:
+    except (
+        yaml.YAMLError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as problem:
         raise KubeconfigError(f"{file}: expected YAML: {_where_only(problem)}") from None
     if not isinstance(document, dict):
-        raise KubeconfigError(f"{file}: expected a kubeconfig (kind: Config), got {type(document).__name__}")
+        raise KubeconfigError(
+            f"{file}: expected a kubeconfig (kind: Config), got {type(document).__name__}"
+        )
     try:
         config = msgspec.convert(document, _Config)
     except (msgspec.ValidationError, RecursionError) as problem:
         text_, _, path = reason(problem).replace(" | null`", "`").partition(" - at `")
         where = path.rstrip("`").removeprefix("$").lstrip(".")
         raise KubeconfigError(f"{file}: {where + ': ' if where else ''}{text_}") from None
-    for field, expected, got in (("kind", "Config", config.kind), ("apiVersion", "v1", config.api_version)):
+    for field, expected, got in (
+        ("kind", "Config", config.kind),
+        ("apiVersion", "v1", config.api_version),
+    ):
         if got and got != expected:
             raise KubeconfigError(f"{file}: {field}: expected {expected}, got {got!r}")
     return config

@@ -1,11 +1,12 @@
 """The client-side rate limit: a token bucket, as Kubernetes' clients have it (`qps` and `burst`).
 
-In any span of time no more than `burst` + `qps` x seconds requests go out, in the order in which they asked.
+In any span of time no more than `burst` + `qps` x seconds requests go out, in the order in which
+they asked.
 """
 
 from __future__ import annotations
 
-from actors.runtime.clock import Clock
+from berth.actors.runtime.clock import Clock
 
 
 class TokenBucket:

@@ -1,8 +1,8 @@
 """What to do next when a list or a watch has ended: list again, watch on, and after how long. Pure.
 
-410 Gone and an expired resourceVersion need a new list; a full or unreachable server only patience, from the same
-resourceVersion on. Backoff doubles from 0.8 s to 30 s and is forgotten after two quiet minutes. A kind that is absent
-is looked for once a minute.
+410 Gone and an expired resourceVersion need a new list; a full or unreachable server only patience,
+from the same resourceVersion on. Backoff doubles from 0.8 s to 30 s and is forgotten after two
+quiet minutes. A kind that is absent is looked for once a minute.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import enum
 
 import msgspec
-
-from actors.runtime.backoff import Backoff, Rng
+from berth.actors.runtime.backoff import Backoff, Rng
 
 RESET_AFTER_SECONDS = 120.0
 ABSENT_SECONDS = 60.0
@@ -43,7 +42,9 @@ class ReflectorState:
         self.resource_version = ""
 
     def ended(self, how: Ended, now: float, retry_after: float | None = None) -> Next:
-        """What to do after a request ended this way; `retry_after` is what the server asked for, in seconds."""
+        """What to do after a request ended this way; `retry_after` is what the server asked for, in
+        seconds.
+        """
         if now - self._last > RESET_AFTER_SECONDS:
             self._failures = 0
         self._last = now

@@ -1,7 +1,8 @@
-"""The answers to small requests, read as their bytes come in: HTTP/1.1 without what such an answer never has. Pure.
+"""The answers to small requests, read as their bytes come in: HTTP/1.1 without what such an answer
+never has. Pure.
 
-A reader reads the answers on one connection, one at a time. What is not understood to the letter is an error, so that
-no answer is taken for another.
+A reader reads the answers on one connection, one at a time. What is not understood to the letter is
+an error, so that no answer is taken for another.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class _Head(NamedTuple):
 
 
 class ReplyReader:
-    """`tunnel` says that CONNECT was asked: a success ends with its head, and what follows is the tunnel's."""
+    """`tunnel` says that CONNECT was asked: a success ends with its head, and what follows is the
+    tunnel's.
+    """
 
     def __init__(self, *, tunnel: bool = False) -> None:
         self._tunnel = tunnel

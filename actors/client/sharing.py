@@ -1,8 +1,9 @@
 """What equal pods share: of the pods that one template made, what is the same is held once.
 
-A cluster's pods come from few templates, and a pod's spec and labels are most of what is kept of it: without this,
-150,000 pods are a gigabyte. Objects are frozen, so that nobody can tell the difference. What was met long ago is
-forgotten, which costs memory alone. A spec is checked when it is met first. Kubernetes has no name for it.
+A cluster's pods come from few templates, and a pod's spec and labels are most of what is kept of
+it: without this, 150,000 pods are a gigabyte. Objects are frozen, so that nobody can tell the
+difference. What was met long ago is forgotten, which costs memory alone. A spec is checked when it
+is met first. Kubernetes has no name for it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ from operator import attrgetter
 from typing import TypeVar
 
 import msgspec
-
-from actors.kube.core import Pod, PodCondition, PodSpec, PodStatus
-from actors.kube.meta import ObjectMeta
-from actors.kube.reading import Reader
+from berth.actors.scheduling.kube.core import Pod, PodCondition, PodSpec, PodStatus
+from berth.actors.scheduling.kube.meta import ObjectMeta
+from berth.actors.scheduling.kube.reading import Reader
 
 T = TypeVar("T")
 MOST = 8192  # of each sort
@@ -36,7 +36,11 @@ class Sharing:
         _STATUSES.check(item.status)
         spec, metadata = self._spec(item.spec), self._meta(item.metadata)
         conditions = tuple([self._condition(condition) for condition in item.status.conditions])
-        status = msgspec.structs.replace(item.status, conditions=conditions) if conditions else item.status
+        status = (
+            msgspec.structs.replace(item.status, conditions=conditions)
+            if conditions
+            else item.status
+        )
         return msgspec.structs.replace(item, metadata=metadata, spec=spec, status=status)
 
     def _spec(self, spec: PodSpec) -> PodSpec:
@@ -49,7 +53,12 @@ class Sharing:
         return msgspec.structs.replace(first, node_name=self._text(spec.node_name))
 
     def _meta(self, metadata: ObjectMeta) -> ObjectMeta:
-        same = (metadata.generate_name, metadata.namespace, metadata.labels, metadata.owner_references)
+        same = (
+            metadata.generate_name,
+            metadata.namespace,
+            metadata.labels,
+            metadata.owner_references,
+        )
         first = _first(self._metadata, _ENCODER.encode(same), metadata)
         return msgspec.structs.replace(
             metadata,

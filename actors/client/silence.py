@@ -1,8 +1,8 @@
 """Silence on a stream that should not be silent: the connection is taken for dead, and closed.
 
-The kernel notices a dead peer, but not a proxy that lives and forwards nothing. An API server that sends bookmarks does
-so about once a minute, however little happens; where they have come before, two and a half minutes without a byte say
-that nothing will come any more.
+The kernel notices a dead peer, but not a proxy that lives and forwards nothing. An API server that
+sends bookmarks does so about once a minute, however little happens; where they have come before,
+two and a half minutes without a byte say that nothing will come any more.
 """
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ import asyncio
 from collections.abc import Callable
 from types import TracebackType
 
-from actors.runtime.clock import Clock
+from berth.actors.runtime.clock import Clock
 
 SILENCE_SECONDS = 150.0
 LOOK_SECONDS = 1.0
 
 
 class SilenceGuard:
-    """While it is entered, calls `close` once if nothing was heard for too long although it was `expected` to be.
+    """While it is entered, calls `close` once if nothing was heard for too long although it was
+    `expected` to be.
 
-    It looks by the event loop's timer now and then, so that hearing something costs no more than the time.
+    It looks by the event loop's timer now and then, so that hearing something costs no more than
+    the time.
     """
 
-    def __init__(self, clock: Clock, expected: Callable[[], bool], close: Callable[[], None]) -> None:
+    def __init__(
+        self, clock: Clock, expected: Callable[[], bool], close: Callable[[], None]
+    ) -> None:
         self._clock = clock
         self._expected = expected
         self._close = close
@@ -36,7 +40,10 @@ class SilenceGuard:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._timer is not None:
             self._timer.cancel()

@@ -1,8 +1,10 @@
-"""Sockets that notice within 45 seconds that nobody is at the other end any more, as client-go's connections do.
+"""Sockets that notice within 45 seconds that nobody is at the other end any more, as client-go's
+connections do.
 
-A peer whose machine or network is gone says nothing. The kernel asks an idle one for a sign of life after 15 seconds,
-then every 5, and gives the connection up 30 seconds after the last one; what was sent is given up 30 seconds after it
-was not acknowledged. What is only slow is not given up: its kernel answers.
+A peer whose machine or network is gone says nothing. The kernel asks an idle one for a sign of life
+after 15 seconds, then every 5, and gives the connection up 30 seconds after the last one; what was
+sent is given up 30 seconds after it was not acknowledged. What is only slow is not given up: its
+kernel answers.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ def keep_alive(sock: _Socket) -> None:
 
 
 def drop_at_close(sock: _Socket) -> None:
-    """Have the kernel forget what is not delivered when the socket is closed, instead of delivering it later."""
+    """Have the kernel forget what is not delivered when the socket is closed, instead of delivering
+    it later.
+    """
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 

@@ -1,8 +1,9 @@
 """The time in which this process may write: as long as the lease that it holds has time left.
 
-A write may wait long before it is sent: for the rate limit, a connection, a TLS handshake, the pause that the server
-asked for. Meanwhile the lease may run out, and the process may be stopped and resumed, or the machine sleep. So the
-right to write is looked at in the moment of sending, against a clock that runs on through all of that.
+A write may wait long before it is sent: for the rate limit, a connection, a TLS handshake, the
+pause that the server asked for. Meanwhile the lease may run out, and the process may be stopped and
+resumed, or the machine sleep. So the right to write is looked at in the moment of sending, against
+a clock that runs on through all of that.
 
 The leader sets how long it lasts, from whatever thread it runs in; the clients only read.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.runtime.clock import seconds_since_boot
+from berth.actors.runtime.clock import seconds_since_boot
 
 ALWAYS = float("inf")
 NEVER = float("-inf")
@@ -25,7 +26,9 @@ class Tenure:
         self._until = NEVER
 
     def lasts_until(self, until: float) -> None:
-        """Writes may be sent before this time of the clock: ALWAYS without leader election, NEVER once deposed."""
+        """Writes may be sent before this time of the clock: ALWAYS without leader election, NEVER
+        once deposed.
+        """
         self._until = until
 
     def permits(self) -> bool:

@@ -1,12 +1,13 @@
 """List, then watch: the changes of one kind, for as long as somebody reads them.
 
-The reader gets everything that is (Listed), then every change, and again everything whenever the server cannot tell
-what was missed. Failures are handled here and logged; the stream does not end. An object that cannot be read is told as
-Unread, with what can be read of it; of one that is gone, that is enough. That the server refuses to list the kind is
-told as well, and logged once a minute for as long as it does.
+The reader gets everything that is (Listed), then every change, and again everything whenever the
+server cannot tell what was missed. Failures are handled here and logged; the stream does not end.
+An object that cannot be read is told as Unread, with what can be read of it; of one that is gone,
+that is enough. That the server refuses to list the kind is told as well, and logged once a minute
+for as long as it does.
 
-The reader may say what it knows: what is the same in a list is then handed on as the object that it has already, and
-not read anew, so that a list costs what has changed, in memory as well.
+The reader may say what it knows: what is the same in a list is then handed on as the object that it
+has already, and not read anew, so that a list costs what has changed, in memory as well.
 """
 
 from __future__ import annotations
@@ -22,17 +23,23 @@ import anyio
 import anyio.lowlevel
 import msgspec
 import structlog
-
-from actors.client.reflector_state import Ended, Next, ReflectorState
-from actors.client.rest import ApiError, Client, ConnectionFailedError, Patience, in_words, refusal
-from actors.client.sharing import Sharing
-from actors.client.silence import SILENCE_SECONDS, SilenceGuard
-from actors.kube.core import Pod
-from actors.kube.meta import HasMetadata, ListMeta
-from actors.kube.meta import Status as ApiStatus
-from actors.kube.reading import UNREADABLE, Reader, UnreadableError
-from actors.runtime.backoff import Rng
-from actors.runtime.clock import Clock
+from berth.actors.client.reflector_state import Ended, Next, ReflectorState
+from berth.actors.client.rest import (
+    ApiError,
+    Client,
+    ConnectionFailedError,
+    Patience,
+    in_words,
+    refusal,
+)
+from berth.actors.client.sharing import Sharing
+from berth.actors.client.silence import SILENCE_SECONDS, SilenceGuard
+from berth.actors.runtime.backoff import Rng
+from berth.actors.runtime.clock import Clock
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.meta import HasMetadata, ListMeta
+from berth.actors.scheduling.kube.meta import Status as ApiStatus
+from berth.actors.scheduling.kube.reading import UNREADABLE, Reader, UnreadableError
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +52,9 @@ SAY_SECONDS = 60.0
 
 
 class Unread(msgspec.Struct, Generic[T], frozen=True):
-    """An object was added or modified, and cannot be read. `rest` is what can, its name mostly; `problem` says why."""
+    """An object was added or modified, and cannot be read. `rest` is what can, its name mostly;
+    `problem` says why.
+    """
 
     rest: T
     problem: str
@@ -71,7 +80,9 @@ class Deleted(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Unlisted(msgspec.Struct, frozen=True):
-    """The server does not list the kind, because it has no such kind (`absent`) or because it refuses to."""
+    """The server does not list the kind, because it has no such kind (`absent`) or because it
+    refuses to.
+    """
 
     problem: str
     absent: bool = False
@@ -86,7 +97,9 @@ class _List(msgspec.Struct, frozen=True):
 
 
 class _Event(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """A line of the watch whose object could be read, which is nearly every one: decoded in one go."""
+    """A line of the watch whose object could be read, which is nearly every one: decoded in one
+    go.
+    """
 
     type: str
     object: T
@@ -122,7 +135,11 @@ class _InterruptedError(Exception):
     """`unlisted` if the server answered, and will not list the kind."""
 
     def __init__(
-        self, how: Ended, why: str, retry_after: float | None = None, unlisted: Unlisted | None = None
+        self,
+        how: Ended,
+        why: str,
+        retry_after: float | None = None,
+        unlisted: Unlisted | None = None,
     ) -> None:
         super().__init__(why)
         self.how = how
@@ -131,9 +148,13 @@ class _InterruptedError(Exception):
 
 
 class Reflector(Generic[T]):
-    """Follows one path, such as `/api/v1/pods`; `selector` is a query such as `fieldSelector=...`, or ""."""
+    """Follows one path, such as `/api/v1/pods`; `selector` is a query such as `fieldSelector=...`,
+    or "".
+    """
 
-    def __init__(self, client: Client, path: str, kind: type[T], clock: Clock, rng: Rng, selector: str = "") -> None:
+    def __init__(
+        self, client: Client, path: str, kind: type[T], clock: Clock, rng: Rng, selector: str = ""
+    ) -> None:
         self._client = client
         self._path = path
         self._query = f"&{selector}" if selector else ""
@@ -147,11 +168,15 @@ class Reflector(Generic[T]):
         self._sharing = Sharing()
         self._versioned = msgspec.json.Decoder(_Versioned)
         self._reader = Reader(kind)
-        alias = GenericAlias(_Event, (kind,))  # what _Event[kind] is, for a kind known at run time only
+        alias = GenericAlias(
+            _Event, (kind,)
+        )  # what _Event[kind] is, for a kind known at run time only
         self._event: msgspec.json.Decoder[_Event[T]] = msgspec.json.Decoder(alias, strict=False)
 
     async def changes(self, known: Mapping[str, T] | None = None) -> AsyncGenerator[Told[T]]:
-        """Listed first, then changes, without end. `known` are the reader's objects by key, as it was told of them."""
+        """Listed first, then changes, without end. `known` are the reader's objects by key, as it
+        was told of them.
+        """
         relist = True
         while True:
             try:
@@ -174,7 +199,11 @@ class Reflector(Generic[T]):
     async def _pause(self, seconds: float) -> None:
         """Wait, and say every minute what the server still refuses."""
         until = self._clock.now() + seconds
-        while self._unlisted is not None and not self._unlisted.absent and self._said_at + SAY_SECONDS <= until:
+        while (
+            self._unlisted is not None
+            and not self._unlisted.absent
+            and self._said_at + SAY_SECONDS <= until
+        ):
             await self._clock.sleep(self._said_at + SAY_SECONDS - self._clock.now())
             self._say(self._unlisted)
         await self._clock.sleep(max(0.0, until - self._clock.now()))
@@ -193,7 +222,11 @@ class Reflector(Generic[T]):
             return step
         # One line an outage for each kind, however often it is tried.
         level = logging.DEBUG if self._interrupted else logging.WARNING
-        told = {"path": self._path, "error": str(interruption), "again_in_seconds": round(step.delay, 1)}
+        told = {
+            "path": self._path,
+            "error": str(interruption),
+            "again_in_seconds": round(step.delay, 1),
+        }
         log.log(level, "watch interrupted", **told)
         self._interrupted = True
         return step
@@ -241,10 +274,16 @@ class Reflector(Generic[T]):
         *before, resource = self._path.strip("/").split("/")
         group = f" in {before[1]}" if before[0] == "apis" else ""
         absent = failure.code == 404
-        unlisted = Unlisted(f"cannot list {resource}{group} at the cluster scope: {failure}", absent)
-        return _InterruptedError(Ended.ABSENT if absent else Ended.REFUSED, str(failure), None, unlisted)
+        unlisted = Unlisted(
+            f"cannot list {resource}{group} at the cluster scope: {failure}", absent
+        )
+        return _InterruptedError(
+            Ended.ABSENT if absent else Ended.REFUSED, str(failure), None, unlisted
+        )
 
-    async def _fetch(self, token: str, pages: list[_List | ApiError | ConnectionFailedError]) -> None:
+    async def _fetch(
+        self, token: str, pages: list[_List | ApiError | ConnectionFailedError]
+    ) -> None:
         """A page of the list, or why there is none."""
         path = f"{self._path}?limit={PAGE}{self._query}" + (f"&continue={token}" if token else "")
         try:
@@ -263,7 +302,9 @@ class Reflector(Generic[T]):
         try:
             async with await self._client.open(path, patience) as response:
                 if response.status >= 400:
-                    failure = refusal(response.status, await response.read(), response.headers.get("Retry-After"))
+                    failure = refusal(
+                        response.status, await response.read(), response.headers.get("Retry-After")
+                    )
                     raise _interruption(failure)
                 self._answered()
                 pending = b""
@@ -284,7 +325,9 @@ class Reflector(Generic[T]):
             raise _InterruptedError(Ended.BUSY, "the watch was closed at once")
 
     def _change(self, line: bytes) -> Changed[T] | Deleted[T] | Unread[T] | None:
-        """None for a bookmark, an object of which nothing can be read, and an empty line. Raises _InterruptedError."""
+        """None for a bookmark, an object of which nothing can be read, and an empty line. Raises
+        _InterruptedError.
+        """
         if not line:
             return None
         try:
@@ -304,15 +347,21 @@ class Reflector(Generic[T]):
             return self._hard_to_read(line)
 
     def _hard_to_read(self, line: bytes) -> Changed[T] | Deleted[T] | Unread[T] | None:
-        """A bookmark, or an object with nulls, or one that cannot be read. Anything else ends the watch."""
+        """A bookmark, or an object with nulls, or one that cannot be read. Anything else ends the
+        watch.
+        """
         try:
             event = msgspec.json.decode(line, type=_Envelope)
             if event.type == "ERROR":
                 status = Reader(ApiStatus).read(event.object)
-                raise _InterruptedError(Ended.GONE if status.code == 410 else Ended.REFUSED, status.message)
+                raise _InterruptedError(
+                    Ended.GONE if status.code == 410 else Ended.REFUSED, status.message
+                )
             version = msgspec.json.decode(event.object, type=_Version).metadata.resource_version
         except UNREADABLE as problem:
-            raise _InterruptedError(Ended.REFUSED, f"expected a watch event, got {line[:80]!r}: {problem}") from None
+            raise _InterruptedError(
+                Ended.REFUSED, f"expected a watch event, got {line[:80]!r}: {problem}"
+            ) from None
         if not version or event.type not in {"BOOKMARK", "ADDED", "MODIFIED", "DELETED"}:
             raise _InterruptedError(Ended.REFUSED, f"expected a watch event, got {line[:80]!r}")
         if event.type == "BOOKMARK":
@@ -369,7 +418,9 @@ def _end(found: Changed[T] | Unread[T] | None, line: bytes) -> Deleted[T]:
         case Unread(rest) if isinstance(rest, dict) or rest.metadata.name or rest.metadata.uid:
             return Deleted(rest)
         case _:
-            raise _InterruptedError(Ended.REFUSED, f"expected the name of what is gone, got {line[:80]!r}")
+            raise _InterruptedError(
+                Ended.REFUSED, f"expected the name of what is gone, got {line[:80]!r}"
+            )
 
 
 def _is_named(item: HasMetadata | dict[str, Any]) -> bool:
@@ -390,4 +441,6 @@ def _interruption(failure: ApiError | ConnectionFailedError) -> _InterruptedErro
     if failure.code == 410:
         return _InterruptedError(Ended.GONE, str(failure))
     busy = failure.code == 429 or failure.code >= 500
-    return _InterruptedError(Ended.BUSY if busy else Ended.REFUSED, str(failure), failure.retry_after)
+    return _InterruptedError(
+        Ended.BUSY if busy else Ended.REFUSED, str(failure), failure.retry_after
+    )

@@ -1,12 +1,14 @@
-"""Connections for writes: each is written in one piece and its answer read in one, over connections that last.
+"""Connections for writes: each is written in one piece and its answer read in one, over connections
+that last.
 
-A bind and an event are a few hundred bytes there and back, thousands of times a second, so that what a general HTTP
-client does around them would cost more than to decide about the pod. One request at a time is under way on a
-connection; one that failed in any way is closed, and no request is sent twice.
+A bind and an event are a few hundred bytes there and back, thousands of times a second, so that
+what a general HTTP client does around them would cost more than to decide about the pod. One
+request at a time is under way on a connection; one that failed in any way is closed, and no request
+is sent twice.
 
-A write may need permission, which is asked for in the turn in which the bytes are given to the kernel. They are given
-all at once or not at all, so that nothing which was permitted lies here to be sent later; and what the kernel has not
-delivered is dropped with the connection.
+A write may need permission, which is asked for in the turn in which the bytes are given to the
+kernel. They are given all at once or not at all, so that nothing which was permitted lies here to
+be sent later; and what the kernel has not delivered is dropped with the connection.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ from collections.abc import Callable
 from typing import NamedTuple, cast
 from urllib.parse import quote, unquote, urlsplit
 
-from actors.client.reply import Reply, ReplyError, ReplyReader
-from actors.client.sockets import drop_at_close, keep_alive
-from actors.client.tls import client_context
+from berth.actors.client.reply import Reply, ReplyError, ReplyReader
+from berth.actors.client.sockets import drop_at_close, keep_alive
+from berth.actors.client.tls import client_context
 
 Headers = tuple[tuple[str, str], ...]
 MOST_CONNECTIONS = 100
@@ -50,7 +52,9 @@ class _Wire(asyncio.Protocol):
         self._answer: asyncio.Future[Reply] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = self._lowest = cast("asyncio.Transport", transport)  # uvloop's is one, but does not say so
+        self._transport = self._lowest = cast(
+            "asyncio.Transport", transport
+        )  # uvloop's is one, but does not say so
         self._lowest.set_write_buffer_limits(high=0)  # older uvloops then write at once as well
         sock = transport.get_extra_info("socket")
         keep_alive(sock)
@@ -84,10 +88,12 @@ class _Wire(asyncio.Protocol):
         fresh = now - self.idle_since < IDLE_SECONDS
         return fresh and not self.closed.done() and not self._transport.is_closing()
 
-    async def ask(self, request: bytes, seconds: float, permits: Callable[[], bool] | None = None) -> Reply:
-        """Raises NotPermittedError before the request is sent, and TimeoutError if the answer is not there so many
-        seconds after. The reader is at its beginning, as a wire is asked again only after an answer that was read to
-        its end.
+    async def ask(
+        self, request: bytes, seconds: float, permits: Callable[[], bool] | None = None
+    ) -> Reply:
+        """Raises NotPermittedError before the request is sent, and TimeoutError if the answer is
+        not there so many seconds after. The reader is at its beginning, as a wire is asked again
+        only after an answer that was read to its end.
         """
         assert self._transport is not None
         assert self._lowest is not None
@@ -111,7 +117,9 @@ class _Wire(asyncio.Protocol):
     async def secure(self, tls: ssl.SSLContext, name: str) -> None:
         """Speak TLS from now on, with who can prove to be `name`."""
         assert self._transport is not None
-        self._transport = await self._loop.start_tls(self._transport, self, tls, server_hostname=name)
+        self._transport = await self._loop.start_tls(
+            self._transport, self, tls, server_hostname=name
+        )
         if self._transport is None:
             raise _closed()
 
@@ -138,12 +146,14 @@ class _Place(NamedTuple):
 
 
 class Wires:
-    """The connections to one server, at most `most` of them, of which those used last are used again.
+    """The connections to one server, at most `most` of them, of which those used last are used
+    again.
 
-    Requests wait for a connection in the order in which they came, for as long as that takes. Once one has its turn,
-    `seconds` are the time for a new connection with all its handshakes, and then again for the whole answer, from the
-    moment in which the request was sent. `proxy` is the URL of an HTTP proxy; `permits` says whether a request may be
-    sent now, and is asked for each in the turn in which it is sent.
+    Requests wait for a connection in the order in which they came, for as long as that takes. Once
+    one has its turn, `seconds` are the time for a new connection with all its handshakes, and then
+    again for the whole answer, from the moment in which the request was sent. `proxy` is the URL of
+    an HTTP proxy; `permits` says whether a request may be sent now, and is asked for each in the
+    turn in which it is sent.
     """
 
     def __init__(
@@ -173,19 +183,29 @@ class Wires:
         self._default_tls: ssl.SSLContext | None = None
 
     def _through(self, proxy: str, netloc: str) -> None:
-        """What to tell a proxy: to connect us, or without TLS with each request where to send it on."""
+        """What to tell a proxy: to connect us, or without TLS with each request where to send it
+        on.
+        """
         user, _, _ = urlsplit(proxy).netloc.rpartition("@")
-        shown: Headers = (("Proxy-Authorization", f"Basic {b64encode(unquote(user).encode()).decode()}"),) * bool(user)
+        shown: Headers = (
+            ("Proxy-Authorization", f"Basic {b64encode(unquote(user).encode()).decode()}"),
+        ) * bool(user)
         if self._server.secure:
             host = f"[{self._server.host}]" if ":" in self._server.host else self._server.host
             at = f"{host}:{self._server.port}"
-            self._connect = f"CONNECT {at} HTTP/1.1\r\n{_lines((('Host', at), *shown))}\r\n".encode("latin-1")
+            self._connect = f"CONNECT {at} HTTP/1.1\r\n{_lines((('Host', at), *shown))}\r\n".encode(
+                "latin-1"
+            )
         else:
             self._prefix = f"http://{_authority(netloc)}{self._prefix}"
             self._always = (*self._always, *shown)
 
-    async def request(self, method: str, path: str, data: bytes, headers: Headers, tls: ssl.SSLContext | None) -> Reply:
-        """The answer, whatever it is. Raises OSError, of which TimeoutError is one, and NotPermittedError."""
+    async def request(
+        self, method: str, path: str, data: bytes, headers: Headers, tls: ssl.SSLContext | None
+    ) -> Reply:
+        """The answer, whatever it is. Raises OSError, of which TimeoutError is one, and
+        NotPermittedError.
+        """
         target = self._prefix + path
         if _PLAIN_TARGET.fullmatch(target) is None:
             target = quote(target, safe=_IN_PATH)
@@ -277,7 +297,9 @@ def _lines(headers: Headers) -> str:
     """Raises ValueError for a value that would not stay in its line."""
     text = "".join([f"{name}: {value}\r\n" for name, value in headers])
     if text.count("\n") != len(headers) or "\0" in text:
-        raise ValueError(f"expected headers of one line each, got {', '.join(name for name, _ in headers)}")
+        raise ValueError(
+            f"expected headers of one line each, got {', '.join(name for name, _ in headers)}"
+        )
     return text
 
 

@@ -1,8 +1,9 @@
-"""The scheduling cycle actor: pulls one pod at a time, decides, and hands what it placed to binding.
+"""The scheduling cycle actor: pulls one pod at a time, decides, and hands what it placed to
+binding.
 
-It has no mailbox of its own: nothing pushes work into it, which is the back-pressure. It never waits for an API
-server; conditions and events go to the recorder, bindings to the binding actor. It waits for extenders, where a pod is
-any of theirs, each within its time-out.
+It has no mailbox of its own: nothing pushes work into it, which is the back-pressure. It never
+waits for an API server; conditions and events go to the recorder, bindings to the binding actor. It
+waits for extenders, where a pod is any of theirs, each within its time-out.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ from itertools import count
 import anyio
 import structlog
 from anyio.abc import TaskStatus
-
-from actors.client.extender import Extenders
-from actors.cycle.state import Chosen, Failed, Outcome, Scheduler, Unfit
-from actors.failure import Failure, Stage, consequences, failed_scheduling, requeue, tell_user
-from actors.framework.cycle_state import CycleState
-from actors.framework.post_filter import Nomination
-from actors.framework.runner import Profile
-from actors.framework.status import Code
-from actors.messages import (
+from berth.actors.client.extender.calls import Extenders
+from berth.actors.failure import (
+    Failure,
+    Stage,
+    consequences,
+    failed_scheduling,
+    no_node,
+    requeue,
+    tell_user,
+)
+from berth.actors.messages import (
     Activate,
     Assume,
     BindingMessage,
@@ -40,13 +43,18 @@ from actors.messages import (
     ReturnSnapshot,
     TakeSnapshot,
 )
-from actors.model.pod_info import PodInfo
-from actors.model.snapshot import Snapshot
-from actors.runtime.ask import Reply, ask
-from actors.runtime.clock import Clock
-from actors.runtime.logs import Result, log_attempt
-from actors.runtime.mailbox import Mailbox
-from actors.runtime.observer import NOBODY, Observer
+from berth.actors.runtime.ask import Reply, ask
+from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.logs import Result, log_attempt
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.runtime.observer import NOBODY, Observer
+from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Scheduler, Unfit
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.post_filter import Nomination
+from berth.actors.scheduling.framework.status import Code
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
 
 log = structlog.get_logger(__name__)
 
@@ -89,7 +97,9 @@ class CycleActor:
         info = queued.info
         if info.pod.metadata.deletion_timestamp is not None:
             self._queue.tell_nowait(Done(info.uid))
-            self._recorder.tell_nowait(failed_scheduling(info.pod, f"skip schedule deleting pod: {info.key}"))
+            self._recorder.tell_nowait(
+                failed_scheduling(info.pod, f"skip schedule deleting pod: {info.key}")
+            )
             return
         started = self._clock.now()
         profile = self._profiles[info.pod.spec.scheduler_name]
@@ -108,7 +118,7 @@ class CycleActor:
                 await self._place(profile, queued, outcome.node, outcome.state, started)
             case Unfit(nomination=nomination):
                 hold = 0 if nomination is None else next(self._holds)
-                self._fail(queued, outcome.failure(hold), started)
+                self._fail(queued, no_node(outcome, hold), started)
                 if nomination is not None:
                     self._make_room(info, nomination, hold)
             case Failed(status):
@@ -122,9 +132,13 @@ class CycleActor:
         """Let the scheduler decide, and ask the extenders for it where they have a say."""
         if not self._extenders.decide_on(info.pod):
             return self._scheduler.schedule(profile, info, snapshot)
-        return await self._extenders.drive(info.pod, self._scheduler.steps(profile, info, snapshot, extended=True))
+        return await self._extenders.drive(
+            info.pod, self._scheduler.steps(profile, info, snapshot, extended=True)
+        )
 
-    async def _place(self, profile: Profile, queued: QueuedPod, node: str, state: CycleState, started: float) -> None:
+    async def _place(
+        self, profile: Profile, queued: QueuedPod, node: str, state: CycleState, started: float
+    ) -> None:
         """Reserve and Permit for an assumed pod; then the binding actor takes over."""
         info = queued.info
         status = profile.reserve(state, info, node)
@@ -133,8 +147,8 @@ class CycleActor:
             status, waits = profile.permit(state, info, node)
         if status.ok or status.code is Code.WAIT:
             placement = Placement(queued, node, profile.scheduler_name, state, waits, started)
-            # The next pod's Permit must find this one among those that wait; and with many bindings under way, the
-            # other pods are better off in the queue.
+            # The next pod's Permit must find this one among those that wait; and with many bindings
+            # under way, the other pods are better off in the queue.
             taken: Reply[None] = Reply()
             self._binding.tell_nowait(BindPlaced(placement, taken))
             activated = state.take_pods_to_activate()
@@ -151,7 +165,9 @@ class CycleActor:
         after = consequences(failure)
         result = Result.ERROR if after.error else Result.UNSCHEDULABLE
         seconds = self._clock.now() - started
-        log_attempt(self._log, queued.info.key, result, queued.attempts, seconds, reason=after.message)
+        log_attempt(
+            self._log, queued.info.key, result, queued.attempts, seconds, reason=after.message
+        )
         self._queue.tell_nowait(requeue(queued, after))
         for order in tell_user(queued.info.pod, after):
             self._recorder.tell_nowait(order)

@@ -1,4 +1,6 @@
-"""The informer: follows one kind, and delivers every change to the cache before the queue hears of it."""
+"""The informer: follows one kind, and delivers every change to the cache before the queue hears of
+it.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,14 @@ from typing import Generic, TypeVar
 import anyio
 import structlog
 from anyio.abc import TaskStatus
-
-from actors.client.access import Source
-from actors.client.watch import Changed, Deleted, Listed, Unlisted, Unread
-from actors.informer.routing import Told
-from actors.informer.stand_ins import last_or_rest
-from actors.informer.state import Change, InformerState, StandIn
-from actors.kube.meta import HasMetadata
-from actors.messages import CacheMessage, KindListed, QueueMessage, UnreadableObject
-from actors.runtime.mailbox import Mailbox
+from berth.actors.client.access import Source
+from berth.actors.client.watch import Changed, Deleted, Listed, Unlisted, Unread
+from berth.actors.informer.routing import Told
+from berth.actors.informer.stand_ins import last_or_rest
+from berth.actors.informer.state import Change, InformerState, StandIn
+from berth.actors.messages import CacheMessage, KindListed, QueueMessage, UnreadableObject
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.scheduling.kube.meta import HasMetadata
 
 log = structlog.get_logger(__name__)
 
@@ -27,9 +28,10 @@ SLICE = 250  # so many objects of a list are told before others have their turn
 class InformerActor(Generic[T]):
     """Started means synced: the first list is delivered.
 
-    `stand_in` says what counts in place of an object that cannot be read. `looked_up` is the kind if plugins look it
-    up, and nothing else depends on it. Such a kind may be absent, which counts as an empty list. If it may not be
-    listed the cache is told why, for those who look it up, and the start is not held up either.
+    `stand_in` says what counts in place of an object that cannot be read. `looked_up` is the kind
+    if plugins look it up, and nothing else depends on it. Such a kind may be absent, which counts
+    as an empty list. If it may not be listed the cache is told why, for those who look it up, and
+    the start is not held up either.
     """
 
     def __init__(
@@ -51,13 +53,16 @@ class InformerActor(Generic[T]):
         self._problem = ""
 
     def objects(self) -> Mapping[str, T]:
-        """The objects by key, a view; between two turns, everything that made them so has been delivered."""
+        """The objects by key, a view; between two turns, everything that made them so has been
+        delivered.
+        """
         return self._state.objects()
 
     def unreadable(self) -> tuple[UnreadableObject, ...]:
         """The objects that cannot be read."""
         return tuple(
-            UnreadableObject(one.kind, one.key, one.uid, one.problem) for one in self._state.unreadable().values()
+            UnreadableObject(one.kind, one.key, one.uid, one.problem)
+            for one in self._state.unreadable().values()
         )
 
     def problem(self) -> str:
@@ -98,7 +103,9 @@ class InformerActor(Generic[T]):
         self._is_listed, self._problem = True, ""
 
     def _deliver(self, changes: list[Change[T]]) -> None:
-        """Without waiting, so that `objects` never runs ahead of what was delivered: these mailboxes have no bound."""
+        """Without waiting, so that `objects` never runs ahead of what was delivered: these
+        mailboxes have no bound.
+        """
         for change in changes:
             to_cache, to_queue = self._route(change)
             for fact in to_cache:

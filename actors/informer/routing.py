@@ -1,15 +1,13 @@
-"""Who is told of a change: pending pods go to the queue, assigned ones and nodes to the cache, all as events. Pure."""
+"""Who is told of a change: pending pods go to the queue, assigned ones and nodes to the cache, all
+as events. Pure.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Set
 
-from actors.framework.changes import node_changes, pod_changes
-from actors.framework.events import Action, ClusterEvent, Resource
-from actors.informer.state import Change
-from actors.kube.core import OVER, Node, Pod
-from actors.kube.meta import HasMetadata
-from actors.messages import (
+from berth.actors.informer.state import Change
+from berth.actors.messages import (
     AssignedPodAdded,
     AssignedPodDeleted,
     AssignedPodUpdated,
@@ -26,7 +24,11 @@ from actors.messages import (
     PendingPodUpdated,
     QueueMessage,
 )
-from actors.model.unsure_node import UnsureNode
+from berth.actors.scheduling.framework.changes import node_changes, pod_changes
+from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resource
+from berth.actors.scheduling.kube.core import OVER, Node, Pod
+from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.model.unsure_node import UnsureNode
 
 Told = tuple[list[CacheMessage], list[QueueMessage]]
 
@@ -45,18 +47,28 @@ def route_pod(change: Change[Pod], schedulers: Set[str]) -> Told:
     queue: list[QueueMessage] = []
     old = change.old if change.old is not None and change.old.status.phase not in OVER else None
     new = change.new if change.new is not None and change.new.status.phase not in OVER else None
-    old_node, new_node = old is not None and bool(old.spec.node_name), new is not None and bool(new.spec.node_name)
+    old_node, new_node = (
+        old is not None and bool(old.spec.node_name),
+        new is not None and bool(new.spec.node_name),
+    )
     if old is not None and not old_node and (new is None or new_node):
         queue.append(PendingPodDeleted(old))
     if old is not None and not old_node and _goes(new):
         cache.append(AssumedPodDeleted(old))
     if new is not None and not new_node and new.spec.scheduler_name in schedulers:
-        queue.append(PendingPodUpdated(old, new) if old is not None and not old_node else PendingPodAdded(new))
+        queue.append(
+            PendingPodUpdated(old, new)
+            if old is not None and not old_node
+            else PendingPodAdded(new)
+        )
     if old is not None and not old_node and not new_node and old.spec.scheduler_name in schedulers:
         queue += _nomination_gone(old, new)
     if old is not None and new is not None and old_node and new_node:
         cache.append(AssignedPodUpdated(old, new))
-        queue += [ClusterChanged(_ASSIGNED_POD_CHANGED[action], old, new) for action in pod_changes(old, new)]
+        queue += [
+            ClusterChanged(_ASSIGNED_POD_CHANGED[action], old, new)
+            for action in pod_changes(old, new)
+        ]
     elif new is not None and new_node:
         cache.append(AssignedPodAdded(new))
         queue.append(ClusterChanged(_ASSIGNED_POD_ADD, None, new))
@@ -72,22 +84,36 @@ def _goes(pod: Pod | None) -> bool:
 
 
 def _nomination_gone(old: Pod, new: Pod | None) -> list[QueueMessage]:
-    """A node that was promised to a pod is free again, for those that had to leave it to that pod."""
+    """A node that was promised to a pod is free again, for those that had to leave it to that
+    pod.
+    """
     node = old.status.nominated_node_name
     if not node or (new is not None and new.status.nominated_node_name == node):
         return []
-    return [ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), old, None, old.spec.priority or 0)]
+    return [
+        ClusterChanged(
+            ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), old, None, old.spec.priority or 0
+        )
+    ]
 
 
 def route_object(change: Change[HasMetadata]) -> Told:
-    """What plugins look up goes to the cache; a kind that plugins may wait for is an event as well."""
+    """What plugins look up goes to the cache; a kind that plugins may wait for is an event as
+    well.
+    """
     item = change.new if change.new is not None else change.old
     if item is None:
         return [], []
     resource = _WAITED_FOR.get(type(item).__name__)
     happened: list[QueueMessage] = []
     if resource is not None:
-        action = Action.ADD if change.old is None else Action.DELETE if change.new is None else Action.UPDATE_OTHER
+        action = (
+            Action.ADD
+            if change.old is None
+            else Action.DELETE
+            if change.new is None
+            else Action.UPDATE_OTHER
+        )
         happened.append(ClusterChanged(ClusterEvent(resource, action), change.old, change.new))
     return [ObjectPut(item) if change.new is not None else ObjectRemoved(item)], happened
 
@@ -100,9 +126,13 @@ def route_node(change: Change[Node]) -> Told:
             happened: list[QueueMessage] = []
             if isinstance(old, UnsureNode) and not isinstance(new, UnsureNode):
                 happened.append(ClusterChanged(_NODE_ADD, None, new))  # It takes pods again.
-            happened += [ClusterChanged(_NODE_CHANGED[action], old, new) for action in node_changes(old, new)]
+            happened += [
+                ClusterChanged(_NODE_CHANGED[action], old, new) for action in node_changes(old, new)
+            ]
             return [NodeUpdated(old, new)], happened
         case Change(Node() as old, None):
-            return [NodeDeleted(old)], [ClusterChanged(ClusterEvent(Resource.NODE, Action.DELETE), old, None)]
+            return [NodeDeleted(old)], [
+                ClusterChanged(ClusterEvent(Resource.NODE, Action.DELETE), old, None)
+            ]
         case _:
             return [], []

@@ -1,8 +1,8 @@
 """What counts in place of an object that cannot be read. Pure.
 
-It is what was last read of the object, with what is certain in spite of all. Of an object that was never read it is
-what can be read, where that can do no harm. A stand-in has no resourceVersion, unless it is the object as last read:
-no state that the API server lists is the same.
+It is what was last read of the object, with what is certain in spite of all. Of an object that was
+never read it is what can be read, where that can do no harm. A stand-in has no resourceVersion,
+unless it is the object as last read: no state that the API server lists is the same.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import msgspec
-
-from actors.kube.core import Node, Pod
-from actors.kube.meta import HasMetadata
-from actors.model.unsure_node import UnsureNode
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.model.unsure_node import UnsureNode
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -32,9 +31,11 @@ def node_without_new_pods(last: Node | None, _rest: Node) -> Node | None:
 
 
 def pod_with_its_room(last: Pod | None, rest: Pod) -> Pod | None:
-    """A pod on a node keeps its room, or what can be read of it. A pending one is not there: it is not scheduled.
+    """A pod on a node keeps its room, or what can be read of it. A pending one is not there: it is
+    not scheduled.
 
-    A node that it has been given meanwhile is its node for good. One of which nobody can tell which it is is not there.
+    A node that it has been given meanwhile is its node for good. One of which nobody can tell which
+    it is is not there.
     """
     if last is None and not (rest.metadata.name and rest.metadata.namespace and rest.metadata.uid):
         return None

@@ -1,7 +1,8 @@
 """The informer's store: the objects of one kind as last told, and what each telling changed. Pure.
 
-A list that follows a broken watch is compared with the store, so that a deletion nobody told us of shows up as one.
-An object that cannot be read is here as what stands in for it, or not at all, until it can be read again or is gone.
+A list that follows a broken watch is compared with the store, so that a deletion nobody told us of
+shows up as one. An object that cannot be read is here as what stands in for it, or not at all,
+until it can be read again or is gone.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 import msgspec
-
-from actors.informer.stand_ins import last_or_rest
-from actors.kube.meta import HasMetadata, key
+from berth.actors.informer.stand_ins import last_or_rest
+from berth.actors.scheduling.kube.meta import HasMetadata, key
 
 T = TypeVar("T", bound=HasMetadata)
-# (the object as it was last read, what can be read of it now) -> what counts in its place, None for nothing.
+# (the object as it was last read, what can be read of it now) -> what counts in its place, None for
+# nothing.
 StandIn = Callable[[T | None, T], T | None]
 
 
@@ -29,7 +30,9 @@ class Change(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Unreadable(msgspec.Struct, Generic[T], frozen=True):
-    """An object that cannot be read, and why; `last` is how it was read last, None if it never was."""
+    """An object that cannot be read, and why; `last` is how it was read last, None if it never
+    was.
+    """
 
     kind: str
     key: str
@@ -45,11 +48,14 @@ class InformerState(Generic[T]):
         self._unreadable: dict[str, Unreadable[T]] = {}
         self._news: list[tuple[Unreadable[T], bool]] = []
 
-    def listed(self, items: Iterable[T], unread: Iterable[tuple[T, str]] = ()) -> Iterator[list[Change[T]]]:
-        """Object by object everything there is: what is new or changed or neither, then what is gone.
+    def listed(
+        self, items: Iterable[T], unread: Iterable[tuple[T, str]] = ()
+    ) -> Iterator[list[Change[T]]]:
+        """Object by object everything there is: what is new or changed or neither, then what is
+        gone.
 
-        An object is told when its turn comes, not before; others may have theirs between two of them. `unread` are what
-        can be read of those that cannot be, each with the problem.
+        An object is told when its turn comes, not before; others may have theirs between two of
+        them. `unread` are what can be read of those that cannot be, each with the problem.
         """
         names: set[str] = set()  # filled bit by bit: the collector stops for what is new and large
         for item in items:
@@ -64,7 +70,9 @@ class InformerState(Generic[T]):
             self._end_of_unreadable(name)
 
     def changed(self, new: T) -> list[Change[T]]:
-        """An object as it is now. One of the same name but another uid means that the old one is gone."""
+        """An object as it is now. One of the same name but another uid means that the old one is
+        gone.
+        """
         name = key(new)
         old = self._objects.get(name)
         self._objects[name] = new
@@ -83,7 +91,9 @@ class InformerState(Generic[T]):
         name, uid = self._name_of(rest), rest.metadata.uid
         before, known = self._unreadable.get(name), self._objects.get(name)
         last = known if before is None else before.last
-        known_uid = known.metadata.uid if known is not None else "" if before is None else before.uid
+        known_uid = (
+            known.metadata.uid if known is not None else "" if before is None else before.uid
+        )
         changes: list[Change[T]] = []
         if uid and known_uid and uid != known_uid:
             changes = self._put(name, known, None)
@@ -117,7 +127,9 @@ class InformerState(Generic[T]):
         return MappingProxyType(self._unreadable)
 
     def take_news(self) -> Sequence[tuple[Unreadable[T], bool]]:
-        """The objects that cannot be read any more (True), or can again or are gone (False), since this was asked."""
+        """The objects that cannot be read any more (True), or can again or are gone (False), since
+        this was asked.
+        """
         if not self._news:
             return ()
         news, self._news = self._news, []
@@ -139,15 +151,23 @@ class InformerState(Generic[T]):
         return found is not None
 
     def _end_of_nameless(self, uid: str, name: str) -> list[Change[T]]:
-        """What could not be read of this uid was the object of this name in a state of which not even that could be."""
+        """What could not be read of this uid was the object of this name in a state of which not
+        even that could be.
+        """
         changes: list[Change[T]] = []
-        for found in [found for found in self._unreadable.values() if found.uid == uid != "" and found.key != name]:
+        for found in [
+            found
+            for found in self._unreadable.values()
+            if found.uid == uid != "" and found.key != name
+        ]:
             self._end_of_unreadable(found.key)
             changes += self._put(found.key, self._objects.get(found.key), None)
         return changes
 
     def _name_of(self, rest: T) -> str:
-        """The key of an object of which not all may be readable: if it may lack a part, that of the one of its uid."""
+        """The key of an object of which not all may be readable: if it may lack a part, that of the
+        one of its uid.
+        """
         name, uid = key(rest), rest.metadata.uid
         complete = rest.metadata.name and rest.metadata.namespace
         if complete or not uid or name in self._objects or name in self._unreadable:

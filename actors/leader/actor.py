@@ -1,4 +1,6 @@
-"""The leader-election actor: runs the gated part of the scheduler while the election says that we lead."""
+"""The leader-election actor: runs the gated part of the scheduler while the election says that we
+lead.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,10 @@ from collections.abc import Awaitable, Callable
 import anyio
 import structlog
 from anyio.abc import TaskStatus
-
-from actors.kube.meta import ObjectReference
-from actors.leader.state import Terms
-from actors.messages import EventType, RecorderMessage, RecordEvent
-from actors.runtime.mailbox import Mailbox
+from berth.actors.leader.state import Terms
+from berth.actors.messages import EventType, RecorderMessage, RecordEvent
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.scheduling.kube.meta import ObjectReference
 
 log = structlog.get_logger(__name__)
 
@@ -22,9 +23,9 @@ class LeaseLostError(Exception):
 
 
 class LeaderActor:
-    """`elect` calls its argument, from whatever thread, when we lead; it returns when the lease is lost, and gives it
-    back when it is cancelled. `gated` runs in between. `sender` is whose events those of the election are: the first
-    profile's.
+    """`elect` calls its argument, from whatever thread, when we lead; it returns when the lease is
+    lost, and gives it back when it is cancelled. `gated` runs in between. `sender` is whose events
+    those of the election are: the first profile's.
     """
 
     def __init__(
@@ -45,7 +46,8 @@ class LeaderActor:
         """Wait for the lease, lead, and give it back when cancelled. Raises LeaseLostError."""
         task_status.started()
         leads, stopped, loop = anyio.Event(), anyio.Event(), asyncio.get_running_loop()
-        # Shielded, as they end one after the other: the lease is kept until the gated part has stopped.
+        # Shielded, as they end one after the other: the lease is kept until the gated part has
+        # stopped.
         election, gated = anyio.CancelScope(shield=True), anyio.CancelScope(shield=True)
 
         def tell() -> None:
@@ -74,7 +76,8 @@ class LeaderActor:
                     try:
                         await anyio.sleep_forever()
                     finally:
-                        # Told before it has stopped: what writes events is the last of the gated part to go.
+                        # Told before it has stopped: what writes events is the last of the gated
+                        # part to go.
                         self._record("Releasing", "stopped leading")
                         gated.cancel()
                         with anyio.CancelScope(shield=True):
@@ -87,6 +90,10 @@ class LeaderActor:
 
     def _record(self, action: str, what: str) -> None:
         """Each by an action of its own: events of one action are one that counts."""
-        lease = ObjectReference("coordination.k8s.io/v1", "Lease", self._terms.namespace, self._terms.name)
+        lease = ObjectReference(
+            "coordination.k8s.io/v1", "Lease", self._terms.namespace, self._terms.name
+        )
         note = f"{self._terms.identity} {what}"
-        self._recorder.tell_nowait(RecordEvent(lease, EventType.NORMAL, "LeaderElection", action, note, self._sender))
+        self._recorder.tell_nowait(
+            RecordEvent(lease, EventType.NORMAL, "LeaderElection", action, note, self._sender)
+        )

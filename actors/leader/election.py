@@ -1,8 +1,10 @@
-"""The election: waits for the lease, renews it, says until when its holder may write, and gives it back.
+"""The election: waits for the lease, renews it, says until when its holder may write, and gives it
+back.
 
-It runs in whatever event loop it is put into: the daemon's has a thread of its own, so that a scheduling loop that is
-held up for a while (a slow plugin, a huge pod) does not cost the lease. A loop that stands still for longer than the
-lease's duration is as good as dead, and the lease is not kept for it.
+It runs in whatever event loop it is put into: the daemon's has a thread of its own, so that a
+scheduling loop that is held up for a while (a slow plugin, a huge pod) does not cost the lease. A
+loop that stands still for longer than the lease's duration is as good as dead, and the lease is not
+kept for it.
 """
 
 from __future__ import annotations
@@ -12,14 +14,13 @@ from collections.abc import Callable
 
 import anyio
 import structlog
-
-from actors.client.access import Calls
-from actors.client.rest import ApiError, ConnectionFailedError
-from actors.client.tenure import NEVER, Tenure
-from actors.kube.coordination import Lease
-from actors.leader.state import LeaderState, Terms, Wait, Write
-from actors.runtime.backoff import Rng
-from actors.runtime.clock import Clock
+from berth.actors.client.access import Calls
+from berth.actors.client.rest import ApiError, ConnectionFailedError
+from berth.actors.client.tenure import NEVER, Tenure
+from berth.actors.leader.state import LeaderState, Terms, Wait, Write
+from berth.actors.runtime.backoff import Rng
+from berth.actors.runtime.clock import Clock
+from berth.actors.scheduling.kube.coordination import Lease
 
 log = structlog.get_logger(__name__)
 JITTER = 1.2
@@ -29,10 +30,18 @@ NO_ANSWER = "no answer in time"
 
 
 class Election:
-    """`clock` is the tenure's; `still_for` says how many seconds the scheduler's event loop has stood still."""
+    """`clock` is the tenure's; `still_for` says how many seconds the scheduler's event loop has
+    stood still.
+    """
 
     def __init__(
-        self, terms: Terms, client: Calls, clock: Clock, rng: Rng, tenure: Tenure, still_for: Callable[[], float]
+        self,
+        terms: Terms,
+        client: Calls,
+        clock: Clock,
+        rng: Rng,
+        tenure: Tenure,
+        still_for: Callable[[], float],
     ) -> None:
         self._terms = terms
         self._client = client
@@ -48,7 +57,9 @@ class Election:
         self._attempt_seconds = max(terms.retry_period, terms.renew_deadline / 2)
 
     async def run(self, leads: Callable[[], None]) -> None:
-        """Wait for the lease, call `leads`, and hold the lease; returns when it is lost. Cancelled, gives it back."""
+        """Wait for the lease, call `leads`, and hold the lease; returns when it is lost. Cancelled,
+        gives it back.
+        """
         await self._acquire()
         leads()
         try:
@@ -64,7 +75,9 @@ class Election:
             # Jittered downwards: what a standby sees late is added to the time without a leader.
             pause = self._terms.retry_period / (1 + JITTER * self._rng.random())
             # Never past the lease's expiry: nobody should be without a leader for longer than that.
-            await self._clock.sleep(min(pause, max(self._free_at - self._clock.now(), MIN_PAUSE_SECONDS)))
+            await self._clock.sleep(
+                min(pause, max(self._free_at - self._clock.now(), MIN_PAUSE_SECONDS))
+            )
 
     async def _renew(self) -> None:
         """Renew until the lease is lost."""
@@ -80,7 +93,9 @@ class Election:
         seconds = self._still_for()
         hung = seconds > self._terms.lease_duration
         if hung and not self._hung:  # one line, however long it lasts
-            log.error("the scheduler stands still", seconds=round(seconds, 1), leads=self._state.leading)
+            log.error(
+                "the scheduler stands still", seconds=round(seconds, 1), leads=self._state.leading
+            )
         self._hung = hung
         return hung
 
@@ -100,12 +115,18 @@ class Election:
         self._tenure.lasts_until(self._state.leads_until)
         if failure:
             # One line an outage, however often it is tried.
-            log.log(logging.DEBUG if self._failing else logging.WARNING, "lease not written", error=failure)
+            log.log(
+                logging.DEBUG if self._failing else logging.WARNING,
+                "lease not written",
+                error=failure,
+            )
         self._failing = bool(failure)
         return self._state.leading
 
     async def _attempt(self) -> str:
-        """Look at the lease, and write it if it is ours or free; what went wrong, or "" for nothing."""
+        """Look at the lease, and write it if it is ours or free; what went wrong, or "" for
+        nothing.
+        """
         try:
             step = self._state.found(await self._get(), self._clock.now(), self._clock.wall())
             match step:

@@ -1,12 +1,14 @@
-"""Leader election: whose the lease is, judged by when we saw it change, never by a clock that is not ours. Pure.
+"""Leader election: whose the lease is, judged by when we saw it change, never by a clock that is
+not ours. Pure.
 
-A record that has not changed for the lease's duration, as we saw it, is up for the taking. A leader that has not
-renewed within the renew deadline has lost the lease, which is before anyone else may take it. Mirrors client-go's
-leaderelection.
+A record that has not changed for the lease's duration, as we saw it, is up for the taking. A leader
+that has not renewed within the renew deadline has lost the lease, which is before anyone else may
+take it. Mirrors client-go's leaderelection.
 
-Another candidate takes the lease no earlier than its duration after it first saw our last renewal, which it cannot have
-seen before we sent that. So the leader counts from then, and the others from when they had the answer. The leader stops
-at the renew deadline and not at the lease's duration: the difference is for what is on its way to the server by then.
+Another candidate takes the lease no earlier than its duration after it first saw our last renewal,
+which it cannot have seen before we sent that. So the leader counts from then, and the others from
+when they had the answer. The leader stops at the renew deadline and not at the lease's duration:
+the difference is for what is on its way to the server by then.
 """
 
 from __future__ import annotations
@@ -15,9 +17,8 @@ import math
 from datetime import datetime
 
 import msgspec
-
-from actors.kube.coordination import Lease, LeaseSpec
-from actors.kube.meta import ObjectMeta
+from berth.actors.scheduling.kube.coordination import Lease, LeaseSpec
+from berth.actors.scheduling.kube.meta import ObjectMeta
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -59,19 +60,30 @@ class LeaderState:
     @property
     def leads_until(self) -> float:
         """When the lease is lost if it is not renewed before; minus infinity if we do not lead."""
-        return float("-inf") if self._renewed_at is None else self._renewed_at + self._terms.renew_deadline
+        return (
+            float("-inf")
+            if self._renewed_at is None
+            else self._renewed_at + self._terms.renew_deadline
+        )
 
     def left(self, now: float) -> float:
-        """Seconds that a leader has to renew the lease; 0 if it has not within the renew deadline, or does not lead."""
+        """Seconds that a leader has to renew the lease; 0 if it has not within the renew deadline,
+        or does not lead.
+        """
         return max(self.leads_until - now, 0.0)
 
     def found(self, lease: Lease | None, now: float, wall: datetime) -> Write | Wait:
-        """What to do about the lease as it stands; None if there is none. `now` is when the answer came."""
+        """What to do about the lease as it stands; None if there is none. `now` is when the answer
+        came.
+        """
         stamp = wall.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         terms = self._terms
         if lease is None:
             return Write(
-                self._lease(ObjectMeta(name=terms.name, namespace=terms.namespace), stamp, stamp, 0), create=True
+                self._lease(
+                    ObjectMeta(name=terms.name, namespace=terms.namespace), stamp, stamp, 0
+                ),
+                create=True,
             )
         spec = lease.spec
         if spec != self._seen:
@@ -82,10 +94,15 @@ class LeaderState:
             self._renewed_at = None
             return Wait(spec.holder_identity, until)
         acquired = spec.acquire_time if mine and spec.acquire_time else stamp
-        return Write(self._lease(lease.metadata, acquired, stamp, spec.lease_transitions + (not mine)), create=False)
+        return Write(
+            self._lease(lease.metadata, acquired, stamp, spec.lease_transitions + (not mine)),
+            create=False,
+        )
 
     def written(self, lease: Lease, asked_at: float) -> None:
-        """Our write went through; it counts from when it was sent, not from when the answer came."""
+        """Our write went through; it counts from when it was sent, not from when the answer
+        came.
+        """
         self._seen, self._seen_at = lease.spec, asked_at
         self._renewed_at = asked_at
 
@@ -99,9 +116,13 @@ class LeaderState:
     def _lease(self, metadata: ObjectMeta, acquired: str, renewed: str, transitions: int) -> Lease:
         spec = LeaseSpec(
             holder_identity=self._terms.identity,
-            lease_duration_seconds=math.ceil(self._terms.lease_duration),  # others must not take it sooner
+            lease_duration_seconds=math.ceil(
+                self._terms.lease_duration
+            ),  # others must not take it sooner
             acquire_time=acquired,
             renew_time=renewed,
             lease_transitions=transitions,
         )
-        return Lease(api_version="coordination.k8s.io/v1", kind="Lease", metadata=metadata, spec=spec)
+        return Lease(
+            api_version="coordination.k8s.io/v1", kind="Lease", metadata=metadata, spec=spec
+        )

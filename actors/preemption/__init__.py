@@ -1,1 +1,3 @@
-"""Makes the room that a preemption has promised: victims go, and the preemptor is held back until they are told to."""
+"""Makes the room that a preemption has promised: victims go, and the preemptor is held back until
+they are told to.
+"""

@@ -1,12 +1,13 @@
-"""The preemption actor: has victims told to go by tasks of its own, so that the scheduling cycle goes on meanwhile.
+"""The preemption actor: has victims told to go by tasks of its own, so that the scheduling cycle
+goes on meanwhile.
 
-There are as many as may ask the API server at a time, each made when it is first needed; a preemption that has begun
-comes before one that has not.
-Waiting pods are turned away in memory; others get the DisruptionTarget condition and are deleted. Once one cannot be,
-those that were not asked for yet stay, and the last victim is asked for when all others go. The queue holds the
-preemptor back until that has ended, well or badly. Nobody is deleted for a pod that no longer waits for this very
-preemption. Where the API server gives no answer, nobody knows whether the victim goes: it is asked again until there is
-one, and the preemptor makes room nowhere else meanwhile.
+There are as many as may ask the API server at a time, each made when it is first needed; a
+preemption that has begun comes before one that has not. Waiting pods are turned away in memory;
+others get the DisruptionTarget condition and are deleted. Once one cannot be, those that were not
+asked for yet stay, and the last victim is asked for when all others go. The queue holds the
+preemptor back until that has ended, well or badly. Nobody is deleted for a pod that no longer waits
+for this very preemption. Where the API server gives no answer, nobody knows whether the victim
+goes: it is asked again until there is one, and the preemptor makes room nowhere else meanwhile.
 """
 
 from __future__ import annotations
@@ -20,10 +21,9 @@ import anyio
 import msgspec
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
-
-from actors.client.access import Calls
-from actors.client.rest import Accepted, ApiError, ConnectionFailedError
-from actors.messages import (
+from berth.actors.client.access import Calls
+from berth.actors.client.rest import Accepted, ApiError, ConnectionFailedError
+from berth.actors.messages import (
     Displace,
     IsHeld,
     Preempt,
@@ -32,14 +32,14 @@ from actors.messages import (
     QueueMessage,
     RecorderMessage,
 )
-from actors.model.pod_info import PodInfo
-from actors.preemption.state import deletion, disruption_patch, preempted, victims_to_tell
-from actors.runtime.actor import Actor
-from actors.runtime.ask import ask
-from actors.runtime.backoff import Backoff, Rng
-from actors.runtime.bell import Bell
-from actors.runtime.clock import Clock
-from actors.runtime.mailbox import Mailbox
+from berth.actors.preemption.state import deletion, disruption_patch, preempted, victims_to_tell
+from berth.actors.runtime.actor import Actor
+from berth.actors.runtime.ask import ask
+from berth.actors.runtime.backoff import Backoff, Rng
+from berth.actors.runtime.bell import Bell
+from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.scheduling.model.pod_info import PodInfo
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +57,9 @@ class InBinding(Protocol):
 
 
 class _Begun(msgspec.Struct):
-    """A preemption of which some victims are `left` to be told before the `last` one; `failed` if one could not be."""
+    """A preemption of which some victims are `left` to be told before the `last` one; `failed` if
+    one could not be.
+    """
 
     order: Preempt
     last: PodInfo
@@ -156,7 +158,9 @@ class PreemptionActor(Actor[PreemptionMessage]):
             await self._finish(begun)
 
     async def _finish(self, begun: _Begun) -> None:
-        """The last victim goes only if all others do: without any one of them there is no room for the preemptor."""
+        """The last victim goes only if all others do: without any one of them there is no room for
+        the preemptor.
+        """
         failed = begun.failed or not await self._evict(begun.order, begun.last)
         self._end(begun.order, failed=failed)
 
@@ -165,7 +169,9 @@ class PreemptionActor(Actor[PreemptionMessage]):
         self._queue.tell_nowait(PreemptionEnded(info.key, info.uid, order.hold, failed))
 
     async def _evict(self, order: Preempt, victim: PodInfo) -> bool:
-        """True if the victim goes, or is gone already; False if it need not, or if the API server refuses."""
+        """True if the victim goes, or is gone already; False if it need not, or if the API server
+        refuses.
+        """
         failures = 0
         in_memory = False
         while await self._is_wanted(order):
@@ -193,7 +199,9 @@ class PreemptionActor(Actor[PreemptionMessage]):
         return True
 
     def _warn(self, order: Preempt, victim: PodInfo, failure: Exception) -> None:
-        self._log.warning("not preempted", pod=victim.key, preemptor=order.preemptor.key, error=str(failure))
+        self._log.warning(
+            "not preempted", pod=victim.key, preemptor=order.preemptor.key, error=str(failure)
+        )
 
     async def _delete(self, victim: PodInfo, scheduler_name: str) -> None:
         metadata = victim.pod.metadata

@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from actors.kube.core import Pod, reference_to
-from actors.messages import EventType, Preempt, RecordEvent
-from actors.model.pod_info import PodInfo
+from berth.actors.messages import EventType, Preempt, RecordEvent
+from berth.actors.scheduling.kube.core import Pod, reference_to
+from berth.actors.scheduling.model.pod_info import PodInfo
 
 CONDITION = "DisruptionTarget"
 REASON = "PreemptionByScheduler"
@@ -41,12 +41,20 @@ def disruption_patch(victim: Pod, scheduler_name: str, wall: datetime) -> dict[s
 
 
 def deletion(victim: Pod) -> dict[str, Any]:
-    """The options of a deletion that is for this very pod, not for another that has its name by now."""
-    return {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": victim.metadata.uid}}
+    """The options of a deletion that is for this very pod, not for another that has its name by
+    now.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": victim.metadata.uid},
+    }
 
 
 def preempted(victim: Pod, preemptor: Pod, node: str, *, in_memory: bool) -> RecordEvent:
-    """The event that tells the victim's user who took its place; `in_memory` if it was not bound yet."""
+    """The event that tells the victim's user who took its place; `in_memory` if it was not bound
+    yet.
+    """
     note = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
     if in_memory:
         note += " (in kube-scheduler memory)."

@@ -10,8 +10,7 @@ from typing import assert_never
 import anyio
 import structlog
 from anyio.abc import TaskStatus
-
-from actors.messages import (
+from berth.actors.messages import (
     Answer,
     CacheMessage,
     FlushBackoff,
@@ -24,11 +23,11 @@ from actors.messages import (
     SetUnschedulable,
     Unnominate,
 )
-from actors.queue.backoff import WINDOW_SECONDS
-from actors.queue.state import Compared, HandOut, Moved, QueueState
-from actors.runtime.actor import Actor
-from actors.runtime.clock import Clock
-from actors.runtime.mailbox import Mailbox
+from berth.actors.queue.backoff import WINDOW_SECONDS
+from berth.actors.queue.state import Compared, HandOut, Moved, QueueState
+from berth.actors.runtime.actor import Actor
+from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.mailbox import Mailbox
 
 log = structlog.get_logger(__name__)
 
@@ -50,7 +49,9 @@ class QueueActor(Actor[QueueMessage]):
         self._cache = cache
         self._recorder = recorder
         self._clock = clock
-        self._log = log.bind()  # Once, and not for each line: a pod moves often, and mostly nobody wants to know.
+        self._log = (
+            log.bind()
+        )  # Once, and not for each line: a pod moves often, and mostly nobody wants to know.
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async with anyio.create_task_group() as group:
@@ -71,7 +72,13 @@ class QueueActor(Actor[QueueMessage]):
                     effect.order.reply.set(effect.pod)
                 case Moved():
                     step = effect.step
-                    self._log.debug("queued", pod=effect.key, queue=step.queue, because=step.event, plugin=step.plugin)
+                    self._log.debug(
+                        "queued",
+                        pod=effect.key,
+                        queue=step.queue,
+                        because=step.event,
+                        plugin=step.plugin,
+                    )
                 case Nominate() | Unnominate():
                     self._cache.tell_nowait(effect)
                 case SetNominatedNode() | SetUnschedulable() | RecordEvent():
@@ -80,7 +87,9 @@ class QueueActor(Actor[QueueMessage]):
                     effect.give()
                 case Compared(order, found):
                     for difference in found if order.heal else ():
-                        self._log.error("healed", what=difference.what, kind=difference.kind, key=difference.key)
+                        self._log.error(
+                            "healed", what=difference.what, kind=difference.kind, key=difference.key
+                        )
                     order.reply.set(found)
                 case _:
                     assert_never(effect)

@@ -1,9 +1,9 @@
 """The backoff queue: pods that wait out their penalty, the first whose penalty ends first.
 
-Time is cut into windows of a second: the pods whose backoff ends in the same window are in QueueSort's order, so that
-an empty active queue, which takes its next pod from here, still takes the best one. Pods that failed with an error
-(their penalty protects the API server, not the scheduler's time) are kept apart and never taken early. Mirrors
-kube-scheduler's backoffQueue.
+Time is cut into windows of a second: the pods whose backoff ends in the same window are in
+QueueSort's order, so that an empty active queue, which takes its next pod from here, still takes
+the best one. Pods that failed with an error (their penalty protects the API server, not the
+scheduler's time) are kept apart and never taken early. Mirrors kube-scheduler's backoffQueue.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import floor, inf
 
-from actors.queue.entry import Entry
-from actors.queue.heap import KeyedHeap, Slot
+from berth.actors.queue.entry import Entry
+from berth.actors.queue.heap import KeyedHeap, Slot
 
 WINDOW_SECONDS = 1.0
 
@@ -33,7 +33,9 @@ class Backoff:
         yield from self._erred
 
     def until(self, entry: Entry) -> float:
-        """The window in which the pod's backoff ends; errors in a row count apart from rejections."""
+        """The window in which the pod's backoff ends; errors in a row count apart from
+        rejections.
+        """
         failures = entry.errors or entry.rejections
         if not failures:
             return -inf
@@ -65,7 +67,9 @@ class Backoff:
         return None if top is None else top[1]
 
     def over(self, now: float) -> Iterator[Entry]:
-        """The pods whose backoff is over, in order; each must be removed before the next is asked for."""
+        """The pods whose backoff is over, in order; each must be removed before the next is asked
+        for.
+        """
         for heap in (self._rejected, self._erred):
             while (top := heap.peek()) is not None and not self.holds(top[1], now):
                 yield top[1]

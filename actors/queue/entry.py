@@ -1,8 +1,10 @@
-"""A pod in the queue, with what its attempts so far have taught. Mirrors the framework's QueuedPodInfo."""
+"""A pod in the queue, with what its attempts so far have taught. Mirrors the framework's
+QueuedPodInfo.
+"""
 
 from __future__ import annotations
 
-from actors.model.pod_info import PodInfo
+from berth.actors.scheduling.model.pod_info import PodInfo
 
 NOBODY: frozenset[str] = frozenset()
 
@@ -10,11 +12,12 @@ NOBODY: frozenset[str] = frozenset()
 class Entry:
     """Owned by the queue. `timestamp` is when the pod came, or when its last attempt failed.
 
-    `rejections` counts the attempts that ended with a rejection, `errors` those that ended with an error since the
-    last rejection. `unschedulable` and `pending` are the plugins that rejected the last attempt, `gated_by` the
-    PreEnqueue plugin that keeps the pod out, `gate_error` how it fails, "" if it does not. `hold` is the number of the
-    preemption that makes room for the pod, 0 if there is none. `nominated_node` is the node that the cache was last
-    told the pod is nominated to, "" for none.
+    `rejections` counts the attempts that ended with a rejection, `errors` those that ended with an
+    error since the last rejection. `unschedulable` and `pending` are the plugins that rejected the
+    last attempt, `gated_by` the PreEnqueue plugin that keeps the pod out, `gate_error` how it
+    fails, "" if it does not. `hold` is the number of the preemption that makes room for the pod, 0
+    if there is none. `nominated_node` is the node that the cache was last told the pod is nominated
+    to, "" for none.
     """
 
     __slots__ = (
@@ -62,10 +65,14 @@ class Entry:
 
     @property
     def rejectors(self) -> frozenset[str]:
-        """Every plugin that an event must satisfy before the pod is worth another attempt: any one of them."""
+        """Every plugin that an event must satisfy before the pod is worth another attempt: any one
+        of them.
+        """
         return self.unschedulable | self.pending if self.pending else self.unschedulable
 
-    def failed(self, unschedulable: frozenset[str], pending: frozenset[str], now: float, arrival: int) -> None:
+    def failed(
+        self, unschedulable: frozenset[str], pending: frozenset[str], now: float, arrival: int
+    ) -> None:
         """An attempt has ended; without plugins that rejected it, it was an error."""
         self.unschedulable, self.pending = unschedulable, pending
         if unschedulable or pending:

@@ -1,17 +1,17 @@
 """PreEnqueue plugins that fail: a failure gates the pod as a rejection does, but its user is told.
 
-Told is each thing that a plugin says once, not each time that the pod is looked at; and only when the cycle asks for a
-pod: the cycle of a standby does not, and a standby must write nothing.
+Told is each thing that a plugin says once, not each time that the pod is looked at; and only when
+the cycle asks for a pod: the cycle of a standby does not, and a standby must write nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from actors.failure import Failure, Stage, consequences, tell_user
-from actors.framework.status import Code, Status, error
-from actors.messages import RecordEvent, SetUnschedulable
-from actors.queue.entry import Entry
+from berth.actors.failure import Failure, Stage, consequences, tell_user
+from berth.actors.messages import RecordEvent, SetUnschedulable
+from berth.actors.queue.entry import Entry
+from berth.actors.scheduling.framework.status import Code, Status, error
 
 _ERROR = Code.ERROR  # looking a member up in its class is slow
 
@@ -30,7 +30,9 @@ class GateErrors:
         entry.gate_error = problem
 
     def tell(self, entries: Mapping[str, Entry]) -> Iterator[SetUnschedulable | RecordEvent]:
-        """What to write about those of the pods that are still among the entries; it counts as written."""
+        """What to write about those of the pods that are still among the entries; it counts as
+        written.
+        """
         untold, self.untold = self.untold, {}
         for key, entry in untold.items():
             if entry.gate_error and entries.get(key) is entry:

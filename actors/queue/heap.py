@@ -1,7 +1,8 @@
 """A heap with keys: the least slot first, and update and removal by key in O(log n).
 
-An entry that is moved or removed stays behind in the heap until it comes to the top, or until half of the heap is
-such leftovers; then the heap is built anew. So every operation is O(log n), amortised. Mirrors kube-scheduler's heap.
+An entry that is moved or removed stays behind in the heap until it comes to the top, or until half
+of the heap is such leftovers; then the heap is built anew. So every operation is O(log n),
+amortised. Mirrors kube-scheduler's heap.
 """
 
 from __future__ import annotations

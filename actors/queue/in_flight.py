@@ -1,8 +1,9 @@
-"""Pods that are handed out, and the events that came since, so that no wake-up is lost between decision and parking.
+"""Pods that are handed out, and the events that came since, so that no wake-up is lost between
+decision and parking.
 
-The events are one list for all; each pod remembers where it began. Events that no pod in flight needs are dropped. A
-pod whose attempt is Done needs no events any more, but stays until it is bound, gone, or has failed. Mirrors the
-in-flight pods and events of kube-scheduler's activeQueue.
+The events are one list for all; each pod remembers where it began. Events that no pod in flight
+needs are dropped. A pod whose attempt is Done needs no events any more, but stays until it is
+bound, gone, or has failed. Mirrors the in-flight pods and events of kube-scheduler's activeQueue.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from actors.kube.core import Pod
-from actors.messages import ClusterChanged
-from actors.queue.entry import Entry
+from berth.actors.messages import ClusterChanged
+from berth.actors.queue.entry import Entry
+from berth.actors.scheduling.kube.core import Pod
 
 
 class InFlight:
-    """By uid, because a pod may be deleted and made again under its name while an attempt for it runs."""
+    """By uid, because a pod may be deleted and made again under its name while an attempt for it
+    runs.
+    """
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
@@ -57,16 +60,19 @@ class InFlight:
         """The attempt for this pod no longer needs events."""
         if self._since.pop(uid, None) is None:
             return
-        # Pods are handed out in the order of `_since`, so the first one left is the one that needs most.
+        # Pods are handed out in the order of `_since`, so the first one left is the one that needs
+        # most.
         needed = next(iter(self._since.values()), self._dropped + len(self._events))
         if needed > self._dropped:
             del self._events[: needed - self._dropped]
             self._dropped = needed
 
     def land(self, uid: str) -> tuple[Entry, Pod | None, Sequence[ClusterChanged] | None] | None:
-        """Take a pod out: with its latest version if there is a newer one, and the events since it was handed out.
+        """Take a pod out: with its latest version if there is a newer one, and the events since it
+        was handed out.
 
-        The events are None if it was Done: nobody knows what it missed. None for a pod that is not here.
+        The events are None if it was Done: nobody knows what it missed. None for a pod that is not
+        here.
         """
         entry = self._entries.pop(uid, None)
         if entry is None:

@@ -1,16 +1,17 @@
-"""What the queue shows of itself: its pods for people to read, and how they differ from the API server's. Pure.
+"""What the queue shows of itself: its pods for people to read, and how they differ from the API
+server's. Pure.
 
-Every pending pod of ours is in the queue or in flight until it is bound or gone; kube-scheduler's CacheComparer looks
-at its queue, too, but puts nothing right.
+Every pending pod of ours is in the queue or in flight until it is bound or gone; kube-scheduler's
+CacheComparer looks at its queue, too, but puts nothing right.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from actors.kube.core import Pod
-from actors.messages import Difference, QueuedPodDump, StoryStep
-from actors.queue.entry import Entry
+from berth.actors.messages import Difference, QueuedPodDump, StoryStep
+from berth.actors.queue.entry import Entry
+from berth.actors.scheduling.kube.core import Pod
 
 IN_FLIGHT = "in flight"
 
@@ -18,7 +19,9 @@ IN_FLIGHT = "in flight"
 def differences(
     told: Mapping[str, Pod | None], queued: Mapping[str, Entry], flying: Mapping[str, Entry]
 ) -> Iterator[Difference]:
-    """What is otherwise in the queue or in flight than told, of these pods; None is one that is gone, or bound."""
+    """What is otherwise in the queue or in flight than told, of these pods; None is one that is
+    gone, or bound.
+    """
     for key, pod in told.items():
         entry = queued.get(key) or flying.get(key)
         if pod is None:

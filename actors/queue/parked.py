@@ -1,17 +1,19 @@
-"""Parked pods, found by who waits for what: an event costs by the pods whose rejectors registered for it.
+"""Parked pods, found by who waits for what: an event costs by the pods whose rejectors registered
+for it.
 
-Used twice: for unschedulable pods, which every plugin that rejected them may wake, and for gated ones, which are looked
-at only on an event that the gating plugin registered for. Mirrors kube-scheduler's unschedulablePods.
+Used twice: for unschedulable pods, which every plugin that rejected them may wake, and for gated
+ones, which are looked at only on an event that the gating plugin registered for. Mirrors
+kube-scheduler's unschedulablePods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from actors.framework.events import ClusterEvent, Resource
-from actors.queue.entry import Entry
-from actors.queue.heap import KeyedHeap
-from actors.queue.hints import HintTable, Rejector
+from berth.actors.queue.entry import Entry
+from berth.actors.queue.heap import KeyedHeap
+from berth.actors.queue.hints import HintTable, Rejector
+from berth.actors.scheduling.framework.events import ClusterEvent, Resource
 
 
 class Parked:
@@ -32,7 +34,9 @@ class Parked:
         return key in self._rejectors
 
     def put(self, entry: Entry, plugins: Iterable[str], since: float) -> None:
-        """Park a pod; `plugins` are those whose events may wake it, `since` is when it came here."""
+        """Park a pod; `plugins` are those whose events may wake it, `since` is when it came
+        here.
+        """
         key, scheduler = entry.key, entry.scheduler
         self.remove(key)
         self._oldest.put(key, (since,), entry)
@@ -54,14 +58,21 @@ class Parked:
                 self._unknown.discard(rejector)
 
     def concerned(self, event: ClusterEvent) -> list[Entry]:
-        """The pods that the event may wake, those that have waited longest first with each plugin."""
+        """The pods that the event may wake, those that have waited longest first with each
+        plugin.
+        """
         if not self._rejectors:
             return []
         if event.resource is Resource.WILDCARD:
             return list(self)
         groups = [self._waiting[rejector] for rejector in sorted(self._unknown)]
-        # A profile registers for few events, and few plugins have rejected somebody: the shorter of two short lists.
-        groups += [self._waiting[rejector] for rejector in self._hints.concerned(event) if rejector in self._waiting]
+        # A profile registers for few events, and few plugins have rejected somebody: the shorter of
+        # two short lists.
+        groups += [
+            self._waiting[rejector]
+            for rejector in self._hints.concerned(event)
+            if rejector in self._waiting
+        ]
         if len(groups) == 1:
             return list(groups[0].values())
         return list({key: entry for group in groups for key, entry in group.items()}.values())
@@ -82,6 +93,12 @@ class Parked:
         """Raises AssertionError where the index and the pods do not agree."""
         assert {entry.key for entry in self} == self._rejectors.keys()
         for key, rejectors in self._rejectors.items():
-            assert all(key in self._waiting[rejector] for rejector in rejectors), f"{key} would miss events"
-        assert sum(map(len, self._waiting.values())) == sum(map(len, self._rejectors.values())), "the index is stale"
-        assert self._unknown == {rejector for rejector in self._waiting if not self._hints.knows(rejector)}
+            assert all(key in self._waiting[rejector] for rejector in rejectors), (
+                f"{key} would miss events"
+            )
+        assert sum(map(len, self._waiting.values())) == sum(map(len, self._rejectors.values())), (
+            "the index is stale"
+        )
+        assert self._unknown == {
+            rejector for rejector in self._waiting if not self._hints.knows(rejector)
+        }

@@ -1,9 +1,11 @@
-"""The scheduling queue: every pending pod is in exactly one place, and wakes when something happens that may help it.
+"""The scheduling queue: every pending pod is in exactly one place, and wakes when something happens
+that may help it.
 
-Places: active (ready, in the QueueSort plugin's order), backoff (waits out its penalty), unschedulable (parked until
-an event that a plugin which rejected it asked for), gated (kept out by a PreEnqueue plugin), in flight (handed out).
-Each place has a module of its own; here is how pods go from one to another. Mirrors kube-scheduler's PriorityQueue.
-Pure: `now` is given, effects are returned.
+Places: active (ready, in the QueueSort plugin's order), backoff (waits out its penalty),
+unschedulable (parked until an event that a plugin which rejected it asked for), gated (kept out by
+a PreEnqueue plugin), in flight (handed out). Each place has a module of its own; here is how pods
+go from one to another. Mirrors kube-scheduler's PriorityQueue. Pure: `now` is given, effects are
+returned.
 """
 
 from __future__ import annotations
@@ -14,20 +16,7 @@ from itertools import count
 from typing import assert_never
 
 import msgspec
-
-from actors.framework.changes import pod_changes
-from actors.framework.events import (
-    ASSIGNED_POD_DELETE,
-    FORCE_ACTIVATE,
-    UNSCHEDULABLE_TIMEOUT,
-    ClusterEvent,
-    Registration,
-    Resource,
-)
-from actors.framework.status import Status
-from actors.kube.core import Pod
-from actors.kube.meta import key
-from actors.messages import (
+from berth.actors.messages import (
     Activate,
     Answer,
     AttemptFailed,
@@ -57,16 +46,28 @@ from actors.messages import (
     TellStory,
     Unnominate,
 )
-from actors.model.pod_info import PodInfo
-from actors.queue.backoff import Backoff
-from actors.queue.entry import NOBODY, Entry
-from actors.queue.gate_errors import GateErrors
-from actors.queue.heap import KeyedHeap, Slot
-from actors.queue.hints import HintTable, Worth
-from actors.queue.in_flight import InFlight
-from actors.queue.look import IN_FLIGHT, differences, dump
-from actors.queue.parked import Parked
-from actors.queue.story import Stories
+from berth.actors.queue.backoff import Backoff
+from berth.actors.queue.entry import NOBODY, Entry
+from berth.actors.queue.gate_errors import GateErrors
+from berth.actors.queue.heap import KeyedHeap, Slot
+from berth.actors.queue.hints import HintTable, Worth
+from berth.actors.queue.in_flight import InFlight
+from berth.actors.queue.look import IN_FLIGHT, differences, dump
+from berth.actors.queue.parked import Parked
+from berth.actors.queue.story import Stories
+from berth.actors.scheduling.framework.changes import pod_changes
+from berth.actors.scheduling.framework.events import (
+    ASSIGNED_POD_DELETE,
+    FORCE_ACTIVATE,
+    UNSCHEDULABLE_TIMEOUT,
+    ClusterEvent,
+    Registration,
+    Resource,
+)
+from berth.actors.scheduling.framework.status import Status
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.meta import key
+from berth.actors.scheduling.model.pod_info import PodInfo
 
 POD_ADDED = "UnschedulablePodAdd"
 POD_UPDATED = "UnschedulablePodUpdate"
@@ -81,8 +82,8 @@ WORTH_OF = {event: Worth(event) for event in (POD_ADDED, POD_UPDATED)}
 class QueueRules(msgspec.Struct, frozen=True):
     """What the profiles and the flags say: functions of plugins, and seconds.
 
-    `hints` gives, by scheduler name and plugin, the events that the plugin registered for; whoever is not in it wakes
-    its pods on any event.
+    `hints` gives, by scheduler name and plugin, the events that the plugin registered for; whoever
+    is not in it wakes its pods on any event.
     """
 
     sort_key: Callable[[PodInfo, float], tuple[float, ...]]
@@ -131,7 +132,9 @@ Effect = (
 
 
 class QueueStatistics(msgspec.Struct, frozen=True):
-    """pending_pods by queue, the pods in flight, and how many differences were healed since the start."""
+    """pending_pods by queue, the pods in flight, and how many differences were healed since the
+    start.
+    """
 
     active: int
     backoff: int
@@ -158,7 +161,9 @@ class QueueState:
         self._healed = 0
 
     def handle(self, message: QueueMessage, now: float) -> Sequence[Effect]:
-        """Take one message at a time in monotonic seconds; returns what follows from it, in order."""
+        """Take one message at a time in monotonic seconds; returns what follows from it, in
+        order.
+        """
         effects: list[Effect] = []
         match message:  # The frequent ones first.
             case ClusterChanged():
@@ -193,7 +198,7 @@ class QueueState:
             self._hand_out(now, effects)
         return effects
 
-    # ------------------------------------------------------------------------------------------- what pods do
+    # --------------------------------------------------------------------------------- what pods do
 
     def _add(self, pod: Pod, event: str, now: float, effects: list[Effect]) -> None:
         if pod.metadata.uid in self._in_flight:
@@ -248,7 +253,7 @@ class QueueState:
         if entry.nominated_node:
             self._nominate(entry, "", effects)
 
-    # ------------------------------------------------------------------------------------------- what the cycle says
+    # -------------------------------------------------------------------------- what the cycle says
 
     def _hand_out(self, now: float, effects: list[Effect]) -> None:
         if self._gate_errors.untold:
@@ -266,7 +271,13 @@ class QueueState:
             entry.attempts += 1
             entry.unschedulable = entry.pending = NOBODY
             self._in_flight.take_off(entry)
-            pod = QueuedPod(entry.info, entry.attempts, entry.timestamp, entry.first_attempt_at, entry.after_flush)
+            pod = QueuedPod(
+                entry.info,
+                entry.attempts,
+                entry.timestamp,
+                entry.first_attempt_at,
+                entry.after_flush,
+            )
             effects.append(HandOut(self._waiting.popleft(), pod))
 
     def _failed(self, failure: AttemptFailed, now: float, effects: list[Effect]) -> None:
@@ -292,15 +303,17 @@ class QueueState:
             self._requeue(entry, worth, now, effects, ATTEMPT_FAILED)
 
     def _release(self, ended: PreemptionEnded, now: float, effects: list[Effect]) -> None:
-        """What would have woken the pod while it was held does so now. After a failure it is tried in any case, but
-        never before its backoff is over: the API server is in trouble.
+        """What would have woken the pod while it was held does so now. After a failure it is tried
+        in any case, but never before its backoff is over: the API server is in trouble.
         """
         entry = self._entries.get(ended.key)
         if entry is None or entry.info.uid != ended.uid or entry.hold != ended.hold:
             return
         entry.hold = 0
         if ended.failed:
-            entry.unschedulable = entry.pending = NOBODY  # It is no rejection that an event cures: it backs off.
+            entry.unschedulable = entry.pending = (
+                NOBODY  # It is no rejection that an event cures: it backs off.
+            )
         if ended.failed or (entry.place == "gated" and entry.gated_by == PREEMPTION):
             self._requeue(entry, Worth(PREEMPTION_ENDED), now, effects)
 
@@ -313,11 +326,13 @@ class QueueState:
         effects.append(SetNominatedNode(entry.info.pod, ""))
         status = msgspec.structs.replace(entry.info.pod.status, nominated_node_name=node)
         was = msgspec.structs.replace(entry.info.pod, status=status)
-        self._changed(ClusterChanged(ASSIGNED_POD_DELETE, was, None, entry.info.priority), now, effects)
+        self._changed(
+            ClusterChanged(ASSIGNED_POD_DELETE, was, None, entry.info.priority), now, effects
+        )
 
     def _nominate(self, entry: Entry, node: str, effects: list[Effect]) -> None:
-        """Have the cache count the pod on a node from now on, or on none. A pod is nominated once it has been active:
-        only PreEnqueue says whether there is a pod to make room for.
+        """Have the cache count the pod on a node from now on, or on none. A pod is nominated once
+        it has been active: only PreEnqueue says whether there is a pod to make room for.
         """
         if node:
             effects.append(Nominate(entry.info, node))
@@ -326,9 +341,13 @@ class QueueState:
         entry.nominated_node = node
 
     def _worth_after(self, entry: Entry, missed: Sequence[ClusterChanged] | None) -> Worth | None:
-        """Whether to try again without waiting for an event: by what happened in flight. None: park the pod."""
+        """Whether to try again without waiting for an event: by what happened in flight. None: park
+        the pod.
+        """
         if not entry.rejectors or missed is None:
-            return Worth("")  # An error is not cured by an event, and after Done nobody knows what the pod missed.
+            return Worth(
+                ""
+            )  # An error is not cured by an event, and after Done nobody knows what the pod missed.
         best: Worth | None = None
         for change in missed:
             worth = self._hints.judge(entry, change)
@@ -337,7 +356,7 @@ class QueueState:
             best = best or worth
         return best
 
-    # ------------------------------------------------------------------------------------------- what the cluster does
+    # ------------------------------------------------------------------------ what the cluster does
 
     def _changed(self, change: ClusterChanged, now: float, effects: list[Effect]) -> None:
         self._in_flight.remember(change)
@@ -348,7 +367,9 @@ class QueueState:
                 if change.max_priority is None or entry.info.priority <= change.max_priority:
                     self._consider(entry, change, now, effects)
 
-    def _consider(self, entry: Entry, change: ClusterChanged, now: float, effects: list[Effect]) -> None:
+    def _consider(
+        self, entry: Entry, change: ClusterChanged, now: float, effects: list[Effect]
+    ) -> None:
         """Wake a parked pod if a plugin that rejected it says that this change may help."""
         worth = self._hints.judge(entry, change)
         if worth is not None:
@@ -359,10 +380,11 @@ class QueueState:
             self._to_active(entry, Worth(BACKOFF_COMPLETE), now, effects)
 
     def _flush_unschedulable(self, now: float, effects: list[Effect]) -> None:
-        """Try the pods that have waited for too long, the gated ones too: an event may have been missed.
+        """Try the pods that have waited for too long, the gated ones too: an event may have been
+        missed.
 
-        A pod that stays gated, as one does for which room is being made, is tried again after as long a time, not at
-        each flush.
+        A pod that stays gated, as one does for which room is being made, is tried again after as
+        long a time, not at each flush.
         """
         worth = Worth(str(UNSCHEDULABLE_TIMEOUT))
         for entry in self._unschedulable.longer_than(self._rules.max_unschedulable, now):
@@ -379,16 +401,21 @@ class QueueState:
                 # Should its attempt fail, it is tried again: the event is for that pod alone.
                 for flying in self._in_flight:
                     if flying.key == name:
-                        self._in_flight.remember(ClusterChanged(FORCE_ACTIVATE, None, flying.info.pod))
+                        self._in_flight.remember(
+                            ClusterChanged(FORCE_ACTIVATE, None, flying.info.pod)
+                        )
             elif entry.place == "backoff":
                 self._to_active(entry, worth, now, effects)
             elif entry.place in ("unschedulable", "gated"):
                 self._requeue(entry, worth, now, effects)
 
-    # ------------------------------------------------------------------------------------------- moving between places
+    # ------------------------------------------------------------------------ moving between places
 
-    def _requeue(self, entry: Entry, worth: Worth, now: float, effects: list[Effect], event: str = "") -> None:
-        """To backoff while the penalty lasts, else to active; to gated if a PreEnqueue plugin says so.
+    def _requeue(
+        self, entry: Entry, worth: Worth, now: float, effects: list[Effect], event: str = ""
+    ) -> None:
+        """To backoff while the penalty lasts, else to active; to gated if a PreEnqueue plugin says
+        so.
 
         `event` is the name of the move where it is not that of the event which was worth it.
         """
@@ -405,7 +432,9 @@ class QueueState:
             self._backoff.put(entry)
             self._moved(entry, worth, now, effects, event)
 
-    def _to_active(self, entry: Entry, worth: Worth, now: float, effects: list[Effect], event: str = "") -> None:
+    def _to_active(
+        self, entry: Entry, worth: Worth, now: float, effects: list[Effect], event: str = ""
+    ) -> None:
         """To active; PreEnqueue has been asked, if only when the pod came to backoff."""
         self._place(entry, "active")
         entry.gated_by = ""
@@ -422,7 +451,9 @@ class QueueState:
         self._unschedulable.put(entry, entry.rejectors, now)
         self._moved(entry, Worth(event), now, effects)
 
-    def _gate(self, entry: Entry, plugin: str, event: str, now: float, effects: list[Effect]) -> None:
+    def _gate(
+        self, entry: Entry, plugin: str, event: str, now: float, effects: list[Effect]
+    ) -> None:
         was_gated = entry.place == "gated"
         if was_gated and entry.gated_by == plugin and entry.key in self._gated:
             return
@@ -455,7 +486,9 @@ class QueueState:
         entry.place = ""
         del self._entries[entry.key]
 
-    def _moved(self, entry: Entry, worth: Worth, now: float, effects: list[Effect], event: str = "") -> None:
+    def _moved(
+        self, entry: Entry, worth: Worth, now: float, effects: list[Effect], event: str = ""
+    ) -> None:
         name, cause = (event, worth.event) if event else (worth.event, "")
         step = StoryStep(now, entry.place, name, worth.plugin, cause)
         self._stories.add(entry.key, step)
@@ -465,15 +498,20 @@ class QueueState:
         """QueueSort's order; ties in the order of arrival."""
         return (*self._rules.sort_key(entry.info, entry.timestamp), float(entry.arrival))
 
-    # ------------------------------------------------------------------------------------------- looking
+    # -------------------------------------------------------------------------------------- looking
 
     def _answer(
-        self, order: IsHeld | TellStory | ListQueued | DumpQueued | ComparePending, now: float, effects: list[Effect]
+        self,
+        order: IsHeld | TellStory | ListQueued | DumpQueued | ComparePending,
+        now: float,
+        effects: list[Effect],
     ) -> None:
         match order:
             case IsHeld(key=name, uid=uid, hold=hold):
                 held = self._entries.get(name)
-                effects.append(Answer(order, held is not None and held.info.uid == uid and held.hold == hold))
+                effects.append(
+                    Answer(order, held is not None and held.info.uid == uid and held.hold == hold)
+                )
             case TellStory(key=name):
                 effects.append(Answer(order, self._stories.of(name)))
             case ListQueued():
@@ -491,7 +529,9 @@ class QueueState:
                 self._compare(order, now, effects)
 
     def _flying(self) -> dict[str, Entry]:
-        """The pods in flight by key, but for those of a name that a younger pod has, which is in a queue."""
+        """The pods in flight by key, but for those of a name that a younger pod has, which is in a
+        queue.
+        """
         return {flying.key: flying for flying in self._in_flight if flying.key not in self._entries}
 
     def _compare(self, order: ComparePending, now: float, effects: list[Effect]) -> None:
@@ -508,7 +548,9 @@ class QueueState:
         effects.append(Compared(order, found))
 
     def where(self, name: str) -> str:
-        """The place of the pod of this key: a queue's name, `in flight`, or "" if it is not here."""
+        """The place of the pod of this key: a queue's name, `in flight`, or "" if it is not
+        here.
+        """
         entry = self._entries.get(name)
         if entry is not None:
             return entry.place
@@ -548,9 +590,13 @@ class QueueState:
             "unschedulable": list(self._unschedulable),
             "gated": list(self._gated),
         }
-        assert sum(map(len, queues.values())) == len(self._entries), "a pod is in two places, or in none"
+        assert sum(map(len, queues.values())) == len(self._entries), (
+            "a pod is in two places, or in none"
+        )
         for place, entry in ((place, entry) for place, queue in queues.items() for entry in queue):
-            assert entry.place == place, f"{entry.key} is in {place} and thinks to be in {entry.place}"
+            assert entry.place == place, (
+                f"{entry.key} is in {place} and thinks to be in {entry.place}"
+            )
             assert self._entries[entry.key] is entry, entry.key
             assert entry.info.uid not in self._in_flight, f"{entry.key} is queued and in flight"
         self._unschedulable.validate()

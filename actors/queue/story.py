@@ -1,7 +1,9 @@
-"""What brought each pod where it is: which event moved it, whose hint said so; and how many moves there were in all.
+"""What brought each pod where it is: which event moved it, whose hint said so; and how many moves
+there were in all.
 
-The memory is bounded: the latest moves of the pods that moved last. Pods that are gone stay, to be explained
-afterwards, until others need the room. The counts are kube-scheduler's queue_incoming_pods_total.
+The memory is bounded: the latest moves of the pods that moved last. Pods that are gone stay, to be
+explained afterwards, until others need the room. The counts are kube-scheduler's
+queue_incoming_pods_total.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
 
-from actors.messages import StoryStep
+from berth.actors.messages import StoryStep
 
 LONGEST_STORY = 16
 MOST_STORIES = 10_000

@@ -1,1 +1,3 @@
-"""The recorder actor: events about objects and conditions of pods, written without holding anything up."""
+"""The recorder actor: events about objects and conditions of pods, written without holding anything
+up.
+"""

@@ -1,8 +1,9 @@
-"""The recorder: writes events and conditions, several at a time, and never holds up whoever sends them.
+"""The recorder: writes events and conditions, several at a time, and never holds up whoever sends
+them.
 
-Its mailbox needs no bound: a message is put in the outbox at once, and the outbox is bounded. What could not be
-delivered waits there for the API server; what the API server refuses is logged and forgotten. Only a leader writes:
-the outbox is filled by `run` at all times, and emptied by `write`.
+Its mailbox needs no bound: a message is put in the outbox at once, and the outbox is bounded. What
+could not be delivered waits there for the API server; what the API server refuses is logged and
+forgotten. Only a leader writes: the outbox is filled by `run` at all times, and emptied by `write`.
 """
 
 from __future__ import annotations
@@ -11,19 +12,23 @@ import anyio
 import msgspec
 import structlog
 from anyio.abc import TaskStatus
-
-from actors.client.access import Calls
-from actors.client.rest import ApiError, ConnectionFailedError, DeposedError, UnreadableAnswerError
-from actors.kube.core import Pod
-from actors.messages import FinishSeries, RecorderMessage, RefreshSeries
-from actors.recorder.event import API, CORE_API, Event, in_core
-from actors.recorder.series import FINISH_SECONDS, REFRESH_SECONDS
-from actors.recorder.state import RecorderState, StatusOrder
-from actors.runtime.actor import Actor
-from actors.runtime.backoff import Backoff, Rng
-from actors.runtime.bell import Bell
-from actors.runtime.clock import Clock
-from actors.runtime.mailbox import Mailbox
+from berth.actors.client.access import Calls
+from berth.actors.client.rest import (
+    ApiError,
+    ConnectionFailedError,
+    DeposedError,
+    UnreadableAnswerError,
+)
+from berth.actors.messages import FinishSeries, RecorderMessage, RefreshSeries
+from berth.actors.recorder.event import API, CORE_API, Event, in_core
+from berth.actors.recorder.series import FINISH_SECONDS, REFRESH_SECONDS
+from berth.actors.recorder.state import RecorderState, StatusOrder
+from berth.actors.runtime.actor import Actor
+from berth.actors.runtime.backoff import Backoff, Rng
+from berth.actors.runtime.bell import Bell
+from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.scheduling.kube.core import Pod
 
 log = structlog.get_logger(__name__)
 
@@ -36,7 +41,12 @@ NOT_FOUND = 404
 
 class RecorderActor(Actor[RecorderMessage]):
     def __init__(
-        self, mailbox: Mailbox[RecorderMessage], state: RecorderState, client: Calls, clock: Clock, rng: Rng
+        self,
+        mailbox: Mailbox[RecorderMessage],
+        state: RecorderState,
+        client: Calls,
+        clock: Clock,
+        rng: Rng,
     ) -> None:
         super().__init__("recorder", mailbox)
         self._state = state
@@ -53,7 +63,8 @@ class RecorderActor(Actor[RecorderMessage]):
         self._written = anyio.Event()
 
     async def write(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Write what is in the outbox until cancelled; then the rest of it, if that takes no longer than two seconds.
+        """Write what is in the outbox until cancelled; then the rest of it, if that takes no longer
+        than two seconds.
 
         To be run once.
         """
@@ -115,7 +126,9 @@ class RecorderActor(Actor[RecorderMessage]):
             if len(self._state):
                 self._wake_writer()
             try:
-                await (self._write_event(work) if isinstance(work, Event) else self._write_status(work))
+                await (
+                    self._write_event(work) if isinstance(work, Event) else self._write_status(work)
+                )
             except DeposedError:
                 self._state.put_back(work)
                 self._writing.cancel()
@@ -132,24 +145,32 @@ class RecorderActor(Actor[RecorderMessage]):
             self._failures = 0
 
     def _unreachable(self, failure: ConnectionFailedError) -> float:
-        """Seconds until the API server is asked again; all writers wait, and one line is logged an outage."""
+        """Seconds until the API server is asked again; all writers wait, and one line is logged an
+        outage.
+        """
         now = self._clock.now()
         if now >= self._silent_until:
             self._failures += 1
             self._silent_until = now + BACKOFF.delay(self._failures, self._rng)
             if self._failures == 1:
-                log.warning("events wait for the API server", error=str(failure), waiting=len(self._state))
+                log.warning(
+                    "events wait for the API server", error=str(failure), waiting=len(self._state)
+                )
         return self._silent_until - now
 
     async def _write_event(self, event: Event) -> None:
         """Count on the event that is there; create it if it is not, or no longer: events expire."""
         counts = event.series is not msgspec.UNSET
         for _ in range(MOST_CONFLICTS):
-            path = f"{API if self._served else CORE_API}/namespaces/{event.metadata.namespace}/events"
+            path = (
+                f"{API if self._served else CORE_API}/namespaces/{event.metadata.namespace}/events"
+            )
             try:
                 if counts and await self._counted(path, event):
                     return
-                await self._client.call("POST", path, object, event if self._served else in_core(event))
+                await self._client.call(
+                    "POST", path, object, event if self._served else in_core(event)
+                )
             except ApiError as refused:
                 if refused.reason == "AlreadyExists":
                     if counts:
@@ -164,7 +185,9 @@ class RecorderActor(Actor[RecorderMessage]):
     async def _counted(self, path: str, event: Event) -> bool:
         """Write the series of an event; false if there is no such event."""
         try:
-            await self._client.patch(f"{path}/{event.metadata.name}", {"series": event.series}, dict)
+            await self._client.patch(
+                f"{path}/{event.metadata.name}", {"series": event.series}, dict
+            )
         except ApiError as refused:
             if refused.code != NOT_FOUND:
                 raise
@@ -172,7 +195,9 @@ class RecorderActor(Actor[RecorderMessage]):
         return True
 
     async def _is_served(self) -> bool:
-        """Whether the API server has events.k8s.io/v1; one before Kubernetes 1.19 takes core/v1 events only."""
+        """Whether the API server has events.k8s.io/v1; one before Kubernetes 1.19 takes core/v1
+        events only.
+        """
         try:
             await self._client.call("GET", API, dict)
         except ApiError as refused:
@@ -200,8 +225,16 @@ class RecorderActor(Actor[RecorderMessage]):
             try:
                 pod = await self._client.call("GET", path, Pod)
             except UnreadableAnswerError as problem:  # which trying again does not change
-                log.warning("condition not written", pod=f"{metadata.namespace}/{metadata.name}", error=str(problem))
+                log.warning(
+                    "condition not written",
+                    pod=f"{metadata.namespace}/{metadata.name}",
+                    error=str(problem),
+                )
                 return
             if pod.metadata.uid != metadata.uid or pod.spec.node_name:
                 return
-        log.warning("status not written", pod=f"{metadata.namespace}/{metadata.name}", error="the pod keeps changing")
+        log.warning(
+            "status not written",
+            pod=f"{metadata.namespace}/{metadata.name}",
+            error="the pod keeps changing",
+        )

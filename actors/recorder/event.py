@@ -1,5 +1,5 @@
-"""events.k8s.io/v1 Event as the recorder writes it: structs, because they are made and encoded for every pod that is
-placed.
+"""events.k8s.io/v1 Event as the recorder writes it: structs, because they are made and encoded for
+every pod that is placed.
 
 Immutable, and its own memory: an Event that counts is the one before with another series.
 """
@@ -7,9 +7,8 @@ Immutable, and its own memory: an Event that counts is the one before with anoth
 from __future__ import annotations
 
 import msgspec
-
-from actors.kube.meta import ObjectReference
-from actors.messages import EventType
+from berth.actors.messages import EventType
+from berth.actors.scheduling.kube.meta import ObjectReference
 
 API = "/apis/events.k8s.io/v1"
 CORE_API = "/api/v1"

@@ -1,10 +1,12 @@
-"""From facts to events.k8s.io/v1 Events: a fact that repeats itself is one Event whose series counts. Pure.
+"""From facts to events.k8s.io/v1 Events: a fact that repeats itself is one Event whose series
+counts. Pure.
 
-Facts are equal if all but their notes are: who reports what kind of thing about which object, down to the object's
-resourceVersion. The first is a new Event, with its note. The second makes a series of it, which is written at once.
-From then on it is only counted: the count is written every half hour, and when nothing was added for six minutes, which
-ends the series. Mirrors the broadcaster of client-go's tools/events, except that memory is bounded: of the `most` facts
-that came last something is known, and the last count of a series that is forgotten for another is not written.
+Facts are equal if all but their notes are: who reports what kind of thing about which object, down
+to the object's resourceVersion. The first is a new Event, with its note. The second makes a series
+of it, which is written at once. From then on it is only counted: the count is written every half
+hour, and when nothing was added for six minutes, which ends the series. Mirrors the broadcaster of
+client-go's tools/events, except that memory is bounded: of the `most` facts that came last
+something is known, and the last count of a series that is forgotten for another is not written.
 """
 
 from __future__ import annotations
@@ -13,10 +15,9 @@ from collections import OrderedDict
 from datetime import datetime
 
 import msgspec
-
-from actors.kube.meta import ObjectReference
-from actors.messages import EventType, RecordEvent
-from actors.recorder.event import Event, EventMetadata, EventSeries
+from berth.actors.messages import EventType, RecordEvent
+from berth.actors.recorder.event import Event, EventMetadata, EventSeries
+from berth.actors.scheduling.kube.meta import ObjectReference
 
 NOTE_BYTES = 1024
 NOTE_END = " ..."
@@ -31,8 +32,8 @@ _WARNING = EventType.WARNING  # looking a member up in its class is slow, and so
 
 
 class _Known(msgspec.Struct, eq=False, gc=False):
-    """How often a fact was seen, and when last: monotonic seconds, and as the API has it. `told` is the count that the
-    Event was last written with.
+    """How often a fact was seen, and when last: monotonic seconds, and as the API has it. `told` is
+    the count that the Event was last written with.
     """
 
     event: Event
@@ -77,7 +78,9 @@ class SeriesTracker:
         return _counted(known) if known.count == 2 else None
 
     def finish(self, now: float) -> list[Event]:
-        """Forget what has not been seen for six minutes; the counts that have to be written for that."""
+        """Forget what has not been seen for six minutes; the counts that have to be written for
+        that.
+        """
         last_counts = []
         while self._known:
             fact, known = next(iter(self._known.items()))
@@ -104,13 +107,17 @@ class SeriesTracker:
         time = self._micro_time(wall)
         # The name holds the time in nanoseconds. We never use one twice, whatever the clock says.
         name_time = self._second * 1_000_000_000 + wall.microsecond * 1000
-        self._name_time = name_time = name_time if name_time > self._name_time else self._name_time + 1
+        self._name_time = name_time = (
+            name_time if name_time > self._name_time else self._name_time + 1
+        )
         name = regarding.name
         if len(name) > LONGEST_NAME:
             name = name[:LONGEST_NAME].rstrip("-.")
         instance = self._instances.get(sender)
         if instance is None:
-            instance = self._instances[sender] = cut(f"{sender}-{self._hostname}", INSTANCE_BYTES, "")
+            instance = self._instances[sender] = cut(
+                f"{sender}-{self._hostname}", INSTANCE_BYTES, ""
+            )
         return Event(
             EventMetadata(f"{name}.{name_time:x}", regarding.namespace or "default"),
             time,
@@ -142,7 +149,9 @@ def _counted(known: _Known) -> Event:
 
 
 def cut(note: str, most: int = NOTE_BYTES, end: str = NOTE_END) -> str:
-    """The note in at most this many bytes of UTF-8; one that is cut ends in `end`, and in no half character."""
+    """The note in at most this many bytes of UTF-8; one that is cut ends in `end`, and in no half
+    character.
+    """
     if 4 * len(note) <= most:
         return note
     encoded = note.encode()

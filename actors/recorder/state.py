@@ -1,13 +1,14 @@
 """The recorder's outbox: what is to be written, and what is being written. Pure.
 
-Nominations that change go first, then conditions, then events; of nominations and conditions the newest first, because
-they are of the newest attempts, and of events the oldest. Every fourth turn is for what has waited longest, of each of
-the three in turn, so that whatever waits is written some time.
+Nominations that change go first, then conditions, then events; of nominations and conditions the
+newest first, because they are of the newest attempts, and of events the oldest. Every fourth turn
+is for what has waited longest, of each of the three in turn, so that whatever waits is written some
+time.
 
-Invariants: of an object at most one write is under way, so that writes cannot overtake each other; of a pod at most
-one write to its status waits, with the latest condition and the latest nomination; at most `most_events` events and
-`most_conditions` conditions wait. The oldest is dropped for a new one, but never a nomination: a condition is ordered
-again by the pod's next attempt.
+Invariants: of an object at most one write is under way, so that writes cannot overtake each other;
+of a pod at most one write to its status waits, with the latest condition and the latest nomination;
+at most `most_events` events and `most_conditions` conditions wait. The oldest is dropped for a new
+one, but never a nomination: a condition is ordered again by the pod's next attempt.
 """
 
 from __future__ import annotations
@@ -17,9 +18,7 @@ from datetime import datetime
 from typing import Any, assert_never
 
 import msgspec
-
-from actors.kube.core import Pod
-from actors.messages import (
+from berth.actors.messages import (
     FinishSeries,
     RecorderMessage,
     RecordEvent,
@@ -27,8 +26,9 @@ from actors.messages import (
     SetNominatedNode,
     SetUnschedulable,
 )
-from actors.recorder.event import Event
-from actors.recorder.series import SeriesTracker
+from berth.actors.recorder.event import Event
+from berth.actors.recorder.series import SeriesTracker
+from berth.actors.scheduling.kube.core import Pod
 
 MOST_EVENTS = 10_000
 MOST_CONDITIONS = 100_000
@@ -42,7 +42,10 @@ Order = tuple[tuple[OrderedDict[str, StatusOrder] | OrderedDict[str, Event], boo
 
 class RecorderState:
     def __init__(
-        self, series: SeriesTracker, most_events: int = MOST_EVENTS, most_conditions: int = MOST_CONDITIONS
+        self,
+        series: SeriesTracker,
+        most_events: int = MOST_EVENTS,
+        most_conditions: int = MOST_CONDITIONS,
     ) -> None:
         self._series = series
         self._most_events = most_events
@@ -50,8 +53,14 @@ class RecorderState:
         self._nominations: OrderedDict[str, StatusOrder] = OrderedDict()
         self._conditions: OrderedDict[str, StatusOrder] = OrderedDict()
         self._events: OrderedDict[str, Event] = OrderedDict()
-        self._order: Order = ((self._nominations, True), (self._conditions, True), (self._events, False))
-        self._fair_orders: tuple[Order, ...] = tuple(((waiting, False), *self._order) for waiting, _ in self._order)
+        self._order: Order = (
+            (self._nominations, True),
+            (self._conditions, True),
+            (self._events, False),
+        )
+        self._fair_orders: tuple[Order, ...] = tuple(
+            ((waiting, False), *self._order) for waiting, _ in self._order
+        )
         self._written: OrderedDict[str, Written] = OrderedDict()
         self._under_way: set[str] = set()
         self._turn = 0
@@ -78,11 +87,17 @@ class RecorderState:
     def take(self) -> Work | None:
         """The next to write, if there is one; it is under way until `done`."""
         self._turn += 1
-        order = self._order if self._turn % FAIR_TURN else self._fair_orders[self._turn // FAIR_TURN % 3]
+        order = (
+            self._order
+            if self._turn % FAIR_TURN
+            else self._fair_orders[self._turn // FAIR_TURN % 3]
+        )
         for waiting, newest in order:
             if waiting:
                 for place in reversed(waiting) if newest else waiting:
-                    if place not in self._under_way:  # What is under way is a handful, so the first few decide.
+                    if (
+                        place not in self._under_way
+                    ):  # What is under way is a handful, so the first few decide.
                         self._under_way.add(place)
                         return waiting.pop(place)
         return None
@@ -119,7 +134,11 @@ class RecorderState:
         place = _place(order)
         before = self._written.pop(place, None)
         told = None if before is None else before.told
-        node = order.nominated_node if before is None or order.nominated_node is not None else before.nominated_node
+        node = (
+            order.nominated_node
+            if before is None or order.nominated_node is not None
+            else before.nominated_node
+        )
         if isinstance(order, SetUnschedulable):
             told = (order.reason, order.message, order.pod.metadata.generation)
         self._written[place] = Written(told, node)
@@ -131,7 +150,9 @@ class RecorderState:
         return self._nominations.pop(place, None) or self._conditions.pop(place, None)
 
     def _put_status(self, order: StatusOrder) -> None:
-        """The latest of a pod stands, but what an earlier one says of the other half is not lost by it."""
+        """The latest of a pod stands, but what an earlier one says of the other half is not lost by
+        it.
+        """
         place = _place(order)
         earlier = self._take_out(place)
         match order:
@@ -150,10 +171,14 @@ class RecorderState:
             self.dropped += 1
 
     def _renominates(self, place: str, order: StatusOrder) -> bool:
-        """Whether the order may change the pod's nomination; so may any while another is written."""
+        """Whether the order may change the pod's nomination; so may any while another is
+        written.
+        """
         if order.nominated_node is None:
             return False
-        return place in self._under_way or _nominated(order.pod, self._written.get(place)) != {order.nominated_node}
+        return place in self._under_way or _nominated(order.pod, self._written.get(place)) != {
+            order.nominated_node
+        }
 
     def _put_event(self, write: Event, *, oldest: bool = False) -> None:
         self._events[write.metadata.name] = write
@@ -170,7 +195,10 @@ class RecorderState:
         assert len(self._events) <= self._most_events
         assert len(self._conditions) <= self._most_conditions
         assert not self._nominations.keys() & self._conditions.keys()
-        assert all(_place(work) == place for place, work in (*self._nominations.items(), *self._conditions.items()))
+        assert all(
+            _place(work) == place
+            for place, work in (*self._nominations.items(), *self._conditions.items())
+        )
         assert all(_place(work) == place for place, work in self._events.items())
         self._series.validate()
 
@@ -181,7 +209,9 @@ def _place(work: Work) -> str:
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What was last written of a pod: reason, message and generation of the condition, and the nomination."""
+    """What was last written of a pod: reason, message and generation of the condition, and the
+    nomination.
+    """
 
     told: tuple[str, str, int] | None
     nominated_node: str | None
@@ -190,13 +220,19 @@ class Written(msgspec.Struct, frozen=True):
 def _nominated(pod: Pod, written: Written | None) -> set[str]:
     """The nodes that the pod may be nominated to at the API server, "" for none."""
     last = None if written is None else written.nominated_node
-    return {pod.status.nominated_node_name} if last is None else {pod.status.nominated_node_name, last}
+    return (
+        {pod.status.nominated_node_name} if last is None else {pod.status.nominated_node_name, last}
+    )
 
 
-def status_patch(order: StatusOrder, pod: Pod, written: Written | None, wall: datetime) -> dict[str, Any] | None:
-    """A strategic merge patch; None if neither the pod as it is known nor what was written last says otherwise.
+def status_patch(
+    order: StatusOrder, pod: Pod, written: Written | None, wall: datetime
+) -> dict[str, Any] | None:
+    """A strategic merge patch; None if neither the pod as it is known nor what was written last
+    says otherwise.
 
-    It is for the pod as it is known: if it has changed meanwhile, such as by being bound, the server refuses it.
+    It is for the pod as it is known: if it has changed meanwhile, such as by being bound, the
+    server refuses it.
     """
     node, metadata = order.nominated_node, pod.metadata
     status: dict[str, Any] = {}
@@ -212,8 +248,12 @@ def status_patch(order: StatusOrder, pod: Pod, written: Written | None, wall: da
     return {"metadata": {"uid": metadata.uid, **version}, "status": status}
 
 
-def _condition(order: SetUnschedulable, pod: Pod, written: Written | None, wall: datetime) -> dict[str, Any] | None:
-    """The condition PodScheduled=False, None if the pod has it; its time is that of the last change of status."""
+def _condition(
+    order: SetUnschedulable, pod: Pod, written: Written | None, wall: datetime
+) -> dict[str, Any] | None:
+    """The condition PodScheduled=False, None if the pod has it; its time is that of the last change
+    of status.
+    """
     metadata = pod.metadata
     wanted = (order.reason, order.message, metadata.generation)
     since = wall.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,1 +1,3 @@
-"""The actor kernel: mailboxes, asks, actors, supervision, the clock. It knows anyio and nothing of Kubernetes."""
+"""The actor kernel: mailboxes, asks, actors, supervision, the clock. It knows anyio and nothing of
+Kubernetes.
+"""

@@ -1,7 +1,8 @@
 """The actor: a task that owns one mailbox and handles its messages in order.
 
-Handling never waits. So an idle actor handles a message in the turn of its sender, and an ask is mostly answered when
-it is sent; an actor that is busy finds a batch when it is back. What must wait is done by tasks that the actor keeps.
+Handling never waits. So an idle actor handles a message in the turn of its sender, and an ask is
+mostly answered when it is sent; an actor that is busy finds a batch when it is back. What must wait
+is done by tasks that the actor keeps.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from typing import Generic, TypeVar
 import anyio
 import msgspec
 from anyio.abc import TaskStatus
-
-from actors.runtime.mailbox import Mailbox, MailboxStatistics
+from berth.actors.runtime.mailbox import Mailbox, MailboxStatistics
 
 M = TypeVar("M")
 
 
 class ActorStatistics(msgspec.Struct, frozen=True):
-    """`handled` counts messages, `batches` the times that some had come while the actor was busy."""
+    """`handled` counts messages, `batches` the times that some had come while the actor was
+    busy.
+    """
 
     name: str
     handled: int
@@ -28,7 +30,9 @@ class ActorStatistics(msgspec.Struct, frozen=True):
 
 
 class Actor(ABC, Generic[M]):
-    """Derive, give a mailbox, and say what a message does. An exception ends the actor; the supervisor decides on."""
+    """Derive, give a mailbox, and say what a message does. An exception ends the actor; the
+    supervisor decides on.
+    """
 
     def __init__(self, name: str, mailbox: Mailbox[M]) -> None:
         self.name = name
@@ -60,4 +64,6 @@ class Actor(ABC, Generic[M]):
 
     def statistics(self) -> ActorStatistics:
         mailbox = self.mailbox.statistics()
-        return ActorStatistics(self.name, mailbox.received - mailbox.dropped - mailbox.depth, self._batches, mailbox)
+        return ActorStatistics(
+            self.name, mailbox.received - mailbox.dropped - mailbox.depth, self._batches, mailbox
+        )

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import anyio
-
-from actors.runtime.mailbox import Mailbox, MailboxClosedError
+from berth.actors.runtime.mailbox import Mailbox, MailboxClosedError
 
 M = TypeVar("M")
 T = TypeVar("T")
@@ -36,7 +35,9 @@ class Reply(Generic[T]):
                 self._event.set()
 
     async def wait(self) -> T:
-        """The value, once it is there. Raises MailboxClosedError if the actor stopped before answering."""
+        """The value, once it is there. Raises MailboxClosedError if the actor stopped before
+        answering.
+        """
         if self._value is None:
             if self._event is None:
                 self._event = anyio.Event()

@@ -12,7 +12,9 @@ class Rng(Protocol):
 
 
 class Backoff(msgspec.Struct, frozen=True):
-    """Seconds: `initial`, doubling to `most`; each delay is stretched by up to `jitter` of itself."""
+    """Seconds: `initial`, doubling to `most`; each delay is stretched by up to `jitter` of
+    itself.
+    """
 
     initial: float
     most: float

@@ -1,6 +1,7 @@
 """The bell: what an idle task waits at until there is work. An event that is used again and again.
 
-One task waits at a time; a ring that finds nobody waiting is lost, so who waits looks for work first.
+One task waits at a time; a ring that finds nobody waiting is lost, so who waits looks for work
+first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The clocks that actors are given: monotonic seconds for decisions, wall time for what people read."""
+"""The clocks that actors are given: monotonic seconds for decisions, wall time for what people
+read.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,11 @@ from typing import Protocol
 
 import anyio
 
-# Runs on while the machine sleeps. CLOCK_MONOTONIC does so too where there is no CLOCK_BOOTTIME (macOS).
-seconds_since_boot = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+# Runs on while the machine sleeps. CLOCK_MONOTONIC does so too where there is no CLOCK_BOOTTIME
+# (macOS).
+seconds_since_boot = partial(
+    time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+)
 
 
 class Clock(Protocol):

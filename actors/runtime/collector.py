@@ -1,18 +1,22 @@
-"""The garbage collector, set so that it hardly holds the scheduler up, and leaves no garbage behind for good.
+"""The garbage collector, set so that it hardly holds the scheduler up, and leaves no garbage behind
+for good.
 
-What the scheduler keeps (objects of the cluster, pods, nodes) is acyclic and freed by reference counts; cycles come
-from tasks and exceptions. CPython's default looks at all that is kept again and again, which with 150,000 pods is a
-pause of a quarter of a second. Here a full collection looks at what came lately: once that is more than MOST, all that
-has survived is set aside (gc.freeze), and still freed by its count. So a pause is bounded by MOST and what is made
-between two collections, whatever the size of the cluster, and a small cluster is never set aside at all.
+What the scheduler keeps (objects of the cluster, pods, nodes) is acyclic and freed by reference
+counts; cycles come from tasks and exceptions. CPython's default looks at all that is kept again and
+again, which with 150,000 pods is a pause of a quarter of a second. Here a full collection looks at
+what came lately: once that is more than MOST, all that has survived is set aside (gc.freeze), and
+still freed by its count. So a pause is bounded by MOST and what is made between two collections,
+whatever the size of the cluster, and a small cluster is never set aside at all.
 
-CPython begins a collection when so many more objects were made than freed. An update frees as many as it makes: pods
-could be replaced one by one, every one of them, until a burst lets the collector look at all of them at once. So there
-are collections by the clock as well, of what is young twice a second.
+CPython begins a collection when so many more objects were made than freed. An update frees as many
+as it makes: pods could be replaced one by one, every one of them, until a burst lets the collector
+look at all of them at once. So there are collections by the clock as well, of what is young twice a
+second.
 
-A cycle that was alive when it was set aside and is garbage since is found by a thorough collection only, which looks
-at everything. It is the one long pause, a fifth of a second with 150,000 pods: once a day, when the process has little
-to do, and only where something was set aside since the last one.
+A cycle that was alive when it was set aside and is garbage since is found by a thorough collection
+only, which looks at everything. It is the one long pause, a fifth of a second with 150,000 pods:
+once a day, when the process has little to do, and only where something was set aside since the last
+one.
 """
 
 from __future__ import annotations
@@ -24,7 +28,8 @@ from typing import Literal
 
 import anyio
 
-# A young collection each 4,000 objects more, a middle one each 24,000, a full one each 48,000: about 10 ms.
+# A young collection each 4,000 objects more, a middle one each 24,000, a full one each 48,000:
+# about 10 ms.
 THRESHOLDS = (4_000, 5, 1)
 MOST = 20_000  # objects that full collections look at again: about 5 ms
 SECONDS = 0.5  # between two collections of what is young
@@ -40,7 +45,9 @@ def _is_much() -> bool:
 
 
 class _SetAside:
-    """What is done after each full collection; `times` is how often there was enough to set aside."""
+    """What is done after each full collection; `times` is how often there was enough to set
+    aside.
+    """
 
     def __init__(self) -> None:
         self.times = 0
@@ -75,7 +82,9 @@ async def collecting(work: Callable[[], Awaitable[None]]) -> None:
 
 
 class Rounds:
-    """Which collection is due; told of the time and the processor time that were used so far, in seconds."""
+    """Which collection is due; told of the time and the processor time that were used so far, in
+    seconds.
+    """
 
     def __init__(self, now: float, used: float) -> None:
         self._now, self._used = now, used

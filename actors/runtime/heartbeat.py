@@ -1,8 +1,10 @@
-"""The heartbeat of an event loop: it beats as long as the loop runs, and any thread may ask how long it has not.
+"""The heartbeat of an event loop: it beats as long as the loop runs, and any thread may ask how
+long it has not.
 
-One task writes the time a few times a second; whoever asks compares it with the time now. So it costs the loop's work
-nothing, takes no lock, and answers while the loop is held up by a call that does not return. A process that was stopped
-as a whole (SIGSTOP) has stood still too, until the next beat.
+One task writes the time a few times a second; whoever asks compares it with the time now. So it
+costs the loop's work nothing, takes no lock, and answers while the loop is held up by a call that
+does not return. A process that was stopped as a whole (SIGSTOP) has stood still too, until the next
+beat.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ class Heartbeat:
             self._due_at = None
 
     def still_for(self) -> float:
-        """Seconds for which the loop has stood still; 0 while it runs, before it has begun to beat, and after its end.
+        """Seconds for which the loop has stood still; 0 while it runs, before it has begun to beat,
+        and after its end.
 
         May be called from every thread. Up to BEAT_SECONDS of a standstill are not counted.
         """

@@ -1,24 +1,28 @@
 """Logs: one line a fact, on standard error, as text for people or as JSON for machines.
 
-A pod's story is the lines with its key. Every attempt to schedule it ends in one, from verbosity 0 on:
+A pod's story is the lines with its key. Every attempt to schedule it ends in one, from verbosity 0
+on:
 
     attempted  pod=default/web result=scheduled node=node-3 attempt=2 seconds=0.004
     attempted  pod=default/web result=unschedulable attempt=1 seconds=0.001 reason='0/3 nodes are available: ...'
     attempted  pod=default/web result=error node=node-3 attempt=1 seconds=0.2 reason='running Bind plugin ...'
 
-The results are those of kube-scheduler's metric `schedule_attempts_total`. `seconds` is from the moment the queue gave
-the pod out; `node` is there if one was chosen, `reason` if the pod is not bound. An error is a warning, as the attempt
-is repeated. From verbosity 4 on, debug lines say what comes between two attempts:
+The results are those of kube-scheduler's metric `schedule_attempts_total`. `seconds` is from the
+moment the queue gave the pod out; `node` is there if one was chosen, `reason` if the pod is not
+bound. An error is a warning, as the attempt is repeated. From verbosity 4 on, debug lines say what
+comes between two attempts:
 
     queued     pod=default/web queue=active because=NodeAdd
 
-What a plugin raises is an error with its traceback: in JSON the field `exception`, in text the lines that follow. A
-plugin that fails for every pod shows it once a minute; the next such line says how many were `left_out` since.
+What a plugin raises is an error with its traceback: in JSON the field `exception`, in text the
+lines that follow. A plugin that fails for every pod shows it once a minute; the next such line says
+how many were `left_out` since.
 
-    plugin failed      point=Filter plugin=Price pod=default/web node=odd error='KeyError: ...' left_out=840
+plugin failed      point=Filter plugin=Price pod=default/web node=odd error='KeyError: ...'
+left_out=840
 
-Lines about others have the keys `node`, `path`, `child`; what went wrong is `error`. An outage is told once for each
-kind that is followed ("watch interrupted", "watch resumed"), not once a retry.
+Lines about others have the keys `node`, `path`, `child`; what went wrong is `error`. An outage is
+told once for each kind that is followed ("watch interrupted", "watch resumed"), not once a retry.
 """
 
 from __future__ import annotations
@@ -42,7 +46,10 @@ PAD_EVENT_TO = 18
 REPEAT_SECONDS = 60.0
 MOST_REPEATED = 256  # kinds of lines
 MOST_FRAMES = 50  # the innermost ones of a traceback
-_LEVELS = {"warn": "warning", "exception": "error"}  # of the methods that are not named after theirs
+_LEVELS = {
+    "warn": "warning",
+    "exception": "error",
+}  # of the methods that are not named after theirs
 _QUOTED = re.compile("[ \\t=\\r\\n\"']")
 
 
@@ -67,9 +74,11 @@ def log_attempt(
     node: str = "",
     reason: str = "",
 ) -> None:
-    """The line that ends an attempt; see above. `log` is bound once by who logs, because each pod has such a line.
+    """The line that ends an attempt; see above. `log` is bound once by who logs, because each pod
+    has such a line.
 
-    Plain text is made of it here, without the dictionary of fields that the other formats are given.
+    Plain text is made of it here, without the dictionary of fields that the other formats are
+    given.
     """
     seconds = round(seconds * 1e6) / 1e6
     method, level = ("warning", logging.WARNING) if result is _ERROR else ("info", logging.INFO)
@@ -88,7 +97,9 @@ def log_attempt(
         "seconds": seconds,
         "reason": reason,
     }
-    getattr(log, method)("attempted", **{name: value for name, value in known.items() if value != ""})
+    getattr(log, method)(
+        "attempted", **{name: value for name, value in known.items() if value != ""}
+    )
 
 
 class Repeats:
@@ -99,7 +110,9 @@ class Repeats:
         self._left_out: dict[Hashable, int] = {}
 
     def admit(self, kind: Hashable, now: float) -> int | None:
-        """How many were left out since the last one was shown; None to leave this one out too. In monotonic seconds."""
+        """How many were left out since the last one was shown; None to leave this one out too. In
+        monotonic seconds.
+        """
         shown_at = self._shown_at.get(kind)
         if shown_at is not None and now - shown_at < REPEAT_SECONDS:
             self._left_out[kind] += 1
@@ -112,7 +125,9 @@ class Repeats:
             del self._shown_at[oldest], self._left_out[oldest]
         return left_out
 
-    def __call__(self, _logger: object, _method: str, fields: structlog.types.EventDict) -> structlog.types.EventDict:
+    def __call__(
+        self, _logger: object, _method: str, fields: structlog.types.EventDict
+    ) -> structlog.types.EventDict:
         """The lines that say by `repeats` of which kind they are."""
         kind = fields.pop("repeats", None)
         if kind is not None:
@@ -129,14 +144,18 @@ def _trace(exc_info: structlog.types.ExcInfo) -> str:
 
 
 class _Plain:
-    """What ConsoleRenderer shows without colours, at a tenth of its cost: each pod that is placed has a line.
+    """What ConsoleRenderer shows without colours, at a tenth of its cost: each pod that is placed
+    has a line.
 
-    It stands for all processors. The time is in UTC, and its text down to the second is made once a second.
+    It stands for all processors. The time is in UTC, and its text down to the second is made once a
+    second.
     """
 
     def __init__(self) -> None:
         self._second, self._text = "", ""
-        self._names: dict[tuple[str, str], str] = {}  # padded, by method and event: an event's text is never made up
+        self._names: dict[
+            tuple[str, str], str
+        ] = {}  # padded, by method and event: an event's text is never made up
 
     def __call__(self, _logger: object, method: str, fields: structlog.types.EventDict) -> str:
         line = self.head(method, fields.pop("event"))
@@ -149,7 +168,10 @@ class _Plain:
         """The time, the level, and what has happened."""
         seconds, _, micros = f"{time.time():.6f}".partition(".")
         if seconds != self._second:
-            self._second, self._text = seconds, f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%dT%H:%M:%S}"
+            self._second, self._text = (
+                seconds,
+                f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%dT%H:%M:%S}",
+            )
         names = self._names.get((method, event))
         if names is None:
             names = f"[{_LEVELS.get(method, method):<9}] {event:<{PAD_EVENT_TO}}"
@@ -165,10 +187,14 @@ def _word(value: object) -> str:
 
 
 class _PlainLogger(structlog.BoundLoggerBase):
-    """What a structlog logger that shows plain text can do besides: take a line that is made already."""
+    """What a structlog logger that shows plain text can do besides: take a line that is made
+    already.
+    """
 
     def is_plain(self) -> bool:
-        """False where tests have put something else in the place of _PLAIN, to capture what is logged."""
+        """False where tests have put something else in the place of _PLAIN, to capture what is
+        logged.
+        """
         return cast("Sequence[object]", self._processors)[-1] is _PLAIN
 
     def write(self, line: str) -> None:
@@ -176,9 +202,20 @@ class _PlainLogger(structlog.BoundLoggerBase):
 
 
 def configure_logs(verbosity: int, form: LogFormat, *, quiet: bool = False) -> None:
-    """`verbosity` is kube-scheduler's -v: from 4 on, debug lines are shown. `quiet` shows warnings and worse only."""
-    level = logging.WARNING if quiet else logging.DEBUG if verbosity >= DEBUG_VERBOSITY else logging.INFO
-    told: list[structlog.types.Processor] = [Repeats(), structlog.processors.ExceptionRenderer(_trace)]
+    """`verbosity` is kube-scheduler's -v: from 4 on, debug lines are shown. `quiet` shows warnings
+    and worse only.
+    """
+    level = (
+        logging.WARNING
+        if quiet
+        else logging.DEBUG
+        if verbosity >= DEBUG_VERBOSITY
+        else logging.INFO
+    )
+    told: list[structlog.types.Processor] = [
+        Repeats(),
+        structlog.processors.ExceptionRenderer(_trace),
+    ]
     processors: list[structlog.types.Processor] = [
         *told,
         structlog.processors.add_log_level,

@@ -1,13 +1,15 @@
 """Mailboxes: typed, bounded, first in first out, drained in batches.
 
-A mailbox has one reader, its actor. What happens to a message that finds it full is declared with it: BLOCK lets the
-sender wait (back-pressure), DROP_OLDEST makes room and counts what is lost (events, which may be lost but must never
-hold anything up), REJECT raises MailboxFullError (orders whose sender can do something else).
+A mailbox has one reader, its actor. What happens to a message that finds it full is declared with
+it: BLOCK lets the sender wait (back-pressure), DROP_OLDEST makes room and counts what is lost
+(events, which may be lost but must never hold anything up), REJECT raises MailboxFullError (orders
+whose sender can do something else).
 
-A message that finds room costs no turn of the event loop. A reader that waits for nothing else may take it at once, in
-the sender's turn, and is not even woken; else it is woken once for all that came meanwhile. The order is the same.
-Invariant: nobody waits for room while there is some, so senders that wait come first. A message is taken only when
-the reader is back from all waiting, so a cancelled reader takes none with it.
+A message that finds room costs no turn of the event loop. A reader that waits for nothing else may
+take it at once, in the sender's turn, and is not even woken; else it is woken once for all that
+came meanwhile. The order is the same. Invariant: nobody waits for room while there is some, so
+senders that wait come first. A message is taken only when the reader is back from all waiting, so a
+cancelled reader takes none with it.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ class MailboxClosedError(Exception):
 
 
 class MailboxStatistics(msgspec.Struct, frozen=True):
-    """`depth` is how many messages wait now, `highest` the most that ever did; the others count since the start."""
+    """`depth` is how many messages wait now, `highest` the most that ever did; the others count
+    since the start.
+    """
 
     received: int
     dropped: int
@@ -49,7 +53,9 @@ class MailboxStatistics(msgspec.Struct, frozen=True):
 
 
 class _Blocked(Generic[M]):
-    """A sender that waits for room; `let_in` once its message is in the mailbox, or will never be."""
+    """A sender that waits for room; `let_in` once its message is in the mailbox, or will never
+    be.
+    """
 
     __slots__ = ("closed", "let_in", "message")
 
@@ -77,7 +83,9 @@ class Mailbox(Generic[M]):
         "overflow",
     )
 
-    def __init__(self, name: str, capacity: int | None, overflow: Overflow = Overflow.BLOCK) -> None:
+    def __init__(
+        self, name: str, capacity: int | None, overflow: Overflow = Overflow.BLOCK
+    ) -> None:
         if capacity is not None and capacity < 1:
             raise ValueError(f"mailbox {name}: expected a capacity of at least 1, got {capacity}")
         self.name = name
@@ -86,7 +94,9 @@ class Mailbox(Generic[M]):
         self._messages: deque[M] = deque()
         self._blocked: deque[_Blocked[M]] = deque()
         self._reader: anyio.Event | None = None  # set to wake the reader, if it waits
-        self._taker: Callable[[M], None] | None = None  # what takes a message at once while the reader waits
+        self._taker: Callable[[M], None] | None = (
+            None  # what takes a message at once while the reader waits
+        )
         self._failure: Exception | None = None
         self._closed = False
         self._received = 0
@@ -94,8 +104,14 @@ class Mailbox(Generic[M]):
         self._highest = 0
 
     async def tell(self, message: M) -> None:
-        """Put a message in, waiting for room if the mailbox blocks. Raises MailboxFullError, MailboxClosedError."""
-        if len(self._messages) < self._capacity or self.overflow is not Overflow.BLOCK or self._closed:
+        """Put a message in, waiting for room if the mailbox blocks. Raises MailboxFullError,
+        MailboxClosedError.
+        """
+        if (
+            len(self._messages) < self._capacity
+            or self.overflow is not Overflow.BLOCK
+            or self._closed
+        ):
             self.tell_nowait(message)
             return
         blocked = _Blocked(message)
@@ -109,13 +125,17 @@ class Mailbox(Generic[M]):
             raise MailboxClosedError(self.name)
 
     def tell_nowait(self, message: M) -> None:
-        """Put a message in without waiting. Raises MailboxFullError (unless it drops), MailboxClosedError."""
+        """Put a message in without waiting. Raises MailboxFullError (unless it drops),
+        MailboxClosedError.
+        """
         take = self._taker
         if take is None:
             self._put(message)
             return
         self._received += 1
-        self._taker = None  # What is sent while it takes this one comes after it, and wakes the reader.
+        self._taker = (
+            None  # What is sent while it takes this one comes after it, and wakes the reader.
+        )
         try:
             take(message)
         except Exception as failure:  # The reader's own, and not for the sender to see.
@@ -128,12 +148,16 @@ class Mailbox(Generic[M]):
                 self._taker = take
 
     async def drain(self, most: int = 256, at_once: Callable[[M], None] | None = None) -> list[M]:
-        """Wait for a message; take it and those that are there already, `most` at a time. Raises MailboxClosedError.
+        """Wait for a message; take it and those that are there already, `most` at a time. Raises
+        MailboxClosedError.
 
-        While nothing is there, messages go to `at_once` as they come; what it raises is raised here, not to the sender.
+        While nothing is there, messages go to `at_once` as they come; what it raises is raised
+        here, not to the sender.
         """
         if self._messages:
-            await anyio.lowlevel.checkpoint()  # Others have their turn, however much there is to do here.
+            await (
+                anyio.lowlevel.checkpoint()
+            )  # Others have their turn, however much there is to do here.
         while not self._messages:
             if self._closed:
                 raise MailboxClosedError(self.name)

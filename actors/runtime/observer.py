@@ -1,4 +1,6 @@
-"""Who is told how long things took: the measure of a pod's way that kube-scheduler publishes as histograms."""
+"""Who is told how long things took: the measure of a pod's way that kube-scheduler publishes as
+histograms.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,15 @@ from typing import Protocol
 
 class Observer(Protocol):
     def decided(self, seconds: float) -> None:
-        """The algorithm has chosen a node, or found none: PreFilter to Score. Snapshot and mailboxes are outside."""
+        """The algorithm has chosen a node, or found none: PreFilter to Score. Snapshot and
+        mailboxes are outside.
+        """
         ...
 
     def scheduled(self, seconds: float) -> None:
-        """An attempt ended with the pod bound; from its being taken out of the queue, the binding included."""
+        """An attempt ended with the pod bound; from its being taken out of the queue, the binding
+        included.
+        """
         ...
 
 

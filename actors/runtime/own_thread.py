@@ -1,4 +1,6 @@
-"""An event loop of its own, in a thread of its own, for what must go on while the main loop is held up."""
+"""An event loop of its own, in a thread of its own, for what must go on while the main loop is held
+up.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ STOP_SECONDS = 5.0
 async def in_own_thread(work: Callable[[], Awaitable[None]], name: str) -> None:
     """Run `work` in another thread; raises what it raises. Cancelling this cancels it there.
 
-    Its clean-up is waited for, at most five seconds; what takes longer is left to end with the process.
+    Its clean-up is waited for, at most five seconds; what takes longer is left to end with the
+    process.
     """
     running = _Cancellable(work)
     ended: Future[None] = Future()
@@ -52,7 +55,9 @@ class _Cancellable:
     async def run(self) -> None:
         with anyio.CancelScope() as scope:
             with self._lock:
-                self._cancel = partial(asyncio.get_running_loop().call_soon_threadsafe, scope.cancel)
+                self._cancel = partial(
+                    asyncio.get_running_loop().call_soon_threadsafe, scope.cancel
+                )
                 if self._cancelled:
                     scope.cancel()
             try:

@@ -1,4 +1,5 @@
-"""Signals: SIGTERM and SIGINT ask for an orderly end. Once asked, a second one has its plain effect again.
+"""Signals: SIGTERM and SIGINT ask for an orderly end. Once asked, a second one has its plain effect
+again.
 
 SIGUSR2 asks for a dump of what the scheduler knows, as with kube-scheduler.
 """
@@ -14,18 +15,21 @@ from types import FrameType
 import anyio
 import structlog
 from anyio.abc import TaskStatus
-
-from actors.runtime.watchdog import ENDING, Watchdog
+from berth.actors.runtime.watchdog import ENDING, Watchdog
 
 log = structlog.get_logger(__name__)
 DUMP = signal.SIGUSR2
 
 
 async def until_signalled(work: Callable[[], Awaitable[None]], watchdog: Watchdog) -> None:
-    """Run until it ends or a signal cancels it; raises what it raises. The watchdog sees to it that it ends."""
+    """Run until it ends or a signal cancels it; raises what it raises. The watchdog sees to it that
+    it ends.
+    """
     try:
         with watchdog.watching():
-            async with anyio.create_task_group() as beating:  # Until the end: the work may get stuck while it stops.
+            async with (
+                anyio.create_task_group() as beating
+            ):  # Until the end: the work may get stuck while it stops.
                 await beating.start(watchdog.heartbeat.run)
                 async with anyio.create_task_group() as group:
                     await group.start(_cancel_on_signal, group.cancel_scope, watchdog)
@@ -55,7 +59,10 @@ async def each_signal(
 
 
 async def _cancel_on_signal(
-    scope: anyio.CancelScope, watchdog: Watchdog, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    scope: anyio.CancelScope,
+    watchdog: Watchdog,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     received: list[signal.Signals] = []
     woken = asyncio.Event()
@@ -76,7 +83,9 @@ async def _cancel_on_signal(
 
 @contextmanager
 def _first_signal(asked: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """Call this for the first of ENDING, at whatever line the main thread is then, and let others be."""
+    """Call this for the first of ENDING, at whatever line the main thread is then, and let others
+    be.
+    """
 
     def handle(number: int, _frame: FrameType | None) -> None:
         be_plain()

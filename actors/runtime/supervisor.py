@@ -1,8 +1,9 @@
 """The supervisor: starts children in order, stops them in reverse, and knows what a crash means.
 
-A child is started when it says so; only then is the next one begun. FATAL children end the process when they crash or
-return; RETRY children are run again after a backoff. Stopping goes in reverse order, each child with its own deadline,
-so that what others build on is there until they are gone. The exception that ended it all is raised once, by itself.
+A child is started when it says so; only then is the next one begun. FATAL children end the process
+when they crash or return; RETRY children are run again after a backoff. Stopping goes in reverse
+order, each child with its own deadline, so that what others build on is there until they are gone.
+The exception that ended it all is raised once, by itself.
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ import anyio
 import msgspec
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
-
-from actors.runtime.backoff import Backoff, Rng
-from actors.runtime.clock import Clock
+from berth.actors.runtime.backoff import Backoff, Rng
+from berth.actors.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
 CANCELLED = float("-inf")  # the deadline of a task that is to end
@@ -47,7 +47,9 @@ class ChildEndedError(Exception):
 
 
 class Supervisor:
-    def __init__(self, children: Sequence[Child], clock: Clock, rng: Rng, backoff: Backoff | None = None) -> None:
+    def __init__(
+        self, children: Sequence[Child], clock: Clock, rng: Rng, backoff: Backoff | None = None
+    ) -> None:
         self._children = children
         self._clock = clock
         self._rng = rng
@@ -56,7 +58,9 @@ class Supervisor:
         self._ended = anyio.Event()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Start every child, then run until cancelled or until a FATAL child ends. Raises what ended that child."""
+        """Start every child, then run until cancelled or until a FATAL child ends. Raises what
+        ended that child.
+        """
         running: list[tuple[Child, anyio.CancelScope, anyio.Event]] = []
         async with anyio.create_task_group() as group:
             try:
@@ -75,7 +79,9 @@ class Supervisor:
                             await gone.wait()
                         if deadline.cancelled_caught:
                             scope.shield = False
-                            log.warning("abandoned", child=child.name, after_seconds=child.stop_deadline)
+                            log.warning(
+                                "abandoned", child=child.name, after_seconds=child.stop_deadline
+                            )
                         else:
                             log.debug("stopped", child=child.name)
                 group.cancel_scope.cancel()
@@ -89,7 +95,8 @@ class Supervisor:
         running: list[tuple[Child, anyio.CancelScope, anyio.Event]],
     ) -> bool:
         """Begin a child and wait until it is started; false if something ended meanwhile."""
-        # Shielded, so that a cancellation from outside reaches the children in our order, through us.
+        # Shielded, so that a cancellation from outside reaches the children in our order, through
+        # us.
         scope, gone, ready = anyio.CancelScope(shield=True), anyio.Event(), anyio.Event()
         running.append((child, scope, gone))
         group.start_soon(self._keep, child, scope, gone, ready)
@@ -105,7 +112,9 @@ class Supervisor:
             log.debug("started", child=child.name)
         return ready.is_set() and not self._ended.is_set()
 
-    async def _keep(self, child: Child, scope: anyio.CancelScope, gone: anyio.Event, ready: anyio.Event) -> None:
+    async def _keep(
+        self, child: Child, scope: anyio.CancelScope, gone: anyio.Event, ready: anyio.Event
+    ) -> None:
         """Run a child, again and again if it may be retried, until its scope is cancelled."""
         try:
             with scope:
@@ -118,7 +127,12 @@ class Supervisor:
                         return
                     failures += 1
                     delay = self._backoff.delay(failures, self._rng)
-                    log.warning("crashed", child=child.name, error=str(failure), again_in_seconds=round(delay, 1))
+                    log.warning(
+                        "crashed",
+                        child=child.name,
+                        error=str(failure),
+                        again_in_seconds=round(delay, 1),
+                    )
                     await self._clock.sleep(delay)
         finally:
             gone.set()

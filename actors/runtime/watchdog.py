@@ -1,12 +1,14 @@
 """The watchdog: a thread that says what the event loop cannot say while it stands still.
 
-A plugin that does not return holds up everything: no pod is scheduled, no signal is acted upon. The thread logs who it
-is, once a standstill, and how long that lasted. Once a signal has asked the process to end, a loop that stands still
-for GRACE_SECONDS ends it: nothing is undone then, and the lease runs out by itself.
+A plugin that does not return holds up everything: no pod is scheduled, no signal is acted upon. The
+thread logs who it is, once a standstill, and how long that lasted. Once a signal has asked the
+process to end, a loop that stands still for GRACE_SECONDS ends it: nothing is undone then, and the
+lease runs out by itself.
 
-The thread hears of signals by itself, so it does not matter whether the loop's thread gets to handle them. But it needs
-the interpreter for a moment, and a C call may keep that (the GIL) all the while. One that handles signals, as regular
-expressions do, is ended by `faulthandler`, which needs no interpreter; of any other the thread tells when it is over.
+The thread hears of signals by itself, so it does not matter whether the loop's thread gets to
+handle them. But it needs the interpreter for a moment, and a C call may keep that (the GIL) all the
+while. One that handles signals, as regular expressions do, is ended by `faulthandler`, which needs
+no interpreter; of any other the thread tells when it is over.
 """
 
 from __future__ import annotations
@@ -25,8 +27,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 import structlog
-
-from actors.runtime.heartbeat import Heartbeat
+from berth.actors.runtime.heartbeat import Heartbeat
 
 log = structlog.get_logger(__name__)
 
@@ -44,14 +45,20 @@ Describe = Callable[[FrameType], Mapping[str, str]]
 
 
 class Watchdog:
-    """`describe` is asked about the loop's stack in the watchdog's own thread; `now` is monotonic seconds."""
+    """`describe` is asked about the loop's stack in the watchdog's own thread; `now` is monotonic
+    seconds.
+    """
 
-    def __init__(self, heartbeat: Heartbeat, describe: Describe, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, heartbeat: Heartbeat, describe: Describe, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self.heartbeat = heartbeat
         self._describe = describe
         self._now = now
         self._watched = threading.get_ident()
-        self._began: float | None = None  # when the standstill began that was told of, while it lasts
+        self._began: float | None = (
+            None  # when the standstill began that was told of, while it lasts
+        )
         self._asked_at: float | None = None
         self._wake_loop = -1
         self._over = False
@@ -77,7 +84,9 @@ class Watchdog:
             faulthandler.cancel_dump_traceback_later()
 
     def asked_to_end(self) -> None:
-        """For the handler of such a signal: the process shall end even if no other thread gets to run again."""
+        """For the handler of such a signal: the process shall end even if no other thread gets to
+        run again.
+        """
         self._asked_at = self._asked_at or self._now()
         limit = GRACE_SECONDS + 2 * FLUSH_SECONDS
         faulthandler.dump_traceback_later(limit, exit=True, file=sys.__stderr__ or 2)
@@ -93,11 +102,15 @@ class Watchdog:
             self.look()
 
     def _hear(self, inbox: socket.socket) -> None:
-        """Take the numbers of signals that have come, and pass them on to the loop, which waits for them too."""
+        """Take the numbers of signals that have come, and pass them on to the loop, which waits for
+        them too.
+        """
         numbers = inbox.recv(4096)
         if self._asked_at is None and any(number in numbers for number in ENDING):
             self._asked_at = self._now()
-        with suppress(OSError):  # It is full, so the loop is woken; or closed, so there is no loop any more.
+        with suppress(
+            OSError
+        ):  # It is full, so the loop is woken; or closed, so there is no loop any more.
             if self._wake_loop >= 0:
                 os.write(self._wake_loop, numbers)
 

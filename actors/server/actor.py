@@ -1,8 +1,10 @@
-"""The server: /healthz, /livez, /readyz, /metrics, /configz, as kube-scheduler has them, and /debug, over plain HTTP.
+"""The server: /healthz, /livez, /readyz, /metrics, /configz, as kube-scheduler has them, and
+/debug, over plain HTTP.
 
-It is up before anything else and ready once every informer has its first list; a standby is ready, too. A kind that
-the API server refuses to list makes it unready, and is named. There is no authentication: bind it to an address that
-only those reach who may read the configuration, and the pods' names.
+It is up before anything else and ready once every informer has its first list; a standby is ready,
+too. A kind that the API server refuses to list makes it unready, and is named. There is no
+authentication: bind it to an address that only those reach who may read the configuration, and the
+pods' names.
 """
 
 from __future__ import annotations
@@ -14,8 +16,7 @@ import msgspec
 import structlog
 from aiohttp import web
 from anyio.abc import TaskStatus
-
-from actors.server.debug import Debug
+from berth.actors.server.debug import Debug
 
 log = structlog.get_logger(__name__)
 
@@ -26,7 +27,8 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class ServerActor:
-    """`metrics` gives the text of /metrics, `configuration` is what /configz shows, `debug` is what /debug shows.
+    """`metrics` gives the text of /metrics, `configuration` is what /configz shows, `debug` is what
+    /debug shows.
 
     `missing` says why it is not ready, "" if that is only a matter of time, and None once it is.
     """
@@ -72,14 +74,19 @@ class ServerActor:
         return _checked(request, {"ping": None, "sched-handler-sync": self._missing()})
 
     async def _measured(self, _: web.Request) -> web.Response:
-        return web.Response(body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+        return web.Response(
+            body=self._metrics(),
+            headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
+        )
 
     async def _configured(self, _: web.Request) -> web.Response:
         return web.Response(body=self._configuration, content_type="application/json")
 
 
 def _checked(request: web.Request, checks: dict[str, str | None]) -> web.Response:
-    """`ok`, or every check by name, and why it failed, if one fails or `?verbose` asks for it; None has passed."""
+    """`ok`, or every check by name, and why it failed, if one fails or `?verbose` asks for it; None
+    has passed.
+    """
     passed = all(problem is None for problem in checks.values())
     if passed and "verbose" not in request.query:
         return web.Response(text="ok")

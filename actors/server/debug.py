@@ -1,8 +1,10 @@
-"""What the scheduler knows, over HTTP as JSON: /debug/cache, comparison, queue, waiting, unreadable, pods/NS/NAME.
+"""What the scheduler knows, over HTTP as JSON: /debug/cache, comparison, queue, waiting,
+unreadable, pods/NS/NAME.
 
-Each answer is the owner's own, asked by a message; a large one is asked for and sent in parts, so that neither the
-owner nor the event loop is held up. Pods that wait on Permit are read at once, as plugins read them: without the lease
-the binding actor answers nobody. Times are seconds of Unix time. kube-scheduler has a dump in its log alone.
+Each answer is the owner's own, asked by a message; a large one is asked for and sent in parts, so
+that neither the owner nor the event loop is held up. Pods that wait on Permit are read at once, as
+plugins read them: without the lease the binding actor answers nobody. Times are seconds of Unix
+time. kube-scheduler has a dump in its log alone.
 """
 
 from __future__ import annotations
@@ -14,8 +16,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 from aiohttp import web
-
-from actors.messages import (
+from berth.actors.messages import (
     Difference,
     DumpQueued,
     ListQueued,
@@ -27,9 +28,9 @@ from actors.messages import (
     UnreadableObject,
     WaitingPodDump,
 )
-from actors.runtime.ask import ask
-from actors.runtime.clock import Clock
-from actors.runtime.mailbox import Mailbox, MailboxClosedError
+from berth.actors.runtime.ask import ask
+from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.mailbox import Mailbox, MailboxClosedError
 
 ANSWER_SECONDS = 30.0
 SLICE = 200  # pods of the queue that are shown at once
@@ -58,7 +59,9 @@ class UnreadablePage(msgspec.Struct, frozen=True):
 
 
 class PodPage(msgspec.Struct, frozen=True):
-    """One pod: as the queue has it, as it waits on Permit, and what moved it lately, though it may be gone."""
+    """One pod: as the queue has it, as it waits on Permit, and what moved it lately, though it may
+    be gone.
+    """
 
     queued: QueuedPodDump | None
     waiting: WaitingPodDump | None
@@ -66,7 +69,8 @@ class PodPage(msgspec.Struct, frozen=True):
 
 
 class Debug:
-    """`nodes` gives the cache's nodes in parts, `compare` what differs from the API server, `waiting` who waits.
+    """`nodes` gives the cache's nodes in parts, `compare` what differs from the API server,
+    `waiting` who waits.
 
     `unreadable` are the objects that cannot be read.
     """
@@ -117,8 +121,12 @@ class Debug:
         story, queued = await _answer(self._story(key)), await _answer(self._dump((key,)))
         waiting = next((pod for pod in self._waiting() if pod.key == key), None)
         if not (story or queued or waiting):
-            raise web.HTTPNotFound(text=f"{key}: not in the queue, and no story of it is remembered\n")
-        return _page(PodPage(self._dated(queued[0]) if queued else None, waiting, self._told(story)))
+            raise web.HTTPNotFound(
+                text=f"{key}: not in the queue, and no story of it is remembered\n"
+            )
+        return _page(
+            PodPage(self._dated(queued[0]) if queued else None, waiting, self._told(story))
+        )
 
     async def _queued(self) -> AsyncIterator[tuple[QueuedPodDump, ...]]:
         keys: tuple[str, ...] = await ask(self._queue, ListQueued)
@@ -154,8 +162,12 @@ async def _answer(coming: Awaitable[_T]) -> _T:
         raise web.HTTPServiceUnavailable(text=f"no answer: {problem}\n") from None
 
 
-async def _sent(request: web.Request, field: str, parts: AsyncIterator[Sequence[msgspec.Struct]]) -> web.StreamResponse:
-    """An object with one list, sent as its parts come. What goes wrong after the first part ends the connection."""
+async def _sent(
+    request: web.Request, field: str, parts: AsyncIterator[Sequence[msgspec.Struct]]
+) -> web.StreamResponse:
+    """An object with one list, sent as its parts come. What goes wrong after the first part ends
+    the connection.
+    """
     part = await _answer(anext(parts, None))
     response = web.StreamResponse(headers={"Content-Type": JSON})
     await response.prepare(request)

@@ -1,6 +1,7 @@
 """The metrics of kube-scheduler that berth has, under the same names.
 
-Attempts are measured for pods that were bound; kube-scheduler's labels `result` and `profile` are left out.
+Attempts are measured for pods that were bound; kube-scheduler's labels `result` and `profile` are
+left out.
 """
 
 from __future__ import annotations
@@ -25,10 +26,16 @@ class Sizes(Collector):
         self._unreadable = unreadable
 
     def collect(self) -> Iterator[Metric]:
-        pending = GaugeMetricFamily("scheduler_pending_pods", "Pods that wait, by queue.", labels=["queue"])
-        cached = GaugeMetricFamily("scheduler_cache_size", "What the cache holds, by type.", labels=["type"])
+        pending = GaugeMetricFamily(
+            "scheduler_pending_pods", "Pods that wait, by queue.", labels=["queue"]
+        )
+        cached = GaugeMetricFamily(
+            "scheduler_cache_size", "What the cache holds, by type.", labels=["type"]
+        )
         unreadable = GaugeMetricFamily(
-            "berth_unreadable_objects", "Objects at the API server that cannot be read, by kind.", labels=["kind"]
+            "berth_unreadable_objects",
+            "Objects at the API server that cannot be read, by kind.",
+            labels=["kind"],
         )
         gauges = ((pending, self._pending), (cached, self._cached), (unreadable, self._unreadable))
         for family, counts in gauges:
@@ -36,7 +43,9 @@ class Sizes(Collector):
                 family.add_metric([label], count)
             yield family
         mended = CounterMetricFamily(
-            "berth_cache_mended", "What was wrong in the cache or the queue and was put right.", labels=["what"]
+            "berth_cache_mended",
+            "What was wrong in the cache or the queue and was put right.",
+            labels=["what"],
         )
         for label, count in self._mended().items():
             mended.add_metric([label], count)
@@ -46,8 +55,8 @@ class Sizes(Collector):
 class Metrics:
     """An Observer; `pending` are the pods by queue, `cached` the nodes, pods and assumed pods.
 
-    `mended` are the differences from the API server and the snapshots that cache and queue have put right,
-    `unreadable` the objects that cannot be read, by kind.
+    `mended` are the differences from the API server and the snapshots that cache and queue have put
+    right, `unreadable` the objects that cannot be read, by kind.
     """
 
     def __init__(self, pending: Counts, cached: Counts, mended: Counts, unreadable: Counts) -> None:

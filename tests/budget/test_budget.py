@@ -1,7 +1,9 @@
-"""The work that one pod makes from the queue to its binding, as calls from berth's own functions, against a budget.
+"""The work that one pod makes from the queue to its binding, as calls from berth's own functions,
+against a budget.
 
-Counted are the calls of Python functions in actors/ and the C functions that these call, by pods of one kind scheduled
-one after the other on a running pipeline. `python -m tests.budget.record` records what a change saves, or has to cost.
+Counted are the calls of Python functions in actors/ and the C functions that these call, by pods of
+one kind scheduled one after the other on a running pipeline. `python -m tests.budget.record`
+records what a change saves, or has to cost.
 """
 
 from __future__ import annotations
@@ -12,15 +14,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import berth.actors
 import msgspec
 import pytest
+from berth.actors.scheduling.kube.core import Node, Pod
 
-import actors
-from actors.kube.core import Node, Pod
 from tests.kit.pipeline import Pipeline, pipeline
 
 BUDGET = Path(__file__).with_name("budget.json")
-OURS = str(Path(actors.__file__).parent)
+OURS = str(Path(berth.actors.__file__).parent)
 NODES, WARM, MEASURED = 300, 40, 100
 SLACK = 1.03  # what the order of events may add
 HOARD = 0.85  # a budget that is used so little is out of date
@@ -69,14 +71,24 @@ class Counter:
 
 
 def node(number: int) -> Node:
-    labels = {"kubernetes.io/hostname": f"n{number}", "topology.kubernetes.io/zone": f"zone-{number % 3}"}
+    labels = {
+        "kubernetes.io/hostname": f"n{number}",
+        "topology.kubernetes.io/zone": f"zone-{number % 3}",
+    }
     allocatable = {"cpu": "16", "memory": "64Gi", "pods": "110"}
-    document = {"metadata": {"name": f"n{number}", "labels": labels}, "status": {"allocatable": allocatable}}
+    document = {
+        "metadata": {"name": f"n{number}", "labels": labels},
+        "status": {"allocatable": allocatable},
+    }
     return msgspec.convert(document, Node)
 
 
 def pod(name: str, kind: str) -> Pod:
-    container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": "100m", "memory": "100Mi"}}}
+    container = {
+        "name": "c",
+        "image": "web",
+        "resources": {"requests": {"cpu": "100m", "memory": "100Mi"}},
+    }
     document = {
         "metadata": {"namespace": "ns", "name": name, "uid": name, "labels": {"app": "web"}},
         "spec": {"schedulerName": "default-scheduler", "containers": [container], **KINDS[kind]},

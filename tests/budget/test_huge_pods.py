@@ -1,7 +1,8 @@
-"""A pod of the size that an API server takes costs by what it asks for, once, and not once a node or a pod beside it.
+"""A pod of the size that an API server takes costs by what it asks for, once, and not once a node
+or a pod beside it.
 
-Counted are calls, as in the other budgets: of a pod with some terms on few nodes, and on many. More nodes may cost as
-many calls as they like for themselves, and none for each term.
+Counted are calls, as in the other budgets: of a pod with some terms on few nodes, and on many. More
+nodes may cost as many calls as they like for themselves, and none for each term.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from berth.actors.scheduling.decision.algorithm import Scheduler
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.system import profiles_of
+from berth.config.types import KubeSchedulerConfiguration
+from berth.tools.explain.cluster import snapshot_of
 
-from actors.cycle.state import Scheduler
-from actors.kube.core import Pod
-from actors.model.pod_info import PodInfo
-from actors.system import profiles_of
-from config.types import KubeSchedulerConfiguration
 from tests.budget.test_budget import Counter
 from tests.kit.handle import NoApi
-from tools.explain.cluster import snapshot_of
 
 TERMS, FEW, MANY = 600, 20, 220
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -33,7 +34,11 @@ Document = dict[str, Any]
 def of_nodes(expressions: Callable[[int], list[Document]], *, preferred: bool) -> Document:
     terms = [{"matchExpressions": expressions(i)} for i in range(TERMS)]
     if preferred:
-        return {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": term} for term in terms]}}}
+        return {
+            "affinity": {
+                "nodeAffinity": {PREFERRED: [{"weight": 1, "preference": term} for term in terms]}
+            }
+        }
     return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}
 
 
@@ -57,7 +62,10 @@ def not_app(number: int) -> Document:
 
 
 def spread(when: str) -> Document:
-    constraints = [{"maxSkew": 1, "topologyKey": f"key{i}", "whenUnsatisfiable": when, **app(0)} for i in range(TERMS)]
+    constraints = [
+        {"maxSkew": 1, "topologyKey": f"key{i}", "whenUnsatisfiable": when, **app(0)}
+        for i in range(TERMS)
+    ]
     return {"topologySpreadConstraints": constraints}
 
 
@@ -66,7 +74,9 @@ HUGE: dict[str, Document] = {
     "other names": of_nodes(lambda i: [expression(HOST, "NotIn", f"n{i}")], preferred=True),
     "unknown labels": of_nodes(lambda i: [expression(f"key{i}", "In", "v")], preferred=True),
     "numbers": of_nodes(lambda i: [expression("rank", "Gt", str(i))], preferred=True),
-    "both": of_nodes(lambda i: [expression(HOST, "NotIn", f"n{i}"), expression(ZONE, "In", "z1")], preferred=True),
+    "both": of_nodes(
+        lambda i: [expression(HOST, "NotIn", f"n{i}"), expression(ZONE, "In", "z1")], preferred=True
+    ),
     "required names": of_nodes(lambda i: [expression(HOST, "In", f"n{i % MANY}")], preferred=False),
     "required and unknown": of_nodes(lambda i: [expression(f"key{i}", "Exists")], preferred=False),
     "node selector": {"nodeSelector": {f"key{i}": "v" for i in range(TERMS)}},
@@ -74,36 +84,64 @@ HUGE: dict[str, Document] = {
     "near": of_pods("podAffinity", app, preferred=True),
     "near what is not": of_pods("podAffinity", not_app, preferred=True),
     "near all": of_pods("podAffinity", not_app),
-    "near in unknown places": of_pods("podAffinity", lambda i: {**not_app(i), "topologyKey": f"key{i}"}),
+    "near in unknown places": of_pods(
+        "podAffinity", lambda i: {**not_app(i), "topologyKey": f"key{i}"}
+    ),
     "away": of_pods("podAntiAffinity", app),
     "spread": spread("DoNotSchedule"),
     "soft spread": spread("ScheduleAnyway"),
-    "ports": {"containers": [{"ports": [{"hostPort": 1000 + i, "containerPort": 1} for i in range(TERMS)]}]},
+    "ports": {
+        "containers": [
+            {"ports": [{"hostPort": 1000 + i, "containerPort": 1} for i in range(TERMS)]}
+        ]
+    },
     "images": {
         "containers": [{}],
         "volumes": [{"name": f"v{i}", "image": {"reference": f"i{i}"}} for i in range(TERMS)],
     },
-    "resources": {"containers": [{"resources": {"requests": {f"example.com/r{i}": "1" for i in range(TERMS)}}}]},
+    "resources": {
+        "containers": [
+            {"resources": {"requests": {f"example.com/r{i}": "1" for i in range(TERMS)}}}
+        ]
+    },
 }
 
 
 def calls(spec: Document, nodes: int) -> int:
-    """What three pods of a template cost, the third with a memory, beside a pod of an app of its own on each node."""
+    """What three pods of a template cost, the third with a memory, beside a pod of an app of its
+    own on each node.
+    """
     objects: list[Document] = []
     for i in range(nodes):
         labels = {HOST: f"n{i}", ZONE: f"z{i % 3}", "rank": str(i)}
         taints = [{"key": "k", "value": str(i), "effect": "NoSchedule"}]
         status = {"allocatable": {"cpu": "4", "memory": "32Gi", "pods": "110"}}
         metadata = {"name": f"n{i}", "labels": labels}
-        node = {"metadata": metadata, "spec": {"taints": taints if "tolerations" in spec else []}, "status": status}
+        node = {
+            "metadata": metadata,
+            "spec": {"taints": taints if "tolerations" in spec else []},
+            "status": status,
+        }
         objects.append({"apiVersion": "v1", "kind": "Node", **node})
-        beside = {"namespace": "default", "name": f"b{i}", "uid": f"b{i}", "labels": {"app": f"a{i}"}}
-        objects.append({"apiVersion": "v1", "kind": "Pod", "metadata": beside, "spec": {"nodeName": f"n{i}"}})
+        beside = {
+            "namespace": "default",
+            "name": f"b{i}",
+            "uid": f"b{i}",
+            "labels": {"app": f"a{i}"},
+        }
+        objects.append(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": beside, "spec": {"nodeName": f"n{i}"}}
+        )
     snapshot, scheduler = snapshot_of(objects, {"default-scheduler"}), Scheduler(Random(1))
     counter = Counter()
     with counter:
         for number in range(3):
-            metadata = {"namespace": "default", "name": f"p{number}", "uid": f"u{number}", "labels": {"app": "own"}}
+            metadata = {
+                "namespace": "default",
+                "name": f"p{number}",
+                "uid": f"u{number}",
+                "labels": {"app": "own"},
+            }
             pod = msgspec.convert({"metadata": metadata, "spec": {"containers": [{}], **spec}}, Pod)
             scheduler.schedule(PROFILE, PodInfo(pod), snapshot)
     return counter.calls
@@ -113,6 +151,8 @@ def calls(spec: Document, nodes: int) -> int:
 def test_no_term_costs_a_call_for_every_node(name: str) -> None:
     few, many = calls(HUGE[name], FEW), calls(HUGE[name], MANY)
     beside = calls({}, MANY) - calls({}, FEW)
-    allowed = 10 * TERMS + 100 * (MANY - FEW)  # once a term, say ten times, and once a node, with the pod beside
+    allowed = 10 * TERMS + 100 * (
+        MANY - FEW
+    )  # once a term, say ten times, and once a node, with the pod beside
     assert allowed < TERMS * (MANY - FEW) / 4
     assert many - few - beside < allowed, f"{few} calls on {FEW} nodes, {many} on {MANY}"

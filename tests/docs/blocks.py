@@ -19,7 +19,9 @@ _FENCE = re.compile(r"^```(\w*)(?: title=(\S+))?\n(.*?)^```$", re.MULTILINE | re
 
 
 class Block(msgspec.Struct, frozen=True):
-    """`title` is the name of the file that the block is, "" for none; `line` is where its text begins."""
+    """`title` is the name of the file that the block is, "" for none; `line` is where its text
+    begins.
+    """
 
     page: str
     language: str
@@ -35,7 +37,9 @@ def blocks(page: Path, language: str | None = None) -> list[Block]:
     """The blocks of a page in their order, all or those of one language."""
     text = page.read_text()
     found = [
-        Block(page.name, match[1], match[2] or "", match[3], text.count("\n", 0, match.start(3)) + 1)
+        Block(
+            page.name, match[1], match[2] or "", match[3], text.count("\n", 0, match.start(3)) + 1
+        )
         for match in _FENCE.finditer(text)
     ]
     return [block for block in found if language in (None, block.language)]
@@ -51,9 +55,26 @@ def write_files(page: Path, folder: Path) -> None:
 
 
 def install(project: Path, site: Path) -> None:
-    """Install a project as pip does, and take its sources away, so that only what is installed can be run."""
-    options = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
-    pip: list[str | Path] = [sys.executable, "-m", "pip", "install", *options, "--target", site, project]
+    """Install a project as pip does, and take its sources away, so that only what is installed can
+    be run.
+    """
+    options = (
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+        "--no-build-isolation",
+        "--disable-pip-version-check",
+    )
+    pip: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        *options,
+        "--target",
+        site,
+        project,
+    ]
     subprocess.run(pip, check=True, capture_output=True, timeout=120)
     for package in project.glob("*/"):
         shutil.rmtree(package)
@@ -73,14 +94,22 @@ def preview(command: str, folder: Path) -> str:
 
 
 def run_berth(command: str, folder: Path, *path: Path) -> str:
-    """What a `berth` command prints in a folder, to standard output and then to standard error, or to `2> FILE`."""
+    """What a `berth` command prints in a folder, to standard output and then to standard error, or
+    to `2> FILE`.
+    """
     command, _, errors = command.partition(" 2> ")
     program, *arguments = command.split()
     assert program == "berth"
     search = os.pathsep.join(map(str, (ROOT, *path)))
-    environment = {**os.environ, "PYTHONPATH": search, "COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": search,
+        "COLUMNS": "110",
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+    }
     done = subprocess.run(
-        [sys.executable, "-m", "actors", *arguments],
+        [sys.executable, "-m", "berth.actors", *arguments],
         cwd=folder,
         env=environment,
         capture_output=True,

@@ -5,13 +5,25 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from tests.docs.blocks import EXPLAIN, PLUGINS, PREEMPTION, blocks, exchanges, install, preview, run_berth, write_files
+from tests.docs.blocks import (
+    EXPLAIN,
+    PLUGINS,
+    PREEMPTION,
+    blocks,
+    exchanges,
+    install,
+    preview,
+    run_berth,
+    write_files,
+)
 
 
 def refresh(page: Path, folder: Path, *site: Path) -> None:
     text = page.read_text()
     for block in blocks(page, "console"):
-        printed = "".join(f"$ {command}\n{run_berth(command, folder, *site)}" for command, _ in exchanges(block))
+        printed = "".join(
+            f"$ {command}\n{run_berth(command, folder, *site)}" for command, _ in exchanges(block)
+        )
         text = text.replace(f"```console\n{block.text}```", f"```console\n{printed}```")
     page.write_text(text)
 
@@ -21,7 +33,9 @@ def refresh_preview(folder: Path) -> None:
     ((command, _),) = exchanges(blocks(PREEMPTION, "console")[0])
     (shown,) = blocks(PREEMPTION, "json")
     text = PREEMPTION.read_text()
-    PREEMPTION.write_text(text.replace(f"```json\n{shown.text}```", f"```json\n{preview(command, folder)}```"))
+    PREEMPTION.write_text(
+        text.replace(f"```json\n{shown.text}```", f"```json\n{preview(command, folder)}```")
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""The examples of the documentation do what the pages say: files are written, packages installed, commands run."""
+"""The examples of the documentation do what the pages say: files are written, packages installed,
+commands run.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,17 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from berth.actors.scheduling.decision.registry import build_profiles
+from berth.actors.scheduling.framework.interface import Plugin, PodInfo
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.config.load import from_mapping
+from berth.tools.bench.command import bench
+from berth.tools.bench.measure import Result
+from berth.tools.explain.cluster import snapshot_of
+from berth.tools.explain.decision import Decision, decide
 from click.testing import CliRunner
 
-from actors.framework.interface import Plugin, PodInfo
-from actors.framework.registry import build_profiles
-from actors.kube.core import Pod
-from actors.plugins.in_tree import IN_TREE
-from config.load import from_mapping
 from tests.docs.blocks import (
     BENCH,
     EXPLAIN,
@@ -29,10 +35,6 @@ from tests.docs.blocks import (
     write_files,
 )
 from tests.kit.handle import NoApi
-from tools.bench.command import bench
-from tools.bench.measure import Result
-from tools.explain.cluster import snapshot_of
-from tools.explain.decision import Decision, decide
 
 README = ROOT / "README.md"
 SEVERAL_FILES = 5
@@ -46,7 +48,9 @@ def explained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("block", [*blocks(EXPLAIN, "console"), *blocks(PREEMPTION, "console")], ids=str)
+@pytest.mark.parametrize(
+    "block", [*blocks(EXPLAIN, "console"), *blocks(PREEMPTION, "console")], ids=str
+)
 def test_explain_prints_what_the_page_shows(block: Block, explained: Path) -> None:
     for command, printed in exchanges(block):
         assert run_berth(command, explained) == printed
@@ -57,13 +61,19 @@ def test_the_preview_is_what_explain_says_of_preemption(explained: Path) -> None
     (shown,) = blocks(PREEMPTION, "json")
     assert preview(command, explained) == shown.text
     careful = explained / "careful.yaml"
-    careful.write_text(next(b.text for b in blocks(PREEMPTION, "yaml") if "neverBreakBudgets: true" in b.text))
-    assert json.loads(preview(f"{command} --config careful.yaml", explained))["candidates"].keys() == {"b"}
+    careful.write_text(
+        next(b.text for b in blocks(PREEMPTION, "yaml") if "neverBreakBudgets: true" in b.text)
+    )
+    assert json.loads(preview(f"{command} --config careful.yaml", explained))[
+        "candidates"
+    ].keys() == {"b"}
 
 
 def test_the_workload_of_the_page_is_measured(tmp_path: Path) -> None:
     write_files(BENCH, tmp_path)
-    done = CliRunner().invoke(bench, [str(tmp_path / "small.yaml"), "--api", "inproc", "-o", "json"])
+    done = CliRunner().invoke(
+        bench, [str(tmp_path / "small.yaml"), "--api", "inproc", "-o", "json"]
+    )
     assert done.exit_code == 0, done.output
     (result,) = msgspec.json.decode(done.stdout, type=list[Result])
     assert (result.name, result.pods) == ("Small/50Nodes", 200)
@@ -104,7 +114,9 @@ def test_the_readme_has_a_plugin_that_decides() -> None:
         {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
-            "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": plugin.name, "weight": 100}]}}}],
+            "profiles": [
+                {"plugins": {"multiPoint": {"enabled": [{"name": plugin.name, "weight": 100}]}}}
+            ],
         }
     )
     profiles = build_profiles(configuration, {**IN_TREE, plugin.name: plugin}, NoApi())
@@ -112,9 +124,16 @@ def test_the_readme_has_a_plugin_that_decides() -> None:
         {"metadata": {"name": "busy"}, "status": {"allocatable": {"cpu": "64", "pods": "10"}}},
         {"metadata": {"name": "quiet"}, "status": {"allocatable": {"cpu": "1", "pods": "10"}}},
     ]
-    sitting = {"metadata": {"name": "p", "namespace": "d", "uid": "1"}, "spec": {"nodeName": "busy"}}
-    objects: list[dict[str, object]] = [{"apiVersion": "v1", "kind": "Node", **node} for node in nodes]
-    snapshot = snapshot_of([*objects, {"apiVersion": "v1", "kind": "Pod", **sitting}], profiles.keys())
+    sitting = {
+        "metadata": {"name": "p", "namespace": "d", "uid": "1"},
+        "spec": {"nodeName": "busy"},
+    }
+    objects: list[dict[str, object]] = [
+        {"apiVersion": "v1", "kind": "Node", **node} for node in nodes
+    ]
+    snapshot = snapshot_of(
+        [*objects, {"apiVersion": "v1", "kind": "Pod", **sitting}], profiles.keys()
+    )
     decision = decide(profiles["default-scheduler"], PodInfo(Pod()), snapshot)
     assert isinstance(decision, Decision), decision
     assert decision.hosts == ["quiet"]

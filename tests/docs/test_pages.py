@@ -1,4 +1,6 @@
-"""What the documentation names exists: files, sections, flags, fields, gates; and its defaults are the defaults."""
+"""What the documentation names exists: files, sections, flags, fields, gates; and its defaults are
+the defaults.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +11,20 @@ from pathlib import Path
 import click
 import msgspec
 import pytest
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.registry import build_profiles
+from berth.actors.scheduling.framework.interface import Plugin
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.server.metrics import Metrics
+from berth.config.feature_gates import DEFAULTS
+from berth.config.load import from_mapping, load_file
+from berth.config.profiles import DEFAULT_MULTI_POINT
+from berth.config.types import KubeSchedulerConfiguration
+from berth.tools.bench.measure import Result
+from berth.tools.explain.decision import Decision, Preemption
 
-from actors.framework.interface import Plugin
-from actors.framework.registry import build_profiles
-from actors.framework.runner import Profile
-from actors.plugins.in_tree import IN_TREE
-from actors.server.metrics import Metrics
-from config.feature_gates import DEFAULTS
-from config.load import from_mapping, load_file
-from config.profiles import DEFAULT_MULTI_POINT
-from config.types import KubeSchedulerConfiguration
 from tests.docs.blocks import BENCH, EXPLAIN, PAGES, PREEMPTION, ROOT, Block, blocks
 from tests.kit.handle import NoApi
-from tools.bench.measure import Result
-from tools.explain.decision import Decision, Preemption
 
 README, CONFIGURATION = ROOT / "README.md", ROOT / "docs/configuration.md"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -37,7 +39,11 @@ def commands() -> dict[str, frozenset[str]]:
     for entry in entry_points(group="berth.commands"):
         command = entry.load()
         assert isinstance(command, click.Command)
-        flags = (flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts))
+        flags = (
+            flag
+            for parameter in command.params
+            for flag in (*parameter.opts, *parameter.secondary_opts)
+        )
         found[entry.name] = frozenset(flags)
     return found
 
@@ -90,25 +96,42 @@ def test_every_flag_exists(page: Path) -> None:
             assert called[1] in known, f"{page.name}: {text}"
             assert set(FLAG.findall(text)) <= known[called[1]], f"{page.name}: {text}"
         elif text in spans and text.startswith("--"):
-            assert set(FLAG.findall(text)) <= frozenset().union(OF_DEV, *known.values()), f"{page.name}: {text}"
+            assert set(FLAG.findall(text)) <= frozenset().union(OF_DEV, *known.values()), (
+                f"{page.name}: {text}"
+            )
 
 
 def test_the_flags_of_run_and_their_defaults() -> None:
     run = entry_points(group="berth.commands", name="run")["run"].load()
-    options = {flag: parameter for parameter in run.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+    options = {
+        flag: parameter
+        for parameter in run.params
+        for flag in (*parameter.opts, *parameter.secondary_opts)
+    }
     rows = table_under("Flags of berth run")
     assert len(rows) > 10
     for names, default in rows.items():
         for flag in FLAG.findall(names):
             assert flag in options, flag
             told = re.search(r"\[default: (\S+)\]", options[flag].help or "")
-            expected = told[1] if told else str(options[flag].default) if options[flag].show_default else ""
+            expected = (
+                told[1]
+                if told
+                else str(options[flag].default)
+                if options[flag].show_default
+                else ""
+            )
             assert default.strip("`") == expected, flag
 
 
 def test_the_options_of_bench_and_their_defaults() -> None:
     command = entry_points(group="berth.commands", name="bench")["bench"].load()
-    options = {option: parameter for parameter in command.params for option in parameter.opts if option[:2] == "--"}
+    options = {
+        option: parameter
+        for parameter in command.params
+        for option in parameter.opts
+        if option[:2] == "--"
+    }
     rows = table_under("Options", BENCH)
     assert {flag for names in rows for flag in FLAG.findall(names)} == options.keys()
     for names, default in rows.items():
@@ -119,20 +142,30 @@ def test_the_options_of_bench_and_their_defaults() -> None:
 
 
 def test_what_bench_writes() -> None:
-    told = {name for names in table_under("What is measured", BENCH) for name in re.findall(r"`(\w+)`", names)}
+    told = {
+        name
+        for names in table_under("What is measured", BENCH)
+        for name in re.findall(r"`(\w+)`", names)
+    }
     assert told == set(Result.__struct_fields__)
 
 
 def test_every_metric_is_told() -> None:
     told = " ".join(table_under("Health and metrics"))
     metrics = Metrics(*(lambda: {"some": 1},) * 4).text().decode()
-    exported = {name for name in re.findall(r"^# TYPE (\S+)", metrics, re.MULTILINE) if not name.endswith("_created")}
+    exported = {
+        name
+        for name in re.findall(r"^# TYPE (\S+)", metrics, re.MULTILINE)
+        if not name.endswith("_created")
+    }
     assert exported <= set(re.findall(r"`(\w+)`", told))
 
 
 def test_what_explain_answers() -> None:
     for heading, page, fields in (("JSON", EXPLAIN, Decision), ("Preview", PREEMPTION, Preemption)):
-        told = {name for names in table_under(heading, page) for name in re.findall(r"`(\w+)`", names)}
+        told = {
+            name for names in table_under(heading, page) for name in re.findall(r"`(\w+)`", names)
+        }
         assert told >= {field.encode_name for field in msgspec.structs.fields(fields)}
 
 
@@ -162,7 +195,9 @@ def profiles(block: Block, folder: Path) -> dict[str, Profile]:
     return build_profiles(load_file(path), IN_TREE, NoApi())
 
 
-@pytest.mark.parametrize("block", [b for b in configurations() if b.page == "configuration.md"], ids=str)
+@pytest.mark.parametrize(
+    "block", [b for b in configurations() if b.page == "configuration.md"], ids=str
+)
 def test_every_configuration_is_valid(block: Block, tmp_path: Path) -> None:
     assert profiles(block, tmp_path)
 
@@ -181,7 +216,9 @@ def test_the_default_configuration_is_the_default(tmp_path: Path) -> None:
     path.write_text(block.text)
     assert load_file(path) == from_mapping(None)
     told = set(re.findall(r"^(\w+):", block.text, re.MULTILINE))
-    assert {field.encode_name for field in msgspec.structs.fields(KubeSchedulerConfiguration)} <= told
+    assert {
+        field.encode_name for field in msgspec.structs.fields(KubeSchedulerConfiguration)
+    } <= told
 
 
 def test_the_default_args_are_the_defaults(tmp_path: Path) -> None:

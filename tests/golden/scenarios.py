@@ -1,8 +1,9 @@
 """Reading recorded decisions of kube-scheduler 1.36.2 and comparing berth's with them.
 
-A scenario is a JSON object: `config` (a KubeSchedulerConfiguration or null), `objects` (the whole cluster), `pod`, and
-in `expect` what kube-scheduler decides. data/ has 20 scenarios of each category; where the whole collection of 60 lies
-in shared/golden beside the project, it is read instead.
+A scenario is a JSON object: `config` (a KubeSchedulerConfiguration or null), `objects` (the whole
+cluster), `pod`, and in `expect` what kube-scheduler decides. data/ has 20 scenarios of each
+category; where the whole collection of 60 lies in shared/golden beside the project, it is read
+instead.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-DECIDED = {"persistentVolumeClaim", "ephemeral", "gcePersistentDisk", "awsElasticBlockStore", "rbd", "iscsi"}
+DECIDED = {
+    "persistentVolumeClaim",
+    "ephemeral",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "rbd",
+    "iscsi",
+}
 HERE = Path(__file__).with_name("data")
 WHOLE = Path(__file__).resolve().parents[3] / "shared" / "golden"
 

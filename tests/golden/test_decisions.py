@@ -6,15 +6,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.system import profiles_of
+from berth.config.load import from_mapping
+from berth.tools.explain.cluster import snapshot_of
+from berth.tools.explain.decision import decide
 
-from actors.kube.core import Pod
-from actors.model.pod_info import PodInfo
-from actors.system import profiles_of
-from config.load import from_mapping
 from tests.golden.scenarios import comparable, difference, load
 from tests.kit.handle import NoApi
-from tools.explain.cluster import snapshot_of
-from tools.explain.decision import decide
 
 CATEGORIES = (
     "resources",
@@ -35,7 +35,11 @@ def decided(scenario: dict[str, Any]) -> dict[str, Any]:
     profiles = profiles_of(from_mapping(scenario["config"]), NoApi())
     pod = msgspec.convert(scenario["pod"], Pod)
     info = PodInfo(pod)
-    decision = decide(profiles[pod.spec.scheduler_name], info, snapshot_of(scenario["objects"], profiles.keys(), info))
+    decision = decide(
+        profiles[pod.spec.scheduler_name],
+        info,
+        snapshot_of(scenario["objects"], profiles.keys(), info),
+    )
     found: dict[str, Any] = msgspec.to_builtins(decision)
     return found
 

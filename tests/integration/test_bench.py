@@ -9,16 +9,15 @@ from typing import Any
 
 import anyio
 import pytest
+from berth.actors.client.rest import Client, Connection
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.runtime.logs import configure_logs
+from berth.actors.system import run_scheduler
+from berth.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
+from berth.tools.apiserver.app import serve
+from berth.tools.apiserver.kubeconfig import kubeconfig
+from berth.tools.bench.command import bench
 from click.testing import CliRunner
-
-from actors.client.rest import Client, Connection
-from actors.runtime.clock import SystemClock
-from actors.runtime.logs import configure_logs
-from actors.system import run_scheduler
-from config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
-from tools.apiserver.app import serve
-from tools.apiserver.kubeconfig import kubeconfig
-from tools.bench.command import bench
 
 NODE = """
 apiVersion: v1
@@ -104,7 +103,7 @@ FILE = """
   - {name: one}
 """
 MOODY = """
-from actors.framework.interface import NodeScorePlugin
+from berth.actors.scheduling.framework.interface import NodeScorePlugin
 
 
 class Moody(NodeScorePlugin):
@@ -122,7 +121,9 @@ kind: KubeSchedulerConfiguration
 profiles:
 - plugins: {score: {enabled: [{name: Moody, weight: 100}]}}
 """
-SERVICE = "{apiVersion: v1, kind: Service, metadata: {generateName: s-}, spec: {ports: [{port: 80}]}}"
+SERVICE = (
+    "{apiVersion: v1, kind: Service, metadata: {generateName: s-}, spec: {ports: [{port: 80}]}}"
+)
 
 
 @pytest.fixture
@@ -155,7 +156,9 @@ def measured(result: Any, pods: int) -> dict[str, Any]:
 
 def test_in_process(file: Path) -> None:
     found = measured(run(file, "Plain/few", "--api", "inproc", "-o", "json"), 6)
-    assert 0 < found["decision_ms"]["p50"] <= found["decision_ms"]["p99"] < found["attempt_ms"]["p99"]
+    assert (
+        0 < found["decision_ms"]["p50"] <= found["decision_ms"]["p99"] < found["attempt_ms"]["p99"]
+    )
     assert found["cpu_seconds"] > 0
     assert found["peak_rss_bytes"] > 10 << 20
     assert "threshold" not in found
@@ -179,16 +182,24 @@ def test_decisions_that_are_not_those_of_explain_are_told(
     """The plugin is of another mind when it is asked to explain."""
     installed = tmp_path / "installed"
     (installed / "moody-1.dist-info").mkdir(parents=True)
-    (installed / "moody-1.dist-info" / "entry_points.txt").write_text("[berth.plugins]\nMoody = moody:Moody\n")
+    (installed / "moody-1.dist-info" / "entry_points.txt").write_text(
+        "[berth.plugins]\nMoody = moody:Moody\n"
+    )
     (installed / "moody-1.dist-info" / "METADATA").write_text("Name: moody\nVersion: 1\n")
     (installed / "moody.py").write_text(MOODY)
     (tmp_path / "moody.yaml").write_text(MOODY_CONFIGURATION)
-    file.write_text(FILE.replace("- name: Plain", "- name: Plain\n  schedulerConfigPath: moody.yaml"))
+    file.write_text(
+        FILE.replace("- name: Plain", "- name: Plain\n  schedulerConfigPath: moody.yaml")
+    )
     monkeypatch.setenv("PYTHONPATH", str(installed))
     result = run(file, "Plain/few", "--api", "inproc", "--check", "6", "-o", "json")
     assert result.exit_code == 1, result.output
     (found,) = json.loads(result.stdout)
-    assert (found["checked"]["pods"], found["checked"]["agree"], len(found["checked"]["differ"])) == (6, 0, 6)
+    assert (
+        found["checked"]["pods"],
+        found["checked"]["agree"],
+        len(found["checked"]["differ"]),
+    ) == (6, 0, 6)
     assert found["checked"]["differ"][0]["difference"].startswith("node-0 was chosen for ")
     assert "Moody 0 and 100" in found["checked"]["differ"][0]["difference"]
     shown = run(file, "Plain/few", "--api", "inproc", "--check", "6")
@@ -231,7 +242,9 @@ def test_a_workload_that_stalls_ends_and_says_how_many_wait(file: Path) -> None:
     result = run(file, "Hopeless", "--api", "inproc", "--stall", "0.3")
     assert result.exit_code == 1
     line = result.stderr.splitlines()[-1]
-    assert line.startswith("Hopeless/large: failed: stalled in createPods (2 of 2): 3 of 3 pods in namespace-1 wait")
+    assert line.startswith(
+        "Hopeless/large: failed: stalled in createPods (2 of 2): 3 of 3 pods in namespace-1 wait"
+    )
     assert "0/1 nodes are available: 1 Insufficient cpu." in line
 
 
@@ -239,7 +252,9 @@ def test_a_workload_that_stalls_ends_and_says_how_many_wait(file: Path) -> None:
 def test_what_cannot_be_scheduled_is_unsupported(file: Path, api: str) -> None:
     result = run(file, "Volumes", "--api", api)
     assert result.exit_code == 0, result.output
-    assert result.stderr.startswith("Volumes/one: unsupported: 0/1 nodes are available: persistentVolumeClaim")
+    assert result.stderr.startswith(
+        "Volumes/one: unsupported: 0/1 nodes are available: persistentVolumeClaim"
+    )
 
 
 @pytest.mark.parametrize(
@@ -256,12 +271,20 @@ def test_what_is_not_known_here_is_unsupported(file: Path, workload: str, reason
     ("arguments", "problem"),
     [
         (["--workload", "Nothing"], "no workload is selected"),
-        (["--workload", "Plain/few", "--api", "inproc", "--scheduler", "none"], "--api inproc goes with neither"),
-        (["--workload", "Plain/few", "--check", "3", "--scheduler", "none"], "--check goes without"),
+        (
+            ["--workload", "Plain/few", "--api", "inproc", "--scheduler", "none"],
+            "--api inproc goes with neither",
+        ),
+        (
+            ["--workload", "Plain/few", "--check", "3", "--scheduler", "none"],
+            "--check goes without",
+        ),
         (["--kubeconfig", "missing"], "missing"),
     ],
 )
-def test_what_cannot_be_run_is_one_clear_line(file: Path, arguments: list[str], problem: str) -> None:
+def test_what_cannot_be_run_is_one_clear_line(
+    file: Path, arguments: list[str], problem: str
+) -> None:
     result = CliRunner().invoke(bench, [str(file), *arguments])
     assert result.exit_code != 0
     assert problem in result.stderr.splitlines()[-1]
@@ -275,14 +298,27 @@ def test_a_missing_template_is_one_clear_line(file: Path) -> None:
     assert "small.yaml: cannot be read" in result.stderr.splitlines()[-1]
 
 
-async def test_another_scheduler_is_measured_on_a_cluster_that_is_clean_afterwards(file: Path, tmp_path: Path) -> None:
-    configure_logs(0, "text", quiet=True)  # the other scheduler runs in this process, and not on its standard output
-    configuration = KubeSchedulerConfiguration(leader_election=LeaderElectionConfiguration(leader_elect=False))
+async def test_another_scheduler_is_measured_on_a_cluster_that_is_clean_afterwards(
+    file: Path, tmp_path: Path
+) -> None:
+    configure_logs(
+        0, "text", quiet=True
+    )  # the other scheduler runs in this process, and not on its standard output
+    configuration = KubeSchedulerConfiguration(
+        leader_election=LeaderElectionConfiguration(leader_elect=False)
+    )
     async with serve() as url, anyio.create_task_group() as group:
         connection = Connection(url)
         await group.start(run_scheduler, configuration, connection, SystemClock(), Random(1))
         (tmp_path / "kubeconfig").write_text(kubeconfig(url))
-        arguments = ["--kubeconfig", str(tmp_path / "kubeconfig"), "--scheduler", "none", "-o", "json"]
+        arguments = [
+            "--kubeconfig",
+            str(tmp_path / "kubeconfig"),
+            "--scheduler",
+            "none",
+            "-o",
+            "json",
+        ]
         result = await anyio.to_thread.run_sync(run, file, "Plain/few", *arguments)
         found = measured(result, 6)
         assert (found["decision_ms"], found["cpu_seconds"]) == (None, None)

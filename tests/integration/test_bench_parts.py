@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 
 import pytest
+from berth.tools.bench import scale, steady
 from click.testing import CliRunner
-
-from tools.bench import scale, steady
 
 
 def test_the_cost_of_more_nodes() -> None:
-    result = CliRunner().invoke(scale.main, ["--nodes", "20", "--more-nodes", "40", "-n", "8", "-o", "json", "spread"])
+    result = CliRunner().invoke(
+        scale.main, ["--nodes", "20", "--more-nodes", "40", "-n", "8", "-o", "json", "spread"]
+    )
     assert isinstance(result.exception, SystemExit | None), result.exception
     found = json.loads(result.stdout)
-    assert [(cost["pods"], cost["nodes"]) for cost in found["costs"]] == [("spread", 20), ("spread", 40)]
+    assert [(cost["pods"], cost["nodes"]) for cost in found["costs"]] == [
+        ("spread", 20),
+        ("spread", 40),
+    ]
     less, more = found["costs"]
     (growth,) = found["growth"]
     assert growth["pipeline"] == pytest.approx(more["pipeline"] / less["pipeline"])
@@ -29,6 +33,9 @@ def test_a_cluster_that_lives_on() -> None:
     found = json.loads(result.stdout)
     assert found["bound"] == 41  # one of them after all was listed anew
     assert [phase["name"] for phase in found["phases"]] == ["starting", "running", "listing anew"]
-    longest = [max(each["longest_ms"] for each in phase["pauses"]["collections"]) for phase in found["phases"]]
+    longest = [
+        max(each["longest_ms"] for each in phase["pauses"]["collections"])
+        for phase in found["phases"]
+    ]
     assert longest[1] > 0
     assert result.exit_code == int(max(longest) > 20)

@@ -1,4 +1,6 @@
-"""The binding cycle: what is prepared, what is undone, and what others may do to a pod in the middle of it."""
+"""The binding cycle: what is prepared, what is undone, and what others may do to a pod in the
+middle of it.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,8 @@ from typing import ClassVar
 import anyio
 import msgspec
 import pytest
-
-from actors.binding.actor import MOST_WRITES
-from actors.framework.cycle_state import CycleState
-from actors.framework.interface import PermitPlugin, PostBindPlugin, PreBindPlugin, ReservePlugin
-from actors.framework.status import SKIP, SUCCESS, Code, Status, error, unschedulable
-from actors.kube.core import Node, Pod
-from actors.messages import (
+from berth.actors.binding.actor import MOST_WRITES
+from berth.actors.messages import (
     AssignedPodAdded,
     AssumedPodDeleted,
     PendingPodDeleted,
@@ -23,11 +20,31 @@ from actors.messages import (
     SetNominatedNode,
     SetUnschedulable,
 )
-from actors.model.pod_info import PodInfo
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.interface import (
+    PermitPlugin,
+    PostBindPlugin,
+    PreBindPlugin,
+    ReservePlugin,
+)
+from berth.actors.scheduling.framework.status import (
+    SKIP,
+    SUCCESS,
+    Code,
+    Status,
+    error,
+    unschedulable,
+)
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+
 from tests.kit.pipeline import Pipeline, pipeline
 
 UNSUPPORTED = "which is unsupported. It is supposed to return Success, Skip, or Error status"
-NODE = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": 1, "memory": "8Gi", "pods": 110}}}
+NODE = {
+    "metadata": {"name": "n"},
+    "status": {"allocatable": {"cpu": 1, "memory": "8Gi", "pods": 110}},
+}
 
 
 def pod(name: str, uid: str = "", node: str = "", priority: int = 0) -> Pod:
@@ -37,7 +54,9 @@ def pod(name: str, uid: str = "", node: str = "", priority: int = 0) -> Pod:
         "nodeName": node,
         "priority": priority,
     }
-    return msgspec.convert({"metadata": {"namespace": "ns", "name": name, "uid": uid or name}, "spec": spec}, Pod)
+    return msgspec.convert(
+        {"metadata": {"namespace": "ns", "name": name, "uid": uid or name}, "spec": spec}, Pod
+    )
 
 
 class Diary:
@@ -202,7 +221,9 @@ async def test_a_failed_step_is_undone_in_reverse_told_and_tried_again(
         assert assumed(running) == 0
         told = await running.told()
         conditions = [item for item in told if isinstance(item, SetUnschedulable)]
-        assert [(item.reason, item.message, item.nominated_node) for item in conditions] == [(reason, message, "")]
+        assert [(item.reason, item.message, item.nominated_node) for item in conditions] == [
+            (reason, message, "")
+        ]
         nominated = [item.nominated_node for item in told if isinstance(item, SetNominatedNode)]
         assert nominated == (["n"] if "begin second" in answers else [])
         Diary.answers = {}
@@ -219,9 +240,10 @@ async def test_a_pod_that_waits_is_seen_by_the_permit_of_the_next_one() -> None:
         assert Diary.did == ["q sees p"]
         assert [name for name, _ in running.store.bound] == ["p"]
         await running.clock.advance(61)
-        assert "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Gate." in [
-            *unschedulable_messages(await running.told())
-        ]
+        assert (
+            "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Gate."
+            in [*unschedulable_messages(await running.told())]
+        )
 
 
 @pytest.mark.parametrize(
@@ -244,7 +266,9 @@ async def test_a_preempted_binding_gives_its_room_up_and_is_tried_again(
 
 
 @pytest.mark.parametrize("plugin", [Gate, First], ids=["waiting", "pre-bind"])
-async def test_a_pod_deleted_in_the_middle_frees_its_room_at_once(plugin: type[Gate | First]) -> None:
+async def test_a_pod_deleted_in_the_middle_frees_its_room_at_once(
+    plugin: type[Gate | First],
+) -> None:
     async with pipeline(plugin) as running:
         await started(running, pod("p"), pod("q"))
         assert running.queue_state.where("ns/q") in ("unschedulable", "backoff")
@@ -253,7 +277,9 @@ async def test_a_pod_deleted_in_the_middle_frees_its_room_at_once(plugin: type[G
         await running.clock.settle()
         assert running.queue_state.where("ns/p") == ""
         await running.clock.advance(3)
-        assert [item.info.key for item in running.in_binding.each()] == (["ns/q"] if plugin is Gate else [])
+        assert [item.info.key for item in running.in_binding.each()] == (
+            ["ns/q"] if plugin is Gate else []
+        )
         assert assumed(running) == 1
         assert running.cache_state.statistics().pods == 1
 
@@ -287,7 +313,9 @@ async def test_a_binding_that_was_written_although_it_failed_is_recognised(node:
         Diary.gate.set()
         await running.clock.advance(30)
         told = await running.told()
-        assert [item.reason for item in told if isinstance(item, RecordEvent)] == (["Scheduled"] if node == "n" else [])
+        assert [item.reason for item in told if isinstance(item, RecordEvent)] == (
+            ["Scheduled"] if node == "n" else []
+        )
         assert list(unschedulable_messages(told)) == []
         assert (assumed(running), in_flight(running)) == (0, 0)
         assert running.queue_state.where("ns/p") == ""
@@ -295,7 +323,9 @@ async def test_a_binding_that_was_written_although_it_failed_is_recognised(node:
 
 
 async def test_what_the_api_server_cannot_take_yet_stays_in_the_queue() -> None:
-    """Hundreds of bindings under way would all be undone together if the process or the API server stopped."""
+    """Hundreds of bindings under way would all be undone together if the process or the API server
+    stopped.
+    """
     async with pipeline() as running:
         running.store.ready = anyio.Event()
         for i in range(3 * MOST_WRITES):

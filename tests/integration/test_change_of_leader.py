@@ -9,17 +9,17 @@ from random import Random
 from typing import Any
 
 import anyio
+from berth.actors.client.rest import Client, Connection
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.system import run_scheduler
+from berth.config.load import from_mapping
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.app import Server
+from berth.tools.apiserver.http import Follow, Response, Stream, listen
+from berth.tools.apiserver.http_reader import Request
+from berth.tools.apiserver.store import Store
 
-from actors.client.rest import Client, Connection
-from actors.runtime.clock import SystemClock
-from actors.system import run_scheduler
-from config.load import from_mapping
 from tests.kit.messages import no_room
-from tools.apiserver.api import Api
-from tools.apiserver.app import Server
-from tools.apiserver.http import Follow, Response, Stream, listen
-from tools.apiserver.http_reader import Request
-from tools.apiserver.store import Store
 
 Document = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
@@ -34,7 +34,9 @@ CONFIGURATION = from_mapping(
 
 
 class Absent:
-    """An API server that does not answer what the recorder of one scheduler sends; notes all that it was asked."""
+    """An API server that does not answer what the recorder of one scheduler sends; notes all that
+    it was asked.
+    """
 
     def __init__(self) -> None:
         self._store = Store()
@@ -67,18 +69,27 @@ async def api_server() -> AsyncIterator[tuple[Absent, str, Client]]:
 @asynccontextmanager
 async def scheduler(url: str, seed: int) -> AsyncIterator[None]:
     async with anyio.create_task_group() as group:
-        await group.start(run_scheduler, CONFIGURATION, Connection(url), SystemClock(), Random(seed))
+        await group.start(
+            run_scheduler, CONFIGURATION, Connection(url), SystemClock(), Random(seed)
+        )
         yield
         group.cancel_scope.cancel()
 
 
 def node(name: str) -> Document:
-    return {"metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}}
+    return {
+        "metadata": {"name": name},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
+    }
 
 
 def pod(name: str, cpu: str, priority_class: str = "", **metadata: Any) -> Document:
     container = {"name": "c", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
-    spec = {"containers": [container], "priorityClassName": priority_class, "terminationGracePeriodSeconds": 0}
+    spec = {
+        "containers": [container],
+        "priorityClassName": priority_class,
+        "terminationGracePeriodSeconds": 0,
+    }
     return {"metadata": {"name": name, **metadata}, "spec": spec}
 
 
@@ -107,28 +118,42 @@ async def test_a_condition_that_was_not_written_is_written_by_the_next_leader() 
         absent.silent = False
         async with scheduler(url, 2):
             status = await status_of(client, "big", lambda status: "conditions" in status)
-            assert [c["message"] for c in status["conditions"]] == [no_room(1, "1 Insufficient cpu")]
+            assert [c["message"] for c in status["conditions"]] == [
+                no_room(1, "1 Insufficient cpu")
+            ]
             with anyio.fail_after(20):
                 while not (found := (await client.call("GET", EVENTS, dict))["items"]):
                     await anyio.sleep(0.02)
             assert found[0]["note"] == no_room(1, "1 Insufficient cpu")
 
 
-async def test_a_nomination_that_was_not_written_is_made_again_and_who_goes_already_is_not_told_again() -> None:
+async def test_a_nomination_that_was_not_written_is_made_again_and_who_goes_already_is_not_told_again() -> (
+    None
+):
     async with api_server() as (absent, url, client):
         await client.call("POST", "/api/v1/nodes", dict, node("n"))
         urgent = {"metadata": {"name": "urgent"}, "value": 100}
         await client.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", dict, urgent)
-        made = await client.call("POST", PODS, dict, pod("small", "3", finalizers=["berth.dev/stays"]))
+        made = await client.call(
+            "POST", PODS, dict, pod("small", "3", finalizers=["berth.dev/stays"])
+        )
         await client.bind("default", "small", made["metadata"]["uid"], "n")
         await client.call("POST", PODS, dict, pod("large", "4", "urgent"))
         async with scheduler(url, 1):
-            await until(lambda: "small" in absent.deleted and f"PATCH {PODS}/large/status" in absent.unanswered)
-        assert "nominatedNodeName" not in (await client.call("GET", f"{PODS}/large", dict))["status"]
+            await until(
+                lambda: (
+                    "small" in absent.deleted and f"PATCH {PODS}/large/status" in absent.unanswered
+                )
+            )
+        assert (
+            "nominatedNodeName" not in (await client.call("GET", f"{PODS}/large", dict))["status"]
+        )
         absent.silent = False
         async with scheduler(url, 2):
             status = await status_of(client, "large", lambda status: "nominatedNodeName" in status)
             assert status["nominatedNodeName"] == "n"
             await client.patch(f"{PODS}/small", {"metadata": {"finalizers": None}}, dict, "merge")
-            await status_of(client, "large", lambda status: status["conditions"][0]["status"] == "True")
+            await status_of(
+                client, "large", lambda status: status["conditions"][0]["status"] == "True"
+            )
             assert absent.deleted == ["small"]

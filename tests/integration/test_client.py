@@ -1,4 +1,6 @@
-"""The client against real servers: TLS and credentials, retries, the rate limit, and watches of servers gone wrong."""
+"""The client against real servers: TLS and credentials, retries, the rate limit, and watches of
+servers gone wrong.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,14 @@ import msgspec
 import pytest
 import yaml
 from aiohttp import web
+from berth.actors.client.credentials import KubeconfigError
+from berth.actors.client.kubeconfig import load
+from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
+from berth.actors.client.watch import Changed, Deleted, Listed, Reflector, Told, Unread
+from berth.actors.client.wire import MOST_CONNECTIONS
+from berth.actors.runtime.own_thread import in_own_thread
+from berth.actors.scheduling.kube.core import Pod
 
-from actors.client.credentials import KubeconfigError
-from actors.client.kubeconfig import load
-from actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
-from actors.client.watch import Changed, Deleted, Listed, Reflector, Told, Unread
-from actors.client.wire import MOST_CONNECTIONS
-from actors.kube.core import Pod
-from actors.runtime.own_thread import in_own_thread
 from tests.kit.certificates import Authority
 from tests.kit.clock import VirtualClock
 
@@ -34,7 +36,9 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class HastyClock(VirtualClock):
-    """Virtual time that passes as soon as somebody waits for it; `slept` says how long each wait was."""
+    """Virtual time that passes as soon as somebody waits for it; `slept` says how long each wait
+    was.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +67,12 @@ async def served(handler: Handler, context: ssl.SSLContext | None = None) -> Asy
 async def who(request: web.BaseRequest) -> web.StreamResponse:
     """Says who asks: the Authorization header, and the name in the client certificate."""
     certificate = request.get_extra_info("peercert") or {}
-    names = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
+    names = [
+        value
+        for part in certificate.get("subject", ())
+        for key, value in part
+        if key == "commonName"
+    ]
     return web.json_response({"header": request.headers.get("Authorization", ""), "names": names})
 
 
@@ -72,14 +81,20 @@ def refusing(*tokens: str) -> Handler:
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
         if request.headers.get("Authorization") not in [f"Bearer {token}" for token in tokens]:
-            return web.json_response({"kind": "Status", "reason": "Unauthorized", "code": 401}, status=401)
+            return web.json_response(
+                {"kind": "Status", "reason": "Unauthorized", "code": 401}, status=401
+            )
         return await who(request)
 
     return handler
 
 
 def connection(
-    folder: Path, url: str, user: dict[str, Any], cluster: dict[str, Any] | None = None, **options: Any
+    folder: Path,
+    url: str,
+    user: dict[str, Any],
+    cluster: dict[str, Any] | None = None,
+    **options: Any,
 ) -> Connection:
     config = {
         "clusters": [{"name": "c", "cluster": {"server": url, **(cluster or {})}}],
@@ -101,7 +116,9 @@ async def test_a_server_is_believed_by_its_authority_and_name(
     async with served(who, authority.server("server")) as url:
         async with Client(connection(tmp_path, url, user, ours)) as client:
             assert (await client.call(method, "/", dict))["header"] == "Bearer t"
-        async with Client(connection(tmp_path, url, user, {"insecure-skip-tls-verify": True})) as client:
+        async with Client(
+            connection(tmp_path, url, user, {"insecure-skip-tls-verify": True})
+        ) as client:
             assert (await client.call(method, "/", dict))["header"] == "Bearer t"
         async with Client(connection(tmp_path, url, user)) as client:
             with pytest.raises(ConnectionFailedError, match=r"certificate verify failed"):
@@ -111,7 +128,9 @@ async def test_a_server_is_believed_by_its_authority_and_name(
             with pytest.raises(ConnectionFailedError, match=r"IP address mismatch"):
                 await client.call(method, "/", dict)
         for name in ("berth.example", "berth.example."):
-            async with Client(connection(tmp_path, url, user, {**ours, "tls-server-name": name})) as client:
+            async with Client(
+                connection(tmp_path, url, user, {**ours, "tls-server-name": name})
+            ) as client:
                 assert (await client.call(method, "/", dict))["header"] == "Bearer t"
 
 
@@ -121,11 +140,21 @@ async def test_a_server_that_the_machine_trusts_is_believed(
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", authority.path("ca.crt"))
     async with served(who, authority.server("server")) as url:
-        for found in (connection(tmp_path, url, {}), load(None, master=url, environ={}), Connection(url)):
+        for found in (
+            connection(tmp_path, url, {}),
+            load(None, master=url, environ={}),
+            Connection(url),
+        ):
             async with Client(found) as client:
                 assert (await client.call(method, "/", dict))["names"] == []
-    async with served(who, authority.server("common-name")) as url, Client(Connection(url)) as client:
-        with pytest.raises(ConnectionFailedError, match=r"certificate is not valid for|Hostname mismatch|IP address"):
+    async with (
+        served(who, authority.server("common-name")) as url,
+        Client(Connection(url)) as client,
+    ):
+        with pytest.raises(
+            ConnectionFailedError,
+            match=r"certificate is not valid for|Hostname mismatch|IP address",
+        ):
             await client.call(method, "/", dict)
 
 
@@ -137,15 +166,22 @@ async def test_a_client_certificate_is_shown(
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     cluster: dict[str, Any] = {"certificate-authority": authority.path("ca.crt")}
-    files = {"client-certificate": authority.path("client.crt"), "client-key": authority.path("client.key")}
+    files = {
+        "client-certificate": authority.path("client.crt"),
+        "client-key": authority.path("client.key"),
+    }
     data = {f"{field}-data": authority.data(Path(path).name) for field, path in files.items()}
     async with served(who, authority.server("server", asks_clients=True)) as url:
-        async with Client(connection(tmp_path, url, data if form == "data" else files, cluster)) as client:
+        async with Client(
+            connection(tmp_path, url, data if form == "data" else files, cluster)
+        ) as client:
             assert (await client.call("GET", "/", dict))["names"] == ["client"]
         async with Client(connection(tmp_path, url, {}, cluster), clock=HastyClock()) as client:
             with pytest.raises(ConnectionFailedError):
                 await client.call("GET", "/", dict)
-    with pytest.raises(KubeconfigError, match="expected the key of the certificate, got another one"):
+    with pytest.raises(
+        KubeconfigError, match="expected the key of the certificate, got another one"
+    ):
         connection(tmp_path, url, {**files, "client-key": authority.path("server.key")}, cluster)
     assert list(temporary.iterdir()) == []  # no key is left behind
 
@@ -165,12 +201,20 @@ print(json.dumps({"apiVersion": info["apiVersion"], "kind": "ExecCredential", "s
 """
 
 
-def plugin(folder: Path, status: dict[str, Any], version: str = V1, **fields: Any) -> dict[str, Any]:
+def plugin(
+    folder: Path, status: dict[str, Any], version: str = V1, **fields: Any
+) -> dict[str, Any]:
     """A user whose credentials come from a command; its tokens are numbered by its runs."""
     (folder / "plugin.py").write_text(SCRIPT)
     env = [{"name": "STATUS", "value": json.dumps(status)}]
     args = [str(folder / "plugin.py"), str(folder / "runs")]
-    run = {"apiVersion": version, "command": sys.executable, "args": args, "env": env, "interactiveMode": "Never"}
+    run = {
+        "apiVersion": version,
+        "command": sys.executable,
+        "args": args,
+        "env": env,
+        "interactiveMode": "Never",
+    }
     return {"exec": {**run, **fields}}
 
 
@@ -214,7 +258,9 @@ async def test_another_thread_has_credentials_of_its_own(tmp_path: Path) -> None
         with anyio.fail_after(20):
             async with anyio.create_task_group() as group:
                 group.start_soon(ask_together, made)
-                group.start_soon(in_own_thread, partial(ask_together, made.for_another_thread()), "another")
+                group.start_soon(
+                    in_own_thread, partial(ask_together, made.for_another_thread()), "another"
+                )
     assert len(answers) == 10
     assert set(answers) <= {"Bearer t3", "Bearer t4"}
 
@@ -222,15 +268,23 @@ async def test_another_thread_has_credentials_of_its_own(tmp_path: Path) -> None
 async def test_a_plugin_runs_again_when_its_credential_expired(tmp_path: Path) -> None:
     clock = VirtualClock()
     user = plugin(tmp_path, {"token": "t", "expirationTimestamp": "2026-01-01T00:10:00Z"})
-    async with served(who) as url, Client(connection(tmp_path, url, user, clock=clock), clock=clock) as client:
+    async with (
+        served(who) as url,
+        Client(connection(tmp_path, url, user, clock=clock), clock=clock) as client,
+    ):
         await clock.advance(599.0)
         assert (await client.call("GET", "/", dict))["header"] == "Bearer t1"
         await clock.advance(1.0)
         assert (await client.call("GET", "/", dict))["header"] == "Bearer t2"
 
 
-async def test_a_plugin_may_give_a_certificate_and_is_told_of_the_cluster(tmp_path: Path, authority: Authority) -> None:
-    status = {"clientCertificateData": authority.text("client.crt"), "clientKeyData": authority.text("client.key")}
+async def test_a_plugin_may_give_a_certificate_and_is_told_of_the_cluster(
+    tmp_path: Path, authority: Authority
+) -> None:
+    status = {
+        "clientCertificateData": authority.text("client.crt"),
+        "clientKeyData": authority.text("client.key"),
+    }
     extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "us"}}
     cluster = {"certificate-authority": authority.path("ca.crt"), "extensions": [extension]}
     user = plugin(tmp_path, status, provideClusterInfo=True)
@@ -248,7 +302,9 @@ async def test_a_plugin_may_give_a_certificate_and_is_told_of_the_cluster(tmp_pa
             },
         }
         user = plugin(tmp_path, {**status, "clientKeyData": authority.text("server.key")})
-        with pytest.raises(KubeconfigError, match="clientCertificateData: expected the key of the certificate"):
+        with pytest.raises(
+            KubeconfigError, match="clientCertificateData: expected the key of the certificate"
+        ):
             async with Client(connection(tmp_path, url, user, cluster)):
                 pass
 
@@ -257,7 +313,9 @@ async def test_a_plugin_that_fails_later_is_a_failed_connection(tmp_path: Path) 
     user = plugin(tmp_path, {"token": "t"})
     async with served(refusing()) as url, Client(connection(tmp_path, url, user)) as client:
         (tmp_path / "plugin.py").write_text("raise SystemExit('out of tokens')")
-        with pytest.raises(ConnectionFailedError, match=r"users\[u\].exec: .*ended with status 1: out of tokens"):
+        with pytest.raises(
+            ConnectionFailedError, match=r"users\[u\].exec: .*ended with status 1: out of tokens"
+        ):
             await client.call("GET", "/", dict)
 
 
@@ -268,7 +326,9 @@ async def test_inside_a_cluster_the_token_is_rotated(tmp_path: Path, authority: 
     async with served(who, authority.server("server")) as url:
         host, _, port = url.removeprefix("https://").partition(":")
         environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
-        async with Client(load(None, environ=environ, folder=tmp_path, clock=clock), clock=clock) as client:
+        async with Client(
+            load(None, environ=environ, folder=tmp_path, clock=clock), clock=clock
+        ) as client:
             headers = []
             for token in ("two", "three"):
                 headers.append((await client.call("GET", "/", dict))["header"])
@@ -349,19 +409,26 @@ async def test_a_lost_connection_is_tried_again_for_a_get_alone() -> None:
     assert clock.slept == [0.1, 0.2, 0.4]
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b'{"metadata": {"name": "\xff"}}', b"[" * 100_000, b"[1]"])
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>", b'{"metadata": {"name": "\xff"}}', b"[" * 100_000, b"[1]"]
+)
 async def test_an_answer_that_cannot_be_read_is_a_failed_connection(body: bytes) -> None:
     for status, error in ((200, ConnectionFailedError), (404, ApiError)):
         handler, _ = answering((status, {}, body))
         async with served(handler) as url, Client(Connection(url)) as client:
-            with pytest.raises(error, match="expected JSON as asked for, got" if status == 200 else "HTTP 404"):
+            with pytest.raises(
+                error, match="expected JSON as asked for, got" if status == 200 else "HTTP 404"
+            ):
                 await client.call("GET", "/api/v1/pods/p", Pod)
 
 
 async def test_requests_keep_to_the_rate_and_a_watch_counts_once() -> None:
     clock = HastyClock()
     server = WatchServer([pod_line("ADDED", "a", 2), pod_line("MODIFIED", "a", 3)])
-    async with served(server.handle) as url, Client(Connection(url), clock=clock, qps=10, burst=2) as client:
+    async with (
+        served(server.handle) as url,
+        Client(Connection(url), clock=clock, qps=10, burst=2) as client,
+    ):
         for _ in range(4):
             await client.call("GET", "/", dict)
         assert clock.slept == [0.1, 0.1]
@@ -376,7 +443,9 @@ def pod_line(kind: str, name: str, version: int, **spec: Any) -> bytes:
 
 
 class WatchServer:
-    """Lists no pods at version 1; each watch gets the next of `watches`, one line each, the last watch stays open."""
+    """Lists no pods at version 1; each watch gets the next of `watches`, one line each, the last
+    watch stays open.
+    """
 
     def __init__(self, *watches: list[bytes], token: str = "") -> None:
         self._watches = list(watches)
@@ -455,10 +524,22 @@ async def test_bookmarks_and_what_is_left_out_move_the_version() -> None:
 
 async def test_what_is_known_and_the_same_is_not_read_anew() -> None:
     def named(name: str, version: str, uid: str = "u") -> dict[str, Any]:
-        return {"metadata": {"namespace": "ns", "name": name, "uid": uid, "resourceVersion": version}}
+        return {
+            "metadata": {"namespace": "ns", "name": name, "uid": uid, "resourceVersion": version}
+        }
 
-    listed = [named("same", "5"), named("changed", "6"), named("replaced", "7", "other"), named("new", "8")]
-    before = (named("same", "5"), named("changed", "5"), named("replaced", "7"), named("versionless", ""))
+    listed = [
+        named("same", "5"),
+        named("changed", "6"),
+        named("replaced", "7", "other"),
+        named("new", "8"),
+    ]
+    before = (
+        named("same", "5"),
+        named("changed", "5"),
+        named("replaced", "7"),
+        named("versionless", ""),
+    )
     known = {f"ns/{item['metadata']['name']}": msgspec.convert(item, Pod) for item in before}
     items = [*listed, before[-1], {**listed[0], "metadata": 7}]
 
@@ -471,9 +552,16 @@ async def test_what_is_known_and_the_same_is_not_read_anew() -> None:
             told = await anext(changes)
     assert isinstance(told, Listed)
     assert [msgspec.to_builtins(item)["metadata"] for item in told.items] == [
-        item["metadata"] for item in (*listed, {"metadata": {"namespace": "ns", "name": "versionless", "uid": "u"}})
+        item["metadata"]
+        for item in (*listed, {"metadata": {"namespace": "ns", "name": "versionless", "uid": "u"}})
     ]
-    assert [item is known.get(f"ns/{item.metadata.name}") for item in told.items] == [True, False, False, False, False]
+    assert [item is known.get(f"ns/{item.metadata.name}") for item in told.items] == [
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
 
 
 async def test_a_watch_shows_credentials_and_renews_them(tmp_path: Path) -> None:
@@ -495,7 +583,11 @@ async def test_more_requests_than_connections_are_all_answered() -> None:
         return web.json_response({"said": (await request.json())["number"]})
 
     heard: list[int] = []
-    async with served(handler) as url, Client(Connection(url)) as client, anyio.create_task_group() as group:
+    async with (
+        served(handler) as url,
+        Client(Connection(url)) as client,
+        anyio.create_task_group() as group,
+    ):
 
         async def ask(number: int) -> None:
             heard.append((await client.call("POST", "/", dict, {"number": number}))["said"])

@@ -1,7 +1,9 @@
-"""`berth run` as processes, against `berth apiserver` as a process: killed, stopped, cut off, misused.
+"""`berth run` as processes, against `berth apiserver` as a process: killed, stopped, cut off,
+misused.
 
-The lease terms are 3 s, 2 s and 0.5 s. That a pod is bound once is read from the API server's own watch, and from the
-Scheduled events; no scheduler may even have tried to bind a pod that had a node.
+The lease terms are 3 s, 2 s and 0.5 s. That a pod is bound once is read from the API server's own
+watch, and from the Scheduled events; no scheduler may even have tried to bind a pod that had a
+node.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ from typing import Any
 import anyio
 import pytest
 from aiohttp import ClientSession
+from berth.actors.client.rest import Client, Connection
+from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.scheduling.kube.core import Pod
 
-from actors.client.rest import Client, Connection
-from actors.client.watch import Changed, Deleted, Listed, Reflector
-from actors.kube.core import Pod
-from actors.runtime.clock import SystemClock
 from tests.kit.messages import no_room
 from tests.kit.processes import Berth, berth, free_port
 
@@ -42,7 +44,9 @@ LEADS = "became leader"
 
 
 class Cluster:
-    """An API server's process, schedulers beside it, and a watch that notes every node that a pod ever had."""
+    """An API server's process, schedulers beside it, and a watch that notes every node that a pod
+    ever had.
+    """
 
     def __init__(self, folder: Path, api: Berth, url: str, client: Client) -> None:
         self.folder = folder
@@ -70,14 +74,19 @@ class Cluster:
 
     @asynccontextmanager
     async def scheduler(self, *flags: str) -> AsyncIterator[Berth]:
-        async with berth(self.folder, "run", f"--master={self.url}", "--logging-format=json", *ELECTION, *flags) as one:
+        async with berth(
+            self.folder, "run", f"--master={self.url}", "--logging-format=json", *ELECTION, *flags
+        ) as one:
             self.schedulers.append(one)
             yield one
 
     async def node(self, name: str, cpu: str = "1000", pods: str = "2000") -> None:
         allocatable = {"cpu": cpu, "memory": "1000Gi", "pods": pods}
         await self.client.call(
-            "POST", "/api/v1/nodes", dict, {"metadata": {"name": name}, "status": {"allocatable": allocatable}}
+            "POST",
+            "/api/v1/nodes",
+            dict,
+            {"metadata": {"name": name}, "status": {"allocatable": allocatable}},
         )
 
     async def pod(self, name: str, cpu: str = "100m") -> None:
@@ -100,7 +109,9 @@ class Cluster:
 
     async def bound(self, *names: str, seconds: float = 30.0) -> float:
         """The seconds until these pods have nodes, or all that there are."""
-        return await self.until(lambda: all(self.nodes_of.get(name) for name in names or self.nodes_of), seconds)
+        return await self.until(
+            lambda: all(self.nodes_of.get(name) for name in names or self.nodes_of), seconds
+        )
 
     async def events(self, reason: str, namespace: str = "default") -> list[Document]:
         listed = await self.client.call("GET", f"/api/v1/namespaces/{namespace}/events", dict)
@@ -145,7 +156,9 @@ async def leader_of(first: Berth, second: Berth) -> tuple[Berth, Berth]:
 async def restarted(running: Cluster) -> AsyncIterator[Berth]:
     """The API server again, on the same port with the same objects."""
     port = running.url.rsplit(":", 1)[1]
-    async with berth(running.folder, "apiserver", f"--port={port}", f"--data={running.folder}/data") as api:
+    async with berth(
+        running.folder, "apiserver", f"--port={port}", f"--data={running.folder}/data"
+    ) as api:
         await api.says("API server at ")
         yield api
 
@@ -153,7 +166,11 @@ async def restarted(running: Cluster) -> AsyncIterator[Berth]:
 async def test_a_killed_leader_is_succeeded_within_the_lease(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    async with cluster(tmp_path) as running, running.scheduler() as first, running.scheduler() as second:
+    async with (
+        cluster(tmp_path) as running,
+        running.scheduler() as first,
+        running.scheduler() as second,
+    ):
         leader, standby = await leader_of(first, second)
         await running.node("n")
         await running.pod("before")
@@ -165,16 +182,26 @@ async def test_a_killed_leader_is_succeeded_within_the_lease(
         await running.pod("after")
         seconds = await running.bound("before", "after")
         record_property("take_over_seconds", round(seconds, 2))
-        assert LEASE_SECONDS - 2 * RETRY_SECONDS < seconds < LEASE_SECONDS + RETRY_SECONDS + SLACK_SECONDS
+        assert (
+            LEASE_SECONDS - 2 * RETRY_SECONDS
+            < seconds
+            < LEASE_SECONDS + RETRY_SECONDS + SLACK_SECONDS
+        )
         await standby.says(LEADS)
         lease = await running.client.call("GET", LEASE, dict)
         assert lease["spec"]["leaseTransitions"] == 1
         running.assert_bound_once(2)
 
 
-async def test_a_leader_killed_in_a_burst_leaves_no_pod_behind_and_binds_none_twice(tmp_path: Path) -> None:
+async def test_a_leader_killed_in_a_burst_leaves_no_pod_behind_and_binds_none_twice(
+    tmp_path: Path,
+) -> None:
     fast = ("--kube-api-qps=5000", "--kube-api-burst=5000")
-    async with cluster(tmp_path) as running, running.scheduler(*fast) as first, running.scheduler(*fast) as second:
+    async with (
+        cluster(tmp_path) as running,
+        running.scheduler(*fast) as first,
+        running.scheduler(*fast) as second,
+    ):
         leader, standby = await leader_of(first, second)
         await running.node("a")
         await running.node("b")
@@ -190,14 +217,20 @@ async def test_a_leader_killed_in_a_burst_leaves_no_pod_behind_and_binds_none_tw
         assert not set(by_leader) & set(by_standby)
         assert max(Counter(by_leader + by_standby).values()) == 1
         running.assert_bound_once(500)
-        told = Counter(event["involvedObject"]["name"] for event in await running.events("Scheduled"))
+        told = Counter(
+            event["involvedObject"]["name"] for event in await running.events("Scheduled")
+        )
         assert max(told.values()) == 1
 
 
 async def test_a_stopped_leader_gives_the_lease_back(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    async with cluster(tmp_path) as running, running.scheduler() as first, running.scheduler() as second:
+    async with (
+        cluster(tmp_path) as running,
+        running.scheduler() as first,
+        running.scheduler() as second,
+    ):
         leader, standby = await leader_of(first, second)
         await running.node("n")
         await running.pod("before")
@@ -213,10 +246,15 @@ async def test_a_stopped_leader_gives_the_lease_back(
         await running.pod("after")
         await running.bound("before", "late", "after")
         running.assert_bound_once(3)
-        told = [event["message"].split(" ", 1)[1] for event in await running.events("LeaderElection", "kube-system")]
+        told = [
+            event["message"].split(" ", 1)[1]
+            for event in await running.events("LeaderElection", "kube-system")
+        ]
         assert told == [LEADS, "stopped leading", LEADS]
         # What the leader had to tell, it told before it went.
-        assert {event["involvedObject"]["name"] for event in await running.events("Scheduled")} >= {"before"}
+        assert {event["involvedObject"]["name"] for event in await running.events("Scheduled")} >= {
+            "before"
+        }
 
 
 async def test_a_leader_without_an_api_server_ends_when_its_lease_is_lost(tmp_path: Path) -> None:
@@ -238,7 +276,10 @@ async def test_an_api_server_that_comes_late_is_waited_for(tmp_path: Path) -> No
         await running.api.kill()
         async with running.scheduler() as scheduler:
             line = json.loads(await scheduler.says("watch interrupted"))
-            assert (line["level"], line["error"]) == ("warning", f"{running.url}: Connection refused")
+            assert (line["level"], line["error"]) == (
+                "warning",
+                f"{running.url}: Connection refused",
+            )
             await anyio.sleep(1)
             assert len(scheduler.output.splitlines()) == 1, scheduler.output
             async with restarted(running):
@@ -261,7 +302,9 @@ async def test_an_api_server_that_restarts_costs_no_pod(tmp_path: Path) -> None:
             await running.bound()
             assert running.nodes_of["too-big"] == ["large"]
             running.assert_bound_once(41)
-            await running.until(lambda: scheduler.count("watch interrupted") == scheduler.count("watch resumed"))
+            await running.until(
+                lambda: scheduler.count("watch interrupted") == scheduler.count("watch resumed")
+            )
 
 
 async def test_a_pod_without_room_is_told_so_and_placed_when_there_is(tmp_path: Path) -> None:
@@ -273,14 +316,20 @@ async def test_a_pod_without_room_is_told_so_and_placed_when_there_is(tmp_path: 
         await running.client.call("DELETE", f"{PODS}/gone", dict)
         message = no_room(1, "1 Insufficient cpu")
         with anyio.fail_after(10):
-            while not (failed := await running.events("FailedScheduling")) or not await running.scheduled("big"):
+            while not (
+                failed := await running.events("FailedScheduling")
+            ) or not await running.scheduled("big"):
                 await anyio.sleep(0.02)
         assert {(event["message"], event["type"], "series" in event) for event in failed} == {
             (message, "Warning", False)
         }
         condition = await running.scheduled("big")
         assert condition is not None
-        assert (condition["status"], condition["reason"], condition["message"]) == ("False", "Unschedulable", message)
+        assert (condition["status"], condition["reason"], condition["message"]) == (
+            "False",
+            "Unschedulable",
+            message,
+        )
         await running.node("large")
         assert await running.bound("big") < 2
         condition = await running.scheduled("big")
@@ -288,7 +337,9 @@ async def test_a_pod_without_room_is_told_so_and_placed_when_there_is(tmp_path: 
         assert condition["status"] == "True"
         assert running.nodes_of == {"big": ["large"], "gone": []}
         assert scheduler.attempts("unschedulable") == ["default/big", "default/gone"]
-        story = [json.loads(line) for line in scheduler.output.splitlines() if "default/big" in line]
+        story = [
+            json.loads(line) for line in scheduler.output.splitlines() if "default/big" in line
+        ]
         fixed = ("event", "level", "pod", "result", "node", "attempt", "reason")
         assert [tuple(record.get(key) for key in fixed) for record in story] == [
             ("attempted", "info", "default/big", "unschedulable", None, 1, message),
@@ -307,9 +358,21 @@ paralelism: 3
     ("content", "arguments", "says"),
     [
         ("clusters: [", ["run", "--kubeconfig=FILE"], "FILE: expected YAML"),
-        ("", ["run", "--kubeconfig=FILE.none"], "FILE.none: cannot be read: No such file or directory"),
-        (UNKNOWN_FIELD, ["run", "--master=http://127.0.0.1:9", "--config=FILE"], "paralelism: unknown field"),
-        ("", ["run", "--master=http://127.0.0.1:9", "--leader-elect-renew-deadline=20s"], "renewDeadline"),
+        (
+            "",
+            ["run", "--kubeconfig=FILE.none"],
+            "FILE.none: cannot be read: No such file or directory",
+        ),
+        (
+            UNKNOWN_FIELD,
+            ["run", "--master=http://127.0.0.1:9", "--config=FILE"],
+            "paralelism: unknown field",
+        ),
+        (
+            "",
+            ["run", "--master=http://127.0.0.1:9", "--leader-elect-renew-deadline=20s"],
+            "renewDeadline",
+        ),
         ("no journal\n", ["apiserver", "--data=FILE"], "FILE, line 1: no write of an API server"),
     ],
 )
@@ -318,7 +381,9 @@ async def test_what_cannot_start_says_why_in_one_line(
 ) -> None:
     file = tmp_path / "file"
     file.write_text(content)
-    async with berth(tmp_path, *(argument.replace("FILE", str(file)) for argument in arguments)) as started:
+    async with berth(
+        tmp_path, *(argument.replace("FILE", str(file)) for argument in arguments)
+    ) as started:
         assert await started.end() == 1
         (line,) = started.output.splitlines()
         assert line.startswith("Error: ")

@@ -1,4 +1,6 @@
-"""`berth debug` as its user runs it: against a `berth run`, and against a scheduler that has lost something."""
+"""`berth debug` as its user runs it: against a `berth run`, and against a scheduler that has lost
+something.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,11 @@ from typing import Any
 import anyio
 import msgspec
 from aiohttp import ClientSession
-
-from actors.binding.state import PodsInBinding
-from actors.cache.actor import CacheActor
-from actors.cache.debugger import CacheDebugger
-from actors.cache.state import CacheState
-from actors.framework.status import SUCCESS
-from actors.kube.core import Node, Pod, PodSpec
-from actors.kube.meta import ObjectMeta
-from actors.messages import (
+from berth.actors.binding.state import PodsInBinding
+from berth.actors.cache.actor import CacheActor
+from berth.actors.cache.debugger import CacheDebugger
+from berth.actors.cache.state import CacheState
+from berth.actors.messages import (
     BindingMessage,
     CacheMessage,
     Difference,
@@ -31,14 +29,18 @@ from actors.messages import (
     RecorderMessage,
     UnreadableObject,
 )
-from actors.model.pod_info import PodInfo
-from actors.queue.actor import QueueActor
-from actors.queue.state import QueueRules, QueueState
-from actors.runtime.ask import ask
-from actors.runtime.clock import SystemClock
-from actors.runtime.mailbox import Mailbox
-from actors.server.actor import Address, ServerActor
-from actors.server.debug import SLICE, Debug, QueuePage
+from berth.actors.queue.actor import QueueActor
+from berth.actors.queue.state import QueueRules, QueueState
+from berth.actors.runtime.ask import ask
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.scheduling.framework.status import SUCCESS
+from berth.actors.scheduling.kube.core import Node, Pod, PodSpec
+from berth.actors.scheduling.kube.meta import ObjectMeta
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.server.actor import Address, ServerActor
+from berth.actors.server.debug import SLICE, Debug, QueuePage
+
 from tests.integration.test_daemon import cluster
 from tests.kit.processes import berth, free_port
 
@@ -67,7 +69,10 @@ async def ask_debug(folder: Path, server: str, *arguments: str) -> Asked:
 async def test_a_running_scheduler_shows_what_it_knows(tmp_path: Path) -> None:
     server = f"http://127.0.0.1:{free_port()}"
     port = server.rsplit(":", 1)[1]
-    async with cluster(tmp_path) as running, running.scheduler("--no-leader-elect", f"--port={port}") as scheduler:
+    async with (
+        cluster(tmp_path) as running,
+        running.scheduler("--no-leader-elect", f"--port={port}") as scheduler,
+    ):
         await running.node("n", cpu="2")
         await running.pod("fits")
         await running.pod("big", cpu="4")
@@ -77,7 +82,11 @@ async def test_a_running_scheduler_shows_what_it_knows(tmp_path: Path) -> None:
         assert told.code == 0, told.output
         assert told.document.keys() == {"cache", "comparison", "queue", "waiting", "unreadable"}
         (node,) = told.document["cache"]["nodes"]
-        assert (node["name"], node["requested"]["cpu"], node["allocatable"]["cpu"]) == ("n", 100, 2000)
+        assert (node["name"], node["requested"]["cpu"], node["allocatable"]["cpu"]) == (
+            "n",
+            100,
+            2000,
+        )
         assert [(pod["key"], pod["assumed"]) for pod in node["pods"]] == [("default/fits", False)]
         assert told.document["comparison"] == {"differences": []}
         assert told.document["waiting"] == {"pods": []}
@@ -86,7 +95,10 @@ async def test_a_running_scheduler_shows_what_it_knows(tmp_path: Path) -> None:
         assert big["rejectedBy"] == ["NodeResourcesFit"]
         assert 0 <= big["backoffLeft"] <= 2
         moves = [(step["queue"], step["event"]) for step in big["story"]]
-        assert moves == [("active", "UnschedulablePodAdd"), ("unschedulable", "ScheduleAttemptFailure")]
+        assert moves == [
+            ("active", "UnschedulablePodAdd"),
+            ("unschedulable", "ScheduleAttemptFailure"),
+        ]
 
         await running.node("large", cpu="8")
         await running.bound("big")
@@ -99,13 +111,23 @@ async def test_a_running_scheduler_shows_what_it_knows(tmp_path: Path) -> None:
         await running.pod("bigger", cpu="40")
         await running.until(lambda: "default/bigger" in scheduler.attempts("unschedulable"))
         for_people = (await ask_debug(tmp_path, server)).output
-        for text in ("2 nodes in the cache", "No difference", "1 pod in the queue", "0 pods wait on Permit"):
+        for text in (
+            "2 nodes in the cache",
+            "No difference",
+            "1 pod in the queue",
+            "0 pods wait on Permit",
+        ):
             assert text in for_people
-        assert "NodeResourcesFit" in (await ask_debug(tmp_path, server, "--pod=default/bigger")).output
+        assert (
+            "NodeResourcesFit" in (await ask_debug(tmp_path, server, "--pod=default/bigger")).output
+        )
         none = await ask_debug(tmp_path, server, "--pod=nobody")
         assert (none.code, none.output) == (
             2,
-            f"Error: {server}: 404 default/nobody: not in the queue, and no story of it is remembered\n",
+            (
+                f"Error: {server}: 404 default/nobody: not in the queue, and no story of it is "
+                "remembered\n"
+            ),
         )
 
 
@@ -118,7 +140,9 @@ async def test_a_scheduler_that_is_not_there_is_no_difference(tmp_path: Path) ->
 
 @asynccontextmanager
 async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
-    """The address of a scheduler that has heard nothing of a node and two pods, one of which waits; and its queue."""
+    """The address of a scheduler that has heard nothing of a node and two pods, one of which waits;
+    and its queue.
+    """
     spec = PodSpec(scheduler_name="ours")
     names = {f"ns/{name}": ObjectMeta(namespace="ns", name=name, uid=name) for name in ("p", "q")}
     told_nodes = {"n0": Node(metadata=ObjectMeta(name="n0"))}
@@ -129,11 +153,20 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
     queue: Mailbox[QueueMessage] = Mailbox("queue", None)
     binding: Mailbox[BindingMessage] = Mailbox("binding", None)
     recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
-    debugger = CacheDebugger(cache, queue, lambda: told_nodes, lambda: told_pods, {"ours"}, clock, {})
+    debugger = CacheDebugger(
+        cache, queue, lambda: told_nodes, lambda: told_pods, {"ours"}, clock, {}
+    )
     rules = QueueRules(lambda info, at: (-info.priority, at), lambda _: SUCCESS, {})
     address = Address("127.0.0.1", free_port())
     odd = UnreadableObject("Node", "n1", "uid-1", "status.allocatable[cpu]: expected a quantity")
-    debug = Debug(debugger.nodes, debugger.compare, queue, lambda: waiting.dump(clock.now()), clock, lambda: [odd])
+    debug = Debug(
+        debugger.nodes,
+        debugger.compare,
+        queue,
+        lambda: waiting.dump(clock.now()),
+        clock,
+        lambda: [odd],
+    )
     async with anyio.create_task_group() as group:
         await group.start(ServerActor(address, lambda: None, lambda: b"", {}, debug).run)
         await group.start(CacheActor(cache, CacheState(), clock, queue, binding).run)
@@ -152,7 +185,9 @@ async def test_a_server_without_a_scheme_is_said(tmp_path: Path) -> None:
 
 async def test_differences_are_told_and_are_the_exit_code(tmp_path: Path) -> None:
     async with forgetful() as (server, _):
-        told = await ask_debug(tmp_path, server, "comparison", "waiting", "unreadable", "-o", "json")
+        told = await ask_debug(
+            tmp_path, server, "comparison", "waiting", "unreadable", "-o", "json"
+        )
         assert told.code == 1
         assert told.document["comparison"]["differences"] == [
             {"what": "missed", "kind": "Node", "key": "n0"},
@@ -166,7 +201,13 @@ async def test_differences_are_told_and_are_the_exit_code(tmp_path: Path) -> Non
         assert (odd["kind"], odd["key"], odd["uid"]) == ("Node", "n1", "uid-1")
         for_people = await ask_debug(tmp_path, server)
         assert for_people.code == 1
-        for text in ("0 nodes in the cache", "3 differences", "0 pods in the queue", "1 pods wait on Permit", "Gang"):
+        for text in (
+            "0 nodes in the cache",
+            "3 differences",
+            "0 pods in the queue",
+            "1 pods wait on Permit",
+            "Gang",
+        ):
             assert text in for_people.output
         for text in ("1 objects cannot be read", "uid-1", "status.allocatable[cpu]"):
             assert text in for_people.output
@@ -174,12 +215,17 @@ async def test_differences_are_told_and_are_the_exit_code(tmp_path: Path) -> Non
 
 async def test_a_long_queue_is_told_in_parts() -> None:
     async with forgetful() as (server, queue), ClientSession() as session:
-        pods = [Pod(metadata=ObjectMeta(namespace="ns", name=f"p{i}", uid=str(i))) for i in range(2 * SLICE + 1)]
+        pods = [
+            Pod(metadata=ObjectMeta(namespace="ns", name=f"p{i}", uid=str(i)))
+            for i in range(2 * SLICE + 1)
+        ]
         for told in pods:
             await queue.tell(PendingPodAdded(told))
         async with session.get(f"{server}/debug/queue") as response:
             page = msgspec.json.decode(await response.read(), type=QueuePage)
-        assert [(pod.key, pod.place) for pod in page.pods] == [(f"ns/p{i}", "active") for i in range(len(pods))]
+        assert [(pod.key, pod.place) for pod in page.pods] == [
+            (f"ns/p{i}", "active") for i in range(len(pods))
+        ]
         moved_at = page.pods[0].story[0].at
         assert abs(moved_at - time.time()) < 60
 
@@ -201,6 +247,8 @@ async def test_an_owner_that_has_stopped_is_said() -> None:
     async with anyio.create_task_group() as group, ClientSession() as session:
         await group.start(ServerActor(address, lambda: None, lambda: b"", {}, debug).run)
         for path in ("cache", "comparison", "queue", "pods/ns/p"):
-            async with session.get(f"http://{address.host}:{address.port}/debug/{path}") as response:
+            async with session.get(
+                f"http://{address.host}:{address.port}/debug/{path}"
+            ) as response:
                 assert (response.status, await response.text()) == (503, "no answer: queue\n"), path
         group.cancel_scope.cancel()

@@ -9,10 +9,9 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from berth.tools.demo.command import demo
+from berth.tools.hollow.kubelet import hollow_node
 from click.testing import CliRunner
-
-from tools.demo.command import demo
-from tools.hollow.kubelet import hollow_node
 
 ZONE = "topology.kubernetes.io/zone"
 BIG = """
@@ -34,7 +33,10 @@ def test_the_sample_is_placed() -> None:
         assert pod["phase"] in ("Running", "Succeeded")
 
     def zones(name: str) -> list[str]:
-        return [hollow_node(int(node.removeprefix("node-")))["metadata"]["labels"][ZONE] for node in nodes[name]]
+        return [
+            hollow_node(int(node.removeprefix("node-")))["metadata"]["labels"][ZONE]
+            for node in nodes[name]
+        ]
 
     assert sorted(zones("web")) == ["zone-a", "zone-b", "zone-c"]
     assert len(set(nodes["database"])) == len(set(nodes["gateway"])) == 2
@@ -49,7 +51,9 @@ def test_the_kubeconfig_to_use_is_told_and_goes_with_the_cluster(tmp_path: Path)
     kept = tmp_path / "kept"
     for options, stays in (([], False), (["--kubeconfig-out", str(kept)], True)):
         told = CliRunner().invoke(demo, [*arguments, *options]).stderr
-        found = re.fullmatch(r"API server at (\S+); try: kubectl --kubeconfig (\S+) get pods -o wide\n", told)
+        found = re.fullmatch(
+            r"API server at (\S+); try: kubectl --kubeconfig (\S+) get pods -o wide\n", told
+        )
         assert found is not None, told
         assert Path(found[2]).exists() == stays
         if stays:
@@ -59,7 +63,9 @@ def test_the_kubeconfig_to_use_is_told_and_goes_with_the_cluster(tmp_path: Path)
 def test_a_kubeconfig_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:
     result = CliRunner().invoke(demo, ["--kubeconfig-out", str(tmp_path / "none" / "here")])
     assert result.exit_code == 1
-    assert result.stderr == f"Error: cannot start: {tmp_path}/none/here: No such file or directory\n"
+    assert (
+        result.stderr == f"Error: cannot start: {tmp_path}/none/here: No such file or directory\n"
+    )
 
 
 def test_what_does_not_fit_is_told_why(tmp_path: Path) -> None:
@@ -77,11 +83,16 @@ def test_what_does_not_fit_is_told_why(tmp_path: Path) -> None:
         ("a: [", "m.yaml: cannot be read: line 2: did not find expected node content"),
         ("kind: Pod", "expected an object with apiVersion, kind and metadata"),
         ("{apiVersion: v1, kind: Boat, metadata: {name: b}}", "unknown kind v1 Boat"),
-        ("{apiVersion: v1, kind: Pod, metadata: {name: B_d}}", 'metadata.name: Invalid value: "B_d"'),
+        (
+            "{apiVersion: v1, kind: Pod, metadata: {name: B_d}}",
+            'metadata.name: Invalid value: "B_d"',
+        ),
         ("{apiVersion: v1, kind: Pod, metadata: {name: b}}", "spec.containers: Required value"),
     ],
 )
-def test_a_manifest_that_cannot_be_used_is_one_clear_line(tmp_path: Path, text: str, problem: str) -> None:
+def test_a_manifest_that_cannot_be_used_is_one_clear_line(
+    tmp_path: Path, text: str, problem: str
+) -> None:
     (tmp_path / "m.yaml").write_text(text)
     result = CliRunner().invoke(demo, ["-f", str(tmp_path / "m.yaml")])
     assert result.exit_code == 1

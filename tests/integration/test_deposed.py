@@ -1,5 +1,5 @@
-"""A leader that is stopped or held up until another leads writes nothing afterwards: real processes, each with a proxy
-of its own between it and the API server, which counts what it writes.
+"""A leader that is stopped or held up until another leads writes nothing afterwards: real
+processes, each with a proxy of its own between it and the API server, which counts what it writes.
 
 BERTH_ROUNDS is how many rounds of stop, take-over and resumption there are, 2 by default.
 """
@@ -30,7 +30,14 @@ SLOW = ("--kube-api-qps=150", "--kube-api-burst=10")  # so that there is a backl
 async def candidate(running: Cluster, *flags: str) -> AsyncIterator[tuple[Berth, Proxy]]:
     async with (
         proxy(running.url) as between,
-        berth(running.folder, "run", f"--master={between.url}", "--logging-format=json", *ELECTION, *flags) as process,
+        berth(
+            running.folder,
+            "run",
+            f"--master={between.url}",
+            "--logging-format=json",
+            *ELECTION,
+            *flags,
+        ) as process,
     ):
         running.schedulers.append(process)
         yield process, between
@@ -70,7 +77,7 @@ async def test_a_resumed_leader_writes_nothing_after_another_leads(tmp_path: Pat
 
 
 SLEEPY = """import os, time
-from actors.framework.interface import SUCCESS, NodeFilterPlugin
+from berth.actors.scheduling.framework.interface import SUCCESS, NodeFilterPlugin
 
 
 class Sleepy(NodeFilterPlugin):
@@ -85,7 +92,11 @@ ENABLED = """apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles: [{plugins: {multiPoint: {enabled: [{name: Sleepy}]}}}]
 """
-TERMS = ("--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms")
+TERMS = (
+    "--leader-elect-lease-duration=4s",
+    "--leader-elect-renew-deadline=2s",
+    "--leader-elect-retry-period=500ms",
+)
 
 
 async def test_a_plugin_that_holds_the_scheduler_up_costs_the_lease_only_after_its_duration(
@@ -93,7 +104,9 @@ async def test_a_plugin_that_holds_the_scheduler_up_costs_the_lease_only_after_i
 ) -> None:
     installed, configuration = tmp_path / "installed", tmp_path / "configuration.yaml"
     (installed / "sleepy-1.dist-info").mkdir(parents=True)
-    (installed / "sleepy-1.dist-info" / "entry_points.txt").write_text("[berth.plugins]\nSleepy = sleepy:Sleepy\n")
+    (installed / "sleepy-1.dist-info" / "entry_points.txt").write_text(
+        "[berth.plugins]\nSleepy = sleepy:Sleepy\n"
+    )
     (installed / "sleepy-1.dist-info" / "METADATA").write_text("Name: sleepy\nVersion: 1\n")
     (installed / "sleepy.py").write_text(SLEEPY)
     configuration.write_text(ENABLED)
@@ -121,7 +134,9 @@ async def test_a_plugin_that_holds_the_scheduler_up_costs_the_lease_only_after_i
                 assert not heir.count(LEADS)
 
                 async with anyio.create_task_group() as group:
-                    group.start_soon(running.burst, "p", 200)  # many a binding is under way when it falls asleep
+                    group.start_soon(
+                        running.burst, "p", 200
+                    )  # many a binding is under way when it falls asleep
                     await running.until(lambda: len(between.writes) >= 50)
                     await sleeper("long", 8.0)
                 await heir.says(LEADS)
@@ -133,10 +148,15 @@ async def test_a_plugin_that_holds_the_scheduler_up_costs_the_lease_only_after_i
                 running.assert_bound_once(202)
 
 
-async def test_a_leader_that_is_asked_to_stop_tells_all_before_it_gives_the_lease_back(tmp_path: Path) -> None:
+async def test_a_leader_that_is_asked_to_stop_tells_all_before_it_gives_the_lease_back(
+    tmp_path: Path,
+) -> None:
     async with cluster(tmp_path) as running:
         await running.node("n")
-        async with candidate(running, "--kube-api-qps=400", "--kube-api-burst=50") as (leader, between):
+        async with candidate(running, "--kube-api-qps=400", "--kube-api-burst=50") as (
+            leader,
+            between,
+        ):
             await leader.says(LEADS)
             async with anyio.create_task_group() as group:
                 group.start_soon(running.burst, "p", 300)
@@ -148,7 +168,10 @@ async def test_a_leader_that_is_asked_to_stop_tells_all_before_it_gives_the_leas
             assert not any(write.endswith("/events") for write in writes[released:])
             lease = await running.client.call("GET", LEASE, dict)
             assert not lease["spec"].get("holderIdentity")
-            told = {f"default/{event['involvedObject']['name']}" for event in await running.events("Scheduled")}
+            told = {
+                f"default/{event['involvedObject']['name']}"
+                for event in await running.events("Scheduled")
+            }
             assert told == set(leader.attempts("scheduled"))
             _, stopped = await running.events("LeaderElection", "kube-system")
             assert stopped["message"].endswith("stopped leading")

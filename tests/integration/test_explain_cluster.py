@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from berth.actors.client.rest import Connection
+from berth.config.load import from_mapping
+from berth.tools.explain.command import answer
+from berth.tools.explain.decision import Decision
+from berth.tools.explain.source import from_cluster
 
-from actors.client.rest import Connection
-from config.load import from_mapping
 from tests.integration.test_client import served
 from tests.kit.daemon import node, pod
-from tools.explain.command import answer
-from tools.explain.decision import Decision
-from tools.explain.source import from_cluster
 
 
-async def test_what_is_null_is_absent_and_what_cannot_be_read_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_what_is_null_is_absent_and_what_cannot_be_read_is_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     fine, broken, nameless = node("fine"), node("broken"), node("nameless")
     fine["status"]["images"] = [{"names": None}]
     broken["status"]["allocatable"] = {"cpu": "plenty"}
@@ -34,5 +36,8 @@ async def test_what_is_null_is_absent_and_what_cannot_be_read_is_left_out(capsys
     assert isinstance(decision, Decision)
     assert decision.hosts == ["fine"]
     told = capsys.readouterr().err
-    assert "a Node is left out, which cannot be read: status.allocatable[cpu]: expected a quantity" in told
+    assert (
+        "a Node is left out, which cannot be read: status.allocatable[cpu]: expected a quantity"
+        in told
+    )
     assert "a Node is left out, which cannot be read: metadata.name: expected a name" in told

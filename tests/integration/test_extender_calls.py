@@ -1,4 +1,6 @@
-"""The calls to extenders alone: TLS and certificates, and preempt, which the scheduler's other tests do not reach."""
+"""The calls to extenders alone: TLS and certificates, and preempt, which the scheduler's other
+tests do not reach.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +10,26 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from berth.actors.client.extender.calls import Extenders
+from berth.actors.scheduling.framework.questions import Victims
+from berth.actors.scheduling.framework.status import Code, Status
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.config.load import ConfigError
+from berth.config.types import Duration, Extender, ExtenderManagedResource, ExtenderTLSConfig
+from berth.tools.explain.cluster import snapshot_of
 
-from actors.client.extender import Extenders
-from actors.framework.extender import Victims
-from actors.framework.status import Code, Status
-from actors.kube.core import Pod
-from actors.model.pod_info import PodInfo
-from actors.model.snapshot import Snapshot
-from config.load import ConfigError
-from config.types import Duration, Extender, ExtenderManagedResource, ExtenderTLSConfig
 from tests.kit.certificates import Authority
-from tests.kit.extender import FAILURES, Answer, Body, SmallExtender, hang, internal_error, small_extender
-from tools.explain.cluster import snapshot_of
+from tests.kit.extender import (
+    FAILURES,
+    Answer,
+    Body,
+    SmallExtender,
+    hang,
+    internal_error,
+    small_extender,
+)
 
 POD = msgspec.convert({"metadata": {"name": "p", "namespace": "ns", "uid": "uid-p"}}, Pod)
 SOON = Duration(0.3)
@@ -32,11 +42,18 @@ def snapshot() -> Snapshot:
         documents.append({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}})
         for i in range(2):
             metadata = {"name": f"{node}{i}", "namespace": "ns", "uid": f"uid-{node}{i}"}
-            documents.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": node}})
+            documents.append(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "metadata": metadata,
+                    "spec": {"nodeName": node},
+                }
+            )
     return snapshot_of(documents, set())
 
 
-# ------------------------------------------------------------------------------------------------ TLS
+# ---------------------------------------------------------------------------------------------- TLS
 
 
 async def kept(*extenders: Extender) -> list[str] | Status:
@@ -44,7 +61,9 @@ async def kept(*extenders: Extender) -> list[str] | Status:
     view = snapshot().all()
     async with Extenders(extenders) as asking:
         answer = await asking.filter(POD, view)
-    return answer if isinstance(answer, Status) else [view.columns.names[row] for row in answer.rows]
+    return (
+        answer if isinstance(answer, Status) else [view.columns.names[row] for row in answer.rows]
+    )
 
 
 def only_a(_: Body) -> Any:
@@ -63,7 +82,9 @@ async def test_an_extender_is_believed_by_its_authority_and_name(authority: Auth
     async with small_extender({"filter": only_a}, authority.server("server")) as extender:
         for tls in (by_file, by_data, anyone):
             assert await kept(Extender(extender.url, "filter", tls_config=tls)) == ["a"]
-            assert await kept(Extender(extender.url.replace("https", "HTTPS"), "filter", tls_config=tls)) == ["a"]
+            assert await kept(
+                Extender(extender.url.replace("https", "HTTPS"), "filter", tls_config=tls)
+            ) == ["a"]
         assert await kept(Extender(extender.url, "filter", enable_https=True)) == ["a"]
         for distrusting in (None, ExtenderTLSConfig(), named):
             refused = await kept(Extender(extender.url, "filter", tls_config=distrusting))
@@ -73,7 +94,9 @@ async def test_an_extender_is_believed_by_its_authority_and_name(authority: Auth
     assert asked == 7
     async with small_extender({"filter": only_a}, authority.server("named")) as extender:
         assert await kept(Extender(extender.url, "filter", tls_config=named)) == ["a"]
-        refused = await kept(Extender(extender.url, "filter", tls_config=by_file, enable_https=True))
+        refused = await kept(
+            Extender(extender.url, "filter", tls_config=by_file, enable_https=True)
+        )
         assert isinstance(refused, Status)
         assert "certificate is not valid for '127.0.0.1'" in refused.message
 
@@ -88,12 +111,20 @@ async def test_an_extender_that_the_machine_trusts_is_believed(
 
 async def test_a_client_certificate_is_shown(authority: Authority) -> None:
     ca = authority.path("ca.crt")
-    files = ExtenderTLSConfig(ca_file=ca, cert_file=authority.path("client.crt"), key_file=authority.path("client.key"))
-    data = ExtenderTLSConfig(ca_file=ca, cert_data=pem(authority, "client.crt"), key_data=pem(authority, "client.key"))
-    async with small_extender({"filter": only_a}, authority.server("server", asks_clients=True)) as extender:
+    files = ExtenderTLSConfig(
+        ca_file=ca, cert_file=authority.path("client.crt"), key_file=authority.path("client.key")
+    )
+    data = ExtenderTLSConfig(
+        ca_file=ca, cert_data=pem(authority, "client.crt"), key_data=pem(authority, "client.key")
+    )
+    async with small_extender(
+        {"filter": only_a}, authority.server("server", asks_clients=True)
+    ) as extender:
         for tls in (files, data):
             assert await kept(Extender(extender.url, "filter", tls_config=tls)) == ["a"]
-        refused = await kept(Extender(extender.url, "filter", tls_config=ExtenderTLSConfig(ca_file=ca)))
+        refused = await kept(
+            Extender(extender.url, "filter", tls_config=ExtenderTLSConfig(ca_file=ca))
+        )
         assert isinstance(refused, Status)
         assert len(extender.asked) == 2
 
@@ -101,11 +132,26 @@ async def test_a_client_certificate_is_shown(authority: Authority) -> None:
 @pytest.mark.parametrize(
     ("tls", "problem"),
     [
-        (ExtenderTLSConfig(ca_file="/nowhere"), r"extenders\[1\].tlsConfig.caFile: /nowhere cannot be read: No such"),
-        (ExtenderTLSConfig(ca_data=b"ca"), r"extenders\[1\].tlsConfig.caData, caFile: expected certificates in PEM"),
-        (ExtenderTLSConfig(ca_data=b"\xff"), r"extenders\[1\].tlsConfig.caData, caFile: expected certificates in PEM"),
-        (ExtenderTLSConfig(cert_file="/nowhere"), r"extenders\[1\].tlsConfig.certFile: /nowhere cannot be read"),
-        (ExtenderTLSConfig(cert_data=b"c", key_data=b"k"), r"extenders\[1\].tlsConfig: expected a client certificate"),
+        (
+            ExtenderTLSConfig(ca_file="/nowhere"),
+            r"extenders\[1\].tlsConfig.caFile: /nowhere cannot be read: No such",
+        ),
+        (
+            ExtenderTLSConfig(ca_data=b"ca"),
+            r"extenders\[1\].tlsConfig.caData, caFile: expected certificates in PEM",
+        ),
+        (
+            ExtenderTLSConfig(ca_data=b"\xff"),
+            r"extenders\[1\].tlsConfig.caData, caFile: expected certificates in PEM",
+        ),
+        (
+            ExtenderTLSConfig(cert_file="/nowhere"),
+            r"extenders\[1\].tlsConfig.certFile: /nowhere cannot be read",
+        ),
+        (
+            ExtenderTLSConfig(cert_data=b"c", key_data=b"k"),
+            r"extenders\[1\].tlsConfig: expected a client certificate",
+        ),
     ],
 )
 def test_what_tls_needs_and_is_not_there_is_named(tls: ExtenderTLSConfig, problem: str) -> None:
@@ -115,7 +161,9 @@ def test_what_tls_needs_and_is_not_there_is_named(tls: ExtenderTLSConfig, proble
 
 def test_a_certificate_without_its_key_is_named(authority: Authority) -> None:
     half = ExtenderTLSConfig(cert_file=authority.path("client.crt"))
-    with pytest.raises(ConfigError, match=r"extenders\[0\].tlsConfig: expected a client certificate and its key"):
+    with pytest.raises(
+        ConfigError, match=r"extenders\[0\].tlsConfig: expected a client certificate and its key"
+    ):
         Extenders([Extender("https://h", tls_config=half)])
 
 
@@ -125,11 +173,13 @@ async def test_a_host_that_no_dns_has_is_a_failure_of_the_extender() -> None:
     assert refused.code is Code.ERROR
 
 
-# ------------------------------------------------------------------------------------------------ preempt
+# ------------------------------------------------------------------------------------------ preempt
 
 
 def preempting(extender: SmallExtender, **fields: Any) -> Extender:
-    return Extender(extender.url, preempt_verb="preempt", http_timeout=SOON, node_cache_capable=True, **fields)
+    return Extender(
+        extender.url, preempt_verb="preempt", http_timeout=SOON, node_cache_capable=True, **fields
+    )
 
 
 async def preempted(
@@ -143,13 +193,16 @@ async def preempted(
         if (node := found.columns.infos[row]) is not None
         for info in node.pods.values()
     }
-    victims = {node: Victims(tuple(infos[name] for name in names), 1) for node, names in candidates.items()}
+    victims = {
+        node: Victims(tuple(infos[name] for name in names), 1) for node, names in candidates.items()
+    }
     async with Extenders(extenders) as asking:
         answer = await asking.preempt(pod, victims, found)
     if isinstance(answer, Status):
         return answer
     return {
-        node: ([info.pod.metadata.name for info in left.pods], left.pdb_violations) for node, left in answer.items()
+        node: ([info.pod.metadata.name for info in left.pods], left.pdb_violations)
+        for node, left in answer.items()
     }
 
 
@@ -157,7 +210,11 @@ def leave(**victims: list[str]) -> Answer:
     """Answers preempt with these victims by node, with no budget violated."""
 
     def answer(_: Body) -> Any:
-        return {"NodeNameToMetaVictims": {n: {"Pods": [{"UID": f"uid-{p}"} for p in v]} for n, v in victims.items()}}
+        return {
+            "NodeNameToMetaVictims": {
+                n: {"Pods": [{"UID": f"uid-{p}"} for p in v]} for n, v in victims.items()
+            }
+        }
 
     return answer
 
@@ -168,7 +225,9 @@ async def test_each_extender_reduces_the_candidates_that_are_left() -> None:
         small_extender({"preempt": leave(b=["b0"])}) as two,
     ):
         whole = Extender(two.url, preempt_verb="preempt")
-        assert await preempted(preempting(one), whole, a=["a0", "a1"], b=["b0"]) == {"b": (["b0"], 0)}
+        assert await preempted(preempting(one), whole, a=["a0", "a1"], b=["b0"]) == {
+            "b": (["b0"], 0)
+        }
         (first,), (second,) = one.bodies("preempt"), two.bodies("preempt")
     assert first["Pod"]["metadata"]["uid"] == second["Pod"]["metadata"]["uid"] == "uid-p"
     assert first["NodeNameToVictims"] is None
@@ -178,11 +237,17 @@ async def test_each_extender_reduces_the_candidates_that_are_left() -> None:
     }
     assert second["NodeNameToMetaVictims"] is None
     sent = second["NodeNameToVictims"]["b"]["Pods"]
-    assert [(victim["metadata"]["name"], victim["spec"]["nodeName"]) for victim in sent] == [("b1", "b"), ("b0", "b")]
+    assert [(victim["metadata"]["name"], victim["spec"]["nodeName"]) for victim in sent] == [
+        ("b1", "b"),
+        ("b0", "b"),
+    ]
 
 
 async def test_without_candidates_nobody_is_asked() -> None:
-    async with small_extender({"preempt": leave()}) as one, small_extender({"preempt": internal_error}) as two:
+    async with (
+        small_extender({"preempt": leave()}) as one,
+        small_extender({"preempt": internal_error}) as two,
+    ):
         assert await preempted(preempting(one)) == {}
         assert not one.asked
         assert await preempted(preempting(one), preempting(two), a=["a0"]) == {}
@@ -202,8 +267,13 @@ PREEMPT_FAILURES = {
 @pytest.mark.parametrize("ignorable", [True, False])
 async def test_a_preempt_that_fails(failure: str, ignorable: bool) -> None:
     answer, problem = PREEMPT_FAILURES[failure]
-    async with small_extender({"preempt": answer}) as bad, small_extender({"preempt": leave(a=["a1"])}) as good:
-        found = await preempted(preempting(bad, ignorable=ignorable), preempting(good), a=["a0"], b=["b0"])
+    async with (
+        small_extender({"preempt": answer}) as bad,
+        small_extender({"preempt": leave(a=["a1"])}) as good,
+    ):
+        found = await preempted(
+            preempting(bad, ignorable=ignorable), preempting(good), a=["a0"], b=["b0"]
+        )
     if ignorable:
         assert found == {"a": (["a1"], 0)}
     else:
@@ -217,7 +287,9 @@ async def test_a_node_without_victims_is_an_error_unless_the_extender_is_ignorab
         found = await preempted(preempting(extender), a=["a0"], b=["b0"])
         assert isinstance(found, Status)
         assert 'expected at least one victim pod on node "a"' in found.message
-        assert await preempted(preempting(extender, ignorable=True), a=["a0"], b=["b0"]) == {"b": (["b0"], 0)}
+        assert await preempted(preempting(extender, ignorable=True), a=["a0"], b=["b0"]) == {
+            "b": (["b0"], 0)
+        }
 
 
 async def test_a_victim_that_goes_while_the_extender_thinks_is_a_victim_still() -> None:
@@ -230,12 +302,15 @@ async def test_a_victim_that_goes_while_the_extender_thinks_is_a_victim_still() 
         node.remove_pod("ns/a0")
         return leave(a=["a0"])({})
 
-    async with small_extender({"preempt": thinking}) as extender, Extenders([preempting(extender)]) as asking:
+    async with (
+        small_extender({"preempt": thinking}) as extender,
+        Extenders([preempting(extender)]) as asking,
+    ):
         left = await asking.preempt(POD, {"a": Victims((victim,))}, found)
     assert left == {"a": Victims((victim,))}
 
 
-# ------------------------------------------------------------------------------------------------ many at a time
+# ----------------------------------------------------------------------------------- many at a time
 
 
 async def test_calls_that_hang_keep_no_other_call_waiting() -> None:
@@ -255,6 +330,8 @@ def test_the_file_of_a_client_certificate_is_not_left_behind(
     tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    tls = ExtenderTLSConfig(cert_data=pem(authority, "client.crt"), key_data=pem(authority, "client.key"))
+    tls = ExtenderTLSConfig(
+        cert_data=pem(authority, "client.crt"), key_data=pem(authority, "client.key")
+    )
     Extenders([Extender("https://h", tls_config=tls)])
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,6 @@
-"""The scheduler with HTTP extenders, against the embedded API server: every verb, and every way to fail."""
+"""The scheduler with HTTP extenders, against the embedded API server: every verb, and every way to
+fail.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +16,26 @@ import anyio
 import pytest
 import structlog
 import yaml
+from berth.actors.client.rest import Client, Connection
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.system import run_scheduler
+from berth.config.load import from_mapping
+from berth.config.types import API_VERSION, KIND
+from berth.tools.apiserver.app import serve
+from berth.tools.explain.command import explain
 from click.testing import CliRunner, Result
 
-from actors.client.rest import Client, Connection
-from actors.runtime.clock import SystemClock
-from actors.system import run_scheduler
-from config.load import from_mapping
-from config.types import API_VERSION, KIND
-from tests.kit.extender import FAILURES, Answer, Body, SmallExtender, error, hang, internal_error, small_extender
+from tests.kit.extender import (
+    FAILURES,
+    Answer,
+    Body,
+    SmallExtender,
+    error,
+    hang,
+    internal_error,
+    small_extender,
+)
 from tests.kit.messages import NO_VICTIMS, no_room
-from tools.apiserver.app import serve
-from tools.explain.command import explain
 
 Document = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
@@ -33,7 +44,9 @@ SOON = "300ms"
 
 
 def entry(extender: SmallExtender, *verbs: str, **fields: Any) -> Document:
-    """How the configuration names an extender: it is asked for these verbs, by names, within 5 seconds."""
+    """How the configuration names an extender: it is asked for these verbs, by names, within 5
+    seconds.
+    """
     given = {f"{verb}Verb": verb for verb in verbs}
     weight = {"weight": 1} if "prioritize" in verbs else {}
     return {"urlPrefix": f"{extender.url}/", "nodeCacheCapable": True, **given, **weight, **fields}
@@ -45,7 +58,10 @@ def document(*extenders: Document, **fields: Any) -> Document:
 
 def node(name: str) -> Document:
     metadata = {"name": name, "labels": {"zone": "a"}, "annotations": {"price": "3"}}
-    return {"metadata": metadata, "status": {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}}}
+    return {
+        "metadata": metadata,
+        "status": {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}},
+    }
 
 
 def pod(name: str, **requests: str) -> Document:
@@ -96,10 +112,18 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(*extenders: Document, nodes: Iterable[str] = ("a", "b"), **fields: Any) -> AsyncIterator[Cluster]:
+async def cluster(
+    *extenders: Document, nodes: Iterable[str] = ("a", "b"), **fields: Any
+) -> AsyncIterator[Cluster]:
     """A scheduler with these extenders, and an API server with these nodes."""
-    configuration = from_mapping(document(*extenders, **{"leaderElection": {"leaderElect": False}, **fields}))
-    async with serve() as url, Client(Connection(url)) as client, anyio.create_task_group() as group:
+    configuration = from_mapping(
+        document(*extenders, **{"leaderElection": {"leaderElect": False}, **fields})
+    )
+    async with (
+        serve() as url,
+        Client(Connection(url)) as client,
+        anyio.create_task_group() as group,
+    ):
         running = Cluster(client, url)
         await running.add(*map(node, nodes))
         await group.start(run_scheduler, configuration, Connection(url), SystemClock(), Random(1))
@@ -111,7 +135,10 @@ def keep(*names: str, **failed: str) -> Answer:
     """Answers filter with those of these nodes that were sent."""
 
     def answer(body: Body) -> Document:
-        return {"NodeNames": [name for name in body["NodeNames"] if name in names], "FailedNodes": failed}
+        return {
+            "NodeNames": [name for name in body["NodeNames"] if name in names],
+            "FailedNodes": failed,
+        }
 
     return answer
 
@@ -120,11 +147,14 @@ def prefer(**scores: int) -> Answer:
     return lambda body: [{"Host": name, "Score": scores.get(name, 0)} for name in body["NodeNames"]]
 
 
-# ------------------------------------------------------------------------------------------------ filter
+# ------------------------------------------------------------------------------------------- filter
 
 
 async def test_filter_by_names() -> None:
-    async with small_extender({"filter": keep("b")}) as extender, cluster(entry(extender, "filter")) as running:
+    async with (
+        small_extender({"filter": keep("b")}) as extender,
+        cluster(entry(extender, "filter")) as running,
+    ):
         await running.add(pod("p"), pod("q"))
         assert await running.placed("p") == await running.placed("q") == "b"
         first = extender.bodies("filter")[0]
@@ -141,7 +171,12 @@ async def test_filter_by_whole_nodes_answered_as_go_does() -> None:
         assert {item["metadata"]["annotations"]["price"] for item in items} == {"3"}
         assert {item["status"]["allocatable"]["cpu"] for item in items} == {"8"}
         kept = [item for item in items if item["metadata"]["name"] == "b"]
-        return {"nodes": {"metadata": {}, "items": kept}, "nodenames": None, "failedNodes": None, "error": ""}
+        return {
+            "nodes": {"metadata": {}, "items": kept},
+            "nodenames": None,
+            "failedNodes": None,
+            "error": "",
+        }
 
     async with (
         small_extender({"filter": cheapest}) as extender,
@@ -159,7 +194,10 @@ async def test_a_pod_that_extenders_reject_is_told_why_and_woken_by_any_event() 
         cluster(entry(one, "filter"), entry(two, "filter")) as running,
     ):
         await running.add(pod("p"))
-        assert await running.refused() == ("Unschedulable", no_room(2, "1 too dear, 1 too far", preemption=NO_VICTIMS))
+        assert await running.refused() == (
+            "Unschedulable",
+            no_room(2, "1 too dear, 1 too far", preemption=NO_VICTIMS),
+        )
         assert two.bodies("filter")[0]["NodeNames"] == ["b"]
         await running.add(node("c"))
         assert await running.placed() == "c"
@@ -202,7 +240,10 @@ async def test_a_filter_that_fails_fails_the_attempt(failure: str) -> None:
 
 
 async def test_an_attempt_that_failed_is_tried_again() -> None:
-    async with small_extender({"filter": internal_error}) as extender, cluster(entry(extender, "filter")) as running:
+    async with (
+        small_extender({"filter": internal_error}) as extender,
+        cluster(entry(extender, "filter")) as running,
+    ):
         await running.add(pod("p"))
         await running.refused()
         extender.answers["filter"] = keep("b")
@@ -213,7 +254,10 @@ async def test_an_attempt_that_failed_is_tried_again() -> None:
 async def test_an_ignorable_filter_that_fails_is_passed_over_and_asked_last(failure: str) -> None:
     answer, problem = FILTER_FAILURES[failure]
     with structlog.testing.capture_logs() as logs:
-        async with small_extender({"filter": answer}) as bad, small_extender({"filter": keep("b")}) as good:
+        async with (
+            small_extender({"filter": answer}) as bad,
+            small_extender({"filter": keep("b")}) as good,
+        ):
             first = entry(bad, "filter", ignorable=True, httpTimeout=SOON)
             async with cluster(first, entry(good, "filter")) as running:
                 await running.add(pod("p"))
@@ -236,12 +280,14 @@ async def test_an_extender_that_is_not_there() -> None:
         await running.placed()
 
 
-# ------------------------------------------------------------------------------------------------ prioritize
+# --------------------------------------------------------------------------------------- prioritize
 
 
 async def test_scores_count_by_their_weights() -> None:
     async with (
-        small_extender({"prioritize": lambda body: prefer(**scores[body["Pod"]["metadata"]["name"]])(body)}) as one,
+        small_extender(
+            {"prioritize": lambda body: prefer(**scores[body["Pod"]["metadata"]["name"]])(body)}
+        ) as one,
         small_extender({"prioritize": prefer(b=4)}) as two,
         cluster(entry(one, "prioritize", weight=3), entry(two, "prioritize", weight=6)) as running,
     ):
@@ -255,7 +301,10 @@ async def test_scores_count_by_their_weights() -> None:
 @pytest.mark.parametrize("ignorable", [True, False])
 async def test_scores_that_fail_never_fail_the_attempt(failure: str, ignorable: bool) -> None:
     answer, _ = FAILURES[failure]
-    async with small_extender({"prioritize": answer}) as bad, small_extender({"prioritize": prefer(b=10)}) as good:
+    async with (
+        small_extender({"prioritize": answer}) as bad,
+        small_extender({"prioritize": prefer(b=10)}) as good,
+    ):
         first = entry(bad, "prioritize", ignorable=ignorable, httpTimeout=SOON)
         async with cluster(first, entry(good, "prioritize", weight=5)) as running:
             await running.add(pod("p"))
@@ -298,7 +347,7 @@ async def test_extenders_prioritise_at_the_same_time() -> None:
         assert await running.placed(seconds=4) == "b"
 
 
-# ------------------------------------------------------------------------------------------------ what hangs
+# --------------------------------------------------------------------------------------- what hangs
 
 
 async def test_one_that_hangs_costs_its_time_out_and_no_more() -> None:
@@ -315,7 +364,12 @@ async def test_one_that_hangs_costs_its_time_out_and_no_more() -> None:
 async def test_the_daemon_goes_on_while_an_extender_hangs() -> None:
     """The lease is renewed, again and again."""
     entered, answer_now = anyio.Event(), anyio.Event()
-    renewed = {"leaderElect": True, "leaseDuration": "2s", "renewDeadline": "1s", "retryPeriod": "100ms"}
+    renewed = {
+        "leaderElect": True,
+        "leaseDuration": "2s",
+        "renewDeadline": "1s",
+        "retryPeriod": "100ms",
+    }
 
     async def slow(body: Body) -> Document:
         entered.set()
@@ -338,26 +392,33 @@ async def test_the_daemon_goes_on_while_an_extender_hangs() -> None:
         assert await running.placed() == "b"
 
 
-# ------------------------------------------------------------------------------------------------ bind
+# --------------------------------------------------------------------------------------------- bind
 
 
 def binder(running: Cluster) -> Answer:
     """Binds as an extender does, by a call of its own to the API server."""
 
     async def answer(body: Body) -> Document:
-        await running.client.bind(body["PodNamespace"], body["PodName"], body["PodUID"], body["Node"])
+        await running.client.bind(
+            body["PodNamespace"], body["PodName"], body["PodUID"], body["Node"]
+        )
         return {"Error": ""}
 
     return answer
 
 
 async def test_an_extender_binds() -> None:
-    async with small_extender({"bind": error}) as extender, cluster(entry(extender, "bind"), nodes=["a"]) as running:
+    async with (
+        small_extender({"bind": error}) as extender,
+        cluster(entry(extender, "bind"), nodes=["a"]) as running,
+    ):
         extender.answers["bind"] = binder(running)
         await running.add(pod("p"))
         assert await running.placed() == "a"
         uid = (await running.pod())["metadata"]["uid"]
-        assert extender.bodies("bind") == [{"PodName": "p", "PodNamespace": "default", "PodUID": uid, "Node": "a"}]
+        assert extender.bodies("bind") == [
+            {"PodName": "p", "PodNamespace": "default", "PodUID": uid, "Node": "a"}
+        ]
         assert await running.event() == ("Scheduled", "Successfully assigned default/p to a")
 
 
@@ -400,7 +461,9 @@ async def test_a_pod_that_was_bound_without_a_word_stays_bound() -> None:
     ):
 
         async def mute(body: Body) -> None:
-            await running.client.bind(body["PodNamespace"], body["PodName"], body["PodUID"], body["Node"])
+            await running.client.bind(
+                body["PodNamespace"], body["PodName"], body["PodUID"], body["Node"]
+            )
             await anyio.sleep_forever()
 
         extender.answers["bind"] = mute
@@ -408,11 +471,14 @@ async def test_a_pod_that_was_bound_without_a_word_stays_bound() -> None:
         assert await running.placed() == "a"
         assert await running.event() == ("Scheduled", "Successfully assigned default/p to a")
         await running.add(pod("q", cpu="5"))
-        assert await running.refused("q") == ("Unschedulable", no_room(1, "1 Insufficient cpu", preemption=NO_VICTIMS))
+        assert await running.refused("q") == (
+            "Unschedulable",
+            no_room(1, "1 Insufficient cpu", preemption=NO_VICTIMS),
+        )
         assert len(extender.asked) == 1
 
 
-# ------------------------------------------------------------------------------------------------ managed resources
+# -------------------------------------------------------------------------------- managed resources
 
 
 async def test_an_extender_is_asked_about_its_resources_alone_and_counts_them() -> None:
@@ -420,7 +486,9 @@ async def test_an_extender_is_asked_about_its_resources_alone_and_counts_them() 
     verbs = {"filter": keep("b"), "prioritize": prefer(), "bind": internal_error}
     async with small_extender(verbs) as extender:
         managed = [{"name": "example.com/gpu", "ignoredByScheduler": True}]
-        configured = entry(extender, "filter", "prioritize", "bind", managedResources=managed, ignorable=True)
+        configured = entry(
+            extender, "filter", "prioritize", "bind", managedResources=managed, ignorable=True
+        )
         async with cluster(configured) as running:
             await running.add(pod("p"))
             await running.placed("p")
@@ -440,7 +508,7 @@ async def test_a_managed_resource_that_is_not_ignored_is_counted_by_the_schedule
             assert not extender.asked
 
 
-# ------------------------------------------------------------------------------------------------ explain
+# ------------------------------------------------------------------------------------------ explain
 
 
 def explained(folder: Path, *extenders: Document, output: str = "json") -> Result:
@@ -461,7 +529,11 @@ async def test_explain_asks_the_extenders(tmp_path: Path) -> None:
         assert [verb for verb, _ in extender.asked] == ["filter", "prioritize"]
     assert result.exit_code == 0, result.output
     decision = json.loads(result.stdout)
-    assert decision["filter"]["c"] == {"code": "Unschedulable", "plugin": "Extender", "reasons": ["too dear"]}
+    assert decision["filter"]["c"] == {
+        "code": "Unschedulable",
+        "plugin": "Extender",
+        "reasons": ["too dear"],
+    }
     assert decision["score"]["Extender"] == {"a": 0, "b": 200}
     assert decision["total"]["b"] == decision["total"]["a"] + 200
     assert decision["hosts"] == ["b"]

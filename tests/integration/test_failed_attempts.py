@@ -1,4 +1,6 @@
-"""What a failed attempt leaves behind, in virtual time: no promise, no flood, and no second set of victims."""
+"""What a failed attempt leaves behind, in virtual time: no promise, no flood, and no second set of
+victims.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ from random import Random
 
 import pytest
 import structlog
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.interface import PermitPlugin, PreBindPlugin
+from berth.actors.scheduling.framework.status import SUCCESS, Status, unschedulable
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
 
-from actors.framework.cycle_state import CycleState
-from actors.framework.interface import PermitPlugin, PreBindPlugin
-from actors.framework.status import SUCCESS, Status, unschedulable
-from actors.model.pod_info import PodInfo
-from actors.plugins.in_tree import IN_TREE
 from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
 
 PREEMPTORS = 200
@@ -34,7 +36,11 @@ class Picky(PermitPlugin, PreBindPlugin):
     at = ""
 
     def _status(self, at: str, info: PodInfo) -> Status:
-        return unschedulable("not this one") if self.at == at and info.pod.metadata.name == "picky" else SUCCESS
+        return (
+            unschedulable("not this one")
+            if self.at == at and info.pod.metadata.name == "picky"
+            else SUCCESS
+        )
 
     def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, float]:
         return self._status("permit", info), 0.0
@@ -50,7 +56,9 @@ def picky(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 async def nominated(cluster: VirtualCluster, name: str) -> None:
-    """The node a is full of a pod that goes ten seconds after it has to; the other pod is nominated there."""
+    """The node a is full of a pod that goes ten seconds after it has to; the other pod is nominated
+    there.
+    """
     await cluster.create(node("a", 1))
     await cluster.create(pod("victim", grace=10))
     await cluster.clock.advance(1.0)
@@ -73,7 +81,9 @@ async def test_a_nominated_pod_whose_binding_is_refused_looks_elsewhere() -> Non
         assert cluster.pods()["high"].spec.node_name == "b"
 
 
-async def test_a_nominated_pod_that_permit_rejects_leaves_its_place_to_others(picky: Callable[[str], None]) -> None:
+async def test_a_nominated_pod_that_permit_rejects_leaves_its_place_to_others(
+    picky: Callable[[str], None],
+) -> None:
     picky("permit")
     async with virtual_cluster("Picky") as cluster:
         await nominated(cluster, "picky")
@@ -84,7 +94,9 @@ async def test_a_nominated_pod_that_permit_rejects_leaves_its_place_to_others(pi
         assert not pods["picky"].status.nominated_node_name
 
 
-async def test_a_rejection_by_pre_bind_is_tried_again_after_a_pause(picky: Callable[[str], None]) -> None:
+async def test_a_rejection_by_pre_bind_is_tried_again_after_a_pause(
+    picky: Callable[[str], None],
+) -> None:
     picky("pre-bind")
     async with virtual_cluster("Picky") as cluster:
         await cluster.create(node("a", 4))
@@ -95,7 +107,9 @@ async def test_a_rejection_by_pre_bind_is_tried_again_after_a_pause(picky: Calla
         assert pauses[:4] == sorted(pauses[:4])
         assert min(pauses) >= 1.0
         assert 5 <= len(times) <= 10
-        (condition,) = (c for c in cluster.pods()["picky"].status.conditions if c.type == "PodScheduled")
+        (condition,) = (
+            c for c in cluster.pods()["picky"].status.conditions if c.type == "PodScheduled"
+        )
         assert (condition.reason, condition.message) == ("Unschedulable", "not this one")
 
 
@@ -112,7 +126,10 @@ async def test_a_displaced_pod_looks_elsewhere_at_once() -> None:
         await cluster.create(pod("top", 2, priority=10))
         await cluster.clock.advance(15.0)
         pods = cluster.pods()
-        assert (pods["top"].status.nominated_node_name, pods["middle"].status.nominated_node_name) == ("a", "")
+        assert (
+            pods["top"].status.nominated_node_name,
+            pods["middle"].status.nominated_node_name,
+        ) == ("a", "")
         assert "middle" in [decision.pod.metadata.name for decision in cluster.decisions[tried:]]
 
 
@@ -132,11 +149,17 @@ def every_third() -> Callable[[str, str, object], Fault]:
 
 
 def most_lost() -> Callable[[str, str, object], Fault]:
-    """By chance: when the last two victims are told again and again, each third write is the same one for ever."""
+    """By chance: when the last two victims are told again and again, each third write is the same
+    one for ever.
+    """
     rng = Random(1)
 
     def fault(_method: str, path: str, _body: object) -> Fault:
-        return rng.choice((Fault.LOST, Fault.UNANSWERED, Fault.NONE)) if "/pods/low" in path else Fault.NONE
+        return (
+            rng.choice((Fault.LOST, Fault.UNANSWERED, Fault.NONE))
+            if "/pods/low" in path
+            else Fault.NONE
+        )
 
     return fault
 
@@ -149,7 +172,9 @@ def most_lost() -> Callable[[str, str, object], Fault]:
 async def test_a_preemptor_has_one_set_of_victims_at_a_time(
     late: float, fault: Callable[[], Callable[[str, str, object], Fault]]
 ) -> None:
-    """Each of 200 needs the room of one pod: no more than 200 go, however slow or unwilling the API server is."""
+    """Each of 200 needs the room of one pod: no more than 200 go, however slow or unwilling the API
+    server is.
+    """
     async with virtual_cluster(late=late, fault=fault()) as cluster:
         for i in range(PREEMPTORS):
             await cluster.create(node(f"n{i}", 1))
@@ -163,21 +188,29 @@ async def test_a_preemptor_has_one_set_of_victims_at_a_time(
         assert len(gone) == PREEMPTORS
         await cluster.clock.advance(2000.0)
         asked = Counter(preemptor for preemptor, _ in preempted(cluster))
-        assert fault is every_third or max(asked.values()) == 1, "only who lost the room to others makes room again"
+        assert fault is every_third or max(asked.values()) == 1, (
+            "only who lost the room to others makes room again"
+        )
 
 
 def preempted(cluster: VirtualCluster) -> set[tuple[str, str]]:
     """(preemptor's uid, node) of every event that says so."""
-    notes = [str(w.body) for w in cluster.writes if w.method == "POST" and w.path.endswith("/events")]
+    notes = [
+        str(w.body) for w in cluster.writes if w.method == "POST" and w.path.endswith("/events")
+    ]
     found = (re.search(r"Preempted by pod (\S+) on node ([\w-]+)", note) for note in notes)
     return {(match[1], match[2]) for match in found if match is not None}
 
 
 def bound(cluster: VirtualCluster, prefix: str) -> int:
-    return sum(bool(p.spec.node_name) for name, p in cluster.pods().items() if name.startswith(prefix))
+    return sum(
+        bool(p.spec.node_name) for name, p in cluster.pods().items() if name.startswith(prefix)
+    )
 
 
-async def advance_until(cluster: VirtualCluster, holds: Callable[[], bool], most: float = 20_000.0) -> None:
+async def advance_until(
+    cluster: VirtualCluster, holds: Callable[[], bool], most: float = 20_000.0
+) -> None:
     until = cluster.clock.now() + most
     while not holds():
         assert cluster.clock.now() < until, f"not within {most} virtual seconds"

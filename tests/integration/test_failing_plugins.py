@@ -1,4 +1,6 @@
-"""A plugin that fails for one pod holds up no other; the pod's user is told, and the pod goes on when it is over."""
+"""A plugin that fails for one pod holds up no other; the pod's user is told, and the pod goes on
+when it is over.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,8 @@ import asyncio
 from typing import ClassVar
 
 import pytest
-from structlog.testing import capture_logs
-
-from actors.framework.interface import (
+from berth.actors.messages import RecordEvent, SetUnschedulable
+from berth.actors.scheduling.framework.interface import (
     CycleState,
     NodeFilterPlugin,
     NodeInfo,
@@ -20,8 +21,9 @@ from actors.framework.interface import (
     PreEnqueuePlugin,
     Status,
 )
-from actors.framework.status import SUCCESS
-from actors.messages import RecordEvent, SetUnschedulable
+from berth.actors.scheduling.framework.status import SUCCESS
+from structlog.testing import capture_logs
+
 from tests.integration.test_pipeline import node, pod
 from tests.kit.pipeline import Pipeline, pipeline
 
@@ -46,11 +48,19 @@ class Leaving(PreBindPlugin):
 
 
 async def told(running: Pipeline) -> list[tuple[str, str]]:
-    """What the users were told that is not good, as conditions and as events, which say the same."""
+    """What the users were told that is not good, as conditions and as events, which say the
+    same.
+    """
     messages = await running.told()
-    conditions = [(m.pod.metadata.name, m.reason, m.message) for m in messages if isinstance(m, SetUnschedulable)]
+    conditions = [
+        (m.pod.metadata.name, m.reason, m.message)
+        for m in messages
+        if isinstance(m, SetUnschedulable)
+    ]
     events = [
-        (m.regarding.name, m.note) for m in messages if isinstance(m, RecordEvent) and m.reason == "FailedScheduling"
+        (m.regarding.name, m.note)
+        for m in messages
+        if isinstance(m, RecordEvent) and m.reason == "FailedScheduling"
     ]
     assert [(name, message) for name, _, message in conditions] == events
     assert {reason for _, reason, _ in conditions} <= {"SchedulerError"}
@@ -65,7 +75,9 @@ async def test_pre_enqueue(monkeypatch: pytest.MonkeyPatch) -> None:
             await running.add_pod(pod("good"))
             await running.add_node(node("a"))
             await running.clock.advance(60)
-            assert await told(running) == [("odd", 'running PreEnqueue plugin "Door": OSError: no disk')]
+            assert await told(running) == [
+                ("odd", 'running PreEnqueue plugin "Door": OSError: no disk')
+            ]
             assert running.store.bound == [("good", "a")]
             monkeypatch.setattr(Door, "broken", False)
             await running.add_node(node("b"))
@@ -81,7 +93,10 @@ async def test_a_plugin_that_wants_to_end_the_process_ends_one_attempt() -> None
             await running.add_node(node("a"))
             await running.clock.advance(2)
             assert running.store.bound == [("good", "a")]
-            assert (await told(running))[0] == ("odd", 'running PreBind plugin "Leaving": SystemExit: 3')
+            assert (await told(running))[0] == (
+                "odd",
+                'running PreBind plugin "Leaving": SystemExit: 3',
+            )
 
 
 class Waiting(PreBindPlugin):
@@ -98,7 +113,9 @@ class Waiting(PreBindPlugin):
 
 
 class Looking(NodeFilterPlugin, PostBindPlugin):
-    """Asks for the result of what was cancelled, when a node is looked at and when the pod is bound."""
+    """Asks for the result of what was cancelled, when a node is looked at and when the pod is
+    bound.
+    """
 
     name = "Looking"
 
@@ -118,7 +135,9 @@ class Looking(NodeFilterPlugin, PostBindPlugin):
         (Looking, 'running "Looking" filter plugin: CancelledError (node a)'),
     ],
 )
-async def test_a_cancellation_of_its_own_is_a_failure_of_the_plugin(plugin: type[Plugin], text: str) -> None:
+async def test_a_cancellation_of_its_own_is_a_failure_of_the_plugin(
+    plugin: type[Plugin], text: str
+) -> None:
     async with pipeline(plugin) as running:
         with capture_logs():
             await running.add_pod(pod("odd"))

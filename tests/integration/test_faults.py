@@ -1,4 +1,6 @@
-"""The scheduler against an API server that fails: at the end every pod that fits is bound once, and nothing is held."""
+"""The scheduler against an API server that fails: at the end every pod that fits is bound once, and
+nothing is held.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +19,22 @@ import anyio
 import msgspec
 import pytest
 import structlog
-
-from actors.client.rest import Client, Connection
-from actors.framework.cycle_state import CycleState
-from actors.framework.events import Action, ClusterEvent, Registration, Resource
-from actors.framework.interface import PermitPlugin
-from actors.framework.status import SUCCESS, Code, Status
-from actors.model.pod_info import PodInfo
-from actors.plugins.in_tree import IN_TREE
-from actors.runtime.clock import SystemClock
-from actors.system import run_scheduler
-from config.load import from_mapping
-from tools.apiserver.api import Api
-from tools.apiserver.app import Server
-from tools.apiserver.http import Follow, Response, Stream, listen
-from tools.apiserver.http_reader import Request
-from tools.apiserver.resources import BY_KIND
-from tools.apiserver.store import Store
+from berth.actors.client.rest import Client, Connection
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.events import Action, ClusterEvent, Registration, Resource
+from berth.actors.scheduling.framework.interface import PermitPlugin
+from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.system import run_scheduler
+from berth.config.load import from_mapping
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.app import Server
+from berth.tools.apiserver.http import Follow, Response, Stream, listen
+from berth.tools.apiserver.http_reader import Request
+from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.store import Store
 
 NODES, PODS = 200, 2000
 CLIENT_TIMEOUT_SECONDS = 2.0
@@ -69,7 +70,9 @@ class Whim(PermitPlugin):
 
 
 class Faults:
-    """Answers bindings wrongly now and then, before or after they are written; counts those that were written."""
+    """Answers bindings wrongly now and then, before or after they are written; counts those that
+    were written.
+    """
 
     def __init__(self, inner: Server) -> None:
         self._inner = inner
@@ -99,7 +102,13 @@ class Faults:
 
     def _refused(self, what: str, code: int, reason: str) -> Response:
         self.injected[what] += 1
-        status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": what, "reason": reason}
+        status = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "status": "Failure",
+            "message": what,
+            "reason": reason,
+        }
         return Response(msgspec.json.encode({**status, "code": code}), code)
 
     def _too_late(self, what: str) -> Follow:
@@ -130,7 +139,10 @@ def node(name: str, zone: int) -> Document:
 
 def pod(name: str, cpu: str) -> Document:
     container = {"name": "c", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
-    return {"metadata": {"name": name, "labels": {"app": name[-1]}}, "spec": {"containers": [container]}}
+    return {
+        "metadata": {"name": name, "labels": {"app": name[-1]}},
+        "spec": {"containers": [container]},
+    }
 
 
 class Churn:
@@ -161,7 +173,9 @@ class Churn:
         for i in numbers:
             name, draw = f"p{i}", self._rng.random()
             hopeless = draw < 0.005
-            await self._client.call("POST", PODS_PATH, dict, pod(name, "64" if hopeless else "250m"))
+            await self._client.call(
+                "POST", PODS_PATH, dict, pod(name, "64" if hopeless else "250m")
+            )
             self.alive.add(name)
             if hopeless:
                 self.hopeless.add(name)
@@ -201,7 +215,9 @@ PODS_PATH = "/api/v1/namespaces/default/pods"
 
 
 def pending(store: Store) -> set[str]:
-    """The pods without a node, straight from the server's store: listing 2,000 pods is what takes long here."""
+    """The pods without a node, straight from the server's store: listing 2,000 pods is what takes
+    long here.
+    """
     documents = [stored.document for stored in store.list(BY_KIND["v1", "Pod"], "default")]
     return {item["metadata"]["name"] for item in documents if not item["spec"].get("nodeName")}
 
@@ -211,9 +227,13 @@ async def listed(client: Client) -> dict[str, Document]:
     return {item["metadata"]["name"]: item for item in items}
 
 
-async def test_every_pod_that_fits_is_bound_once_whatever_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.system.IN_TREE", {**IN_TREE, Whim.name: Whim})
-    monkeypatch.setattr("actors.client.access.Client", partial(Client, timeout_seconds=CLIENT_TIMEOUT_SECONDS))
+async def test_every_pod_that_fits_is_bound_once_whatever_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("berth.actors.system.IN_TREE", {**IN_TREE, Whim.name: Whim})
+    monkeypatch.setattr(
+        "berth.actors.client.access.Client", partial(Client, timeout_seconds=CLIENT_TIMEOUT_SECONDS)
+    )
     configuration = from_mapping(CONFIGURATION)
     with structlog.testing.capture_logs() as logs:
         async with (
@@ -221,7 +241,9 @@ async def test_every_pod_that_fits_is_bound_once_whatever_fails(monkeypatch: pyt
             Client(Connection(url)) as client,
             anyio.create_task_group() as group,
         ):
-            await group.start(run_scheduler, configuration, Connection(url), SystemClock(), Random(1))
+            await group.start(
+                run_scheduler, configuration, Connection(url), SystemClock(), Random(1)
+            )
             churn = Churn(client)
             await churn.run()
             group.start_soon(churn.wake_the_rejected)
@@ -233,24 +255,36 @@ async def test_every_pod_that_fits_is_bound_once_whatever_fails(monkeypatch: pyt
                     os.kill(os.getpid(), signal.SIGUSR2)
                     while not any("differences" in entry for entry in logs):
                         await anyio.sleep(0.01)
-                    held = {entry["of"]: entry for entry in logs if entry["event"] == "dump of statistics"}
+                    held = {
+                        entry["of"]: entry
+                        for entry in logs
+                        if entry["event"] == "dump of statistics"
+                    }
                     if not (held["cache"]["assumed_pods"] or held["queue"]["in_flight"]):
                         break
                     await anyio.sleep(0.1)
             pods = await listed(client)
             group.cancel_scope.cancel()
     assert pods.keys() == churn.alive
-    assert {name for name, item in pods.items() if not item["spec"].get("nodeName")} == churn.hopeless
+    assert {
+        name for name, item in pods.items() if not item["spec"].get("nodeName")
+    } == churn.hopeless
     bound = {item["metadata"]["uid"] for item in pods.values() if item["spec"].get("nodeName")}
     assert bound <= faults.written.keys()
     assert set(faults.written.values()) == {1}, "bound more than once"
     assert held["binding"]["waiting"] == held["binding"]["in_pre_bind"] == 0
-    assert (held["cache"]["healed"], held["cache"]["repaired"], held["queue"]["healed"]) == (0, 0, 0)
+    assert (held["cache"]["healed"], held["cache"]["repaired"], held["queue"]["healed"]) == (
+        0,
+        0,
+        0,
+    )
     (comparison,) = (entry for entry in logs if "differences" in entry)
     assert comparison["differences"] == []
     nodes = {entry["name"]: entry for entry in logs if entry["event"] == "dump of a cached node"}
     counted = {p["key"]: name for name, entry in nodes.items() for p in entry["pods"]}
     assert counted == {
-        f"default/{name}": item["spec"]["nodeName"] for name, item in pods.items() if item["spec"].get("nodeName")
+        f"default/{name}": item["spec"]["nodeName"]
+        for name, item in pods.items()
+        if item["spec"].get("nodeName")
     }
     assert len(faults.injected) == 5, faults.injected

@@ -1,4 +1,6 @@
-"""Rounds of pods leave few cycles behind, as what the collector sets aside is freed by its count alone for long."""
+"""Rounds of pods leave few cycles behind, as what the collector sets aside is freed by its count
+alone for long.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +9,20 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+from berth.actors.messages import AssignedPodDeleted, PendingPodDeleted
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.interface import PermitPlugin
+from berth.actors.scheduling.framework.status import Code, Status, error
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
 
-from actors.framework.cycle_state import CycleState
-from actors.framework.interface import PermitPlugin
-from actors.framework.status import Code, Status, error
-from actors.kube.core import Node, Pod
-from actors.messages import AssignedPodDeleted, PendingPodDeleted
-from actors.model.pod_info import PodInfo
 from tests.kit.pipeline import Pipeline, pipeline
 
 PODS, ROUNDS = 10, 12
-NODE = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": 100, "memory": "8Gi", "pods": 110}}}
+NODE = {
+    "metadata": {"name": "n"},
+    "status": {"allocatable": {"cpu": 100, "memory": "8Gi", "pods": 110}},
+}
 
 
 class Slow(PermitPlugin):
@@ -40,7 +45,9 @@ def collected_by_hand() -> Iterator[None]:
 def pod(name: str, cpu: int) -> Pod:
     container = {"resources": {"requests": {"cpu": cpu}}}
     spec = {"containers": [container], "schedulerName": "default-scheduler"}
-    return msgspec.convert({"metadata": {"namespace": "ns", "name": name, "uid": name}, "spec": spec}, Pod)
+    return msgspec.convert(
+        {"metadata": {"namespace": "ns", "name": name, "uid": name}, "spec": spec}, Pod
+    )
 
 
 async def live(running: Pipeline, number: int) -> None:

@@ -10,14 +10,13 @@ from typing import Any
 
 import anyio
 import pytest
-
-from actors.client.rest import ApiError, Client, Connection
-from actors.runtime.clock import SystemClock
-from actors.system import run_scheduler
-from config.types import KubeSchedulerConfiguration
-from tools.apiserver.app import serve
-from tools.hollow.controllers import collection, run_controllers
-from tools.hollow.kubelet import hollow_node, run_kubelets
+from berth.actors.client.rest import ApiError, Client, Connection
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.system import run_scheduler
+from berth.config.types import KubeSchedulerConfiguration
+from berth.tools.apiserver.app import serve
+from berth.tools.hollow.controllers import collection, run_controllers
+from berth.tools.hollow.kubelet import hollow_node, run_kubelets
 
 Document = dict[str, Any]
 NS = "default"
@@ -30,7 +29,10 @@ def template(app: str, image: str = "nginx:1", **spec: Any) -> Document:
 
 def workload(kind: str, name: str, template_: Document | None = None, **spec: Any) -> Document:
     selector = {"selector": {"matchLabels": {"app": name}}} if kind != "Job" else {}
-    return {"metadata": {"name": name}, "spec": {**selector, "template": template_ or template(name), **spec}}
+    return {
+        "metadata": {"name": name},
+        "spec": {**selector, "template": template_ or template(name), **spec},
+    }
 
 
 class Cluster:
@@ -50,20 +52,26 @@ class Cluster:
         await self.client.call("DELETE", f"{path}/{name}", dict)
 
     async def get(self, kind: str, name: str) -> Document:
-        return await self.client.call("GET", f"{collection(kind, '' if kind == 'Node' else NS)}/{name}", dict)
+        return await self.client.call(
+            "GET", f"{collection(kind, '' if kind == 'Node' else NS)}/{name}", dict
+        )
 
     async def all(self, kind: str) -> list[Document]:
         items: list[Document] = (await self.client.call("GET", collection(kind, ""), dict))["items"]
         return items
 
-    async def status(self, kind: str, name: str, holds: Callable[[Document], bool], seconds: float = 20) -> Document:
+    async def status(
+        self, kind: str, name: str, holds: Callable[[Document], bool], seconds: float = 20
+    ) -> Document:
         """Wait until an object's status is so."""
         with anyio.fail_after(seconds):
             while not holds((found := await self.get(kind, name)).get("status") or {}):
                 await anyio.sleep(0.02)
         return found
 
-    async def until(self, kind: str, holds: Callable[[list[Document]], bool], seconds: float = 20) -> list[Document]:
+    async def until(
+        self, kind: str, holds: Callable[[list[Document]], bool], seconds: float = 20
+    ) -> list[Document]:
         """Wait until all objects of a kind together are so."""
         with anyio.fail_after(seconds):
             while not holds(found := await self.all(kind)):
@@ -74,7 +82,11 @@ class Cluster:
 @asynccontextmanager
 async def cluster(nodes: int = 6) -> AsyncIterator[Cluster]:
     clock, rng = SystemClock(), Random(1)
-    async with serve() as url, Client(Connection(url)) as client, anyio.create_task_group() as group:
+    async with (
+        serve() as url,
+        Client(Connection(url)) as client,
+        anyio.create_task_group() as group,
+    ):
         await group.start(run_controllers, client, clock, rng)
         await group.start(run_kubelets, client, clock, rng)
         running = Cluster(client)
@@ -89,7 +101,10 @@ def rolled_out(replicas: int) -> Callable[[Document], bool]:
     """As `kubectl rollout status` judges it."""
 
     def holds(status: Document) -> bool:
-        counts = {status.get(field) for field in ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")}
+        counts = {
+            status.get(field)
+            for field in ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
+        }
         return counts == {replicas}
 
     return holds
@@ -131,7 +146,9 @@ async def test_a_deployment_becomes_ready_spreads_scales_and_leaves_nothing() ->
 async def test_a_rolling_update_keeps_enough_pods_and_rolls_back() -> None:
     async with cluster() as running:
         strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}}
-        await running.create("Deployment", workload("Deployment", "web", replicas=10, strategy=strategy))
+        await running.create(
+            "Deployment", workload("Deployment", "web", replicas=10, strategy=strategy)
+        )
         await running.status("Deployment", "web", rolled_out(10))
         await running.patch("Deployment", "web", {"spec": {"template": template("web", "nginx:2")}})
         least, most = 10, 10
@@ -140,8 +157,12 @@ async def test_a_rolling_update_keeps_enough_pods_and_rolls_back() -> None:
                 # a pod that has ended its term is not counted any more
                 alive = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
                 least = min(least, sum(pod["status"]["phase"] == "Running" for pod in alive))
-                # the surge is of what is asked for: one set may have its pods before another has let go
-                most = max(most, sum(found["spec"]["replicas"] for found in await running.all("ReplicaSet")))
+                # the surge is of what is asked for: one set may have its pods before another has
+                # let go
+                most = max(
+                    most,
+                    sum(found["spec"]["replicas"] for found in await running.all("ReplicaSet")),
+                )
         assert least == 10
         assert most <= 12
         found = await running.status("Deployment", "web", rolled_out(10))
@@ -157,7 +178,9 @@ async def test_a_rolling_update_keeps_enough_pods_and_rolls_back() -> None:
 
 async def test_recreate_ends_the_old_pods_first() -> None:
     async with cluster(2) as running:
-        await running.create("Deployment", workload("Deployment", "web", replicas=4, strategy={"type": "Recreate"}))
+        await running.create(
+            "Deployment", workload("Deployment", "web", replicas=4, strategy={"type": "Recreate"})
+        )
         await running.status("Deployment", "web", rolled_out(4))
         await running.patch("Deployment", "web", {"spec": {"template": template("web", "nginx:2")}})
         with anyio.fail_after(20):
@@ -184,11 +207,15 @@ async def test_a_job_completes() -> None:
 
 async def test_a_stateful_set_is_ordered() -> None:
     async with cluster(2) as running:
-        await running.create("StatefulSet", workload("StatefulSet", "db", replicas=3, serviceName="db"))
+        await running.create(
+            "StatefulSet", workload("StatefulSet", "db", replicas=3, serviceName="db")
+        )
         pods = await running.until("Pod", lambda pods: len(pods) >= 1)
         assert [pod["metadata"]["name"] for pod in pods] == ["db-0"]
         await running.status("StatefulSet", "db", lambda status: status.get("readyReplicas") == 3)
-        pods = sorted(await running.all("Pod"), key=lambda pod: int(pod["metadata"]["resourceVersion"]))
+        pods = sorted(
+            await running.all("Pod"), key=lambda pod: int(pod["metadata"]["resourceVersion"])
+        )
         assert [pod["metadata"]["name"] for pod in pods] == ["db-0", "db-1", "db-2"]
         assert [pod["spec"]["hostname"] for pod in pods] == ["db-0", "db-1", "db-2"]
 
@@ -206,8 +233,12 @@ async def test_a_stateful_set_makes_the_claims_of_its_pods() -> None:
         await running.create("StatefulSet", document)
         pods = await running.until("Pod", lambda pods: len(pods) == 2)
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}
-        assert [pod["spec"]["volumes"] for pod in pods if pod["metadata"]["name"] == "db-0"] == [[volume]]
-        assert {claim["metadata"]["name"] for claim in await running.all("PersistentVolumeClaim")} == {
+        assert [pod["spec"]["volumes"] for pod in pods if pod["metadata"]["name"] == "db-0"] == [
+            [volume]
+        ]
+        assert {
+            claim["metadata"]["name"] for claim in await running.all("PersistentVolumeClaim")
+        } == {
             "data-db-0",
             "data-db-1",
         }
@@ -216,11 +247,20 @@ async def test_a_stateful_set_makes_the_claims_of_its_pods() -> None:
 async def test_a_daemon_set_is_on_every_node_and_follows_them() -> None:
     async with cluster(3) as running:
         await running.create("DaemonSet", workload("DaemonSet", "agent"))
-        await running.status("DaemonSet", "agent", lambda status: status.get("numberAvailable") == 3)
+        await running.status(
+            "DaemonSet", "agent", lambda status: status.get("numberAvailable") == 3
+        )
         await running.create("Node", hollow_node(4))
-        await running.status("DaemonSet", "agent", lambda status: status.get("numberAvailable") == 4)
+        await running.status(
+            "DaemonSet", "agent", lambda status: status.get("numberAvailable") == 4
+        )
         pods = await running.all("Pod")
-        assert sorted(pod["spec"]["nodeName"] for pod in pods) == ["node-1", "node-2", "node-3", "node-4"]
+        assert sorted(pod["spec"]["nodeName"] for pod in pods) == [
+            "node-1",
+            "node-2",
+            "node-3",
+            "node-4",
+        ]
         await running.delete("Node", "node-2")
         pods = await running.until("Pod", lambda pods: len(pods) == 3)
         assert sorted(pod["spec"]["nodeName"] for pod in pods) == ["node-1", "node-3", "node-4"]
@@ -233,7 +273,9 @@ async def test_cordon_taints_and_uncordon_does_not() -> None:
             return [(taint["key"], taint["effect"]) for taint in nodes[0]["spec"].get("taints", ())]
 
         await running.patch("Node", "node-1", {"spec": {"unschedulable": True}})
-        await running.until("Node", lambda n: taints(n) == [("node.kubernetes.io/unschedulable", "NoSchedule")])
+        await running.until(
+            "Node", lambda n: taints(n) == [("node.kubernetes.io/unschedulable", "NoSchedule")]
+        )
         await running.patch("Node", "node-1", {"spec": {"unschedulable": None}})
         await running.until("Node", lambda n: taints(n) == [])
 
@@ -251,7 +293,9 @@ async def test_a_node_that_fails_loses_what_does_not_tolerate_it() -> None:
         for name, toleration in (("short", short), ("patient", patient)):
             document = template(name, nodeSelector=at_node_1, tolerations=[toleration])
             await running.create("Pod", {**document, "metadata": {"name": name}})
-        await running.until("Pod", lambda pods: all(pod["status"]["phase"] == "Running" for pod in pods))
+        await running.until(
+            "Pod", lambda pods: all(pod["status"]["phase"] == "Running" for pod in pods)
+        )
         failed = [{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}]
         await running.patch("Node", "node-1", {"status": {"conditions": failed}}, "/status")
         pods = await running.until("Pod", lambda pods: len(pods) == 1)
@@ -268,9 +312,15 @@ async def test_a_budget_counts_the_healthy_pods_of_its_workload() -> None:
         budget = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": "30%"}
         await running.create("PodDisruptionBudget", {"metadata": {"name": "b"}, "spec": budget})
         await running.create("Deployment", workload("Deployment", "web", replicas=5))
-        found = await running.status("PodDisruptionBudget", "b", lambda status: status.get("currentHealthy") == 5)
+        found = await running.status(
+            "PodDisruptionBudget", "b", lambda status: status.get("currentHealthy") == 5
+        )
         status = found["status"]
-        assert (status["expectedPods"], status["desiredHealthy"], status["disruptionsAllowed"]) == (5, 3, 2)
+        assert (status["expectedPods"], status["desiredHealthy"], status["disruptionsAllowed"]) == (
+            5,
+            3,
+            2,
+        )
 
 
 async def test_a_node_made_by_hand_is_completed_and_runs_a_pod_within_a_second() -> None:
@@ -279,12 +329,18 @@ async def test_a_node_made_by_hand_is_completed_and_runs_a_pod_within_a_second()
         found = await running.status("Node", "mine", lambda status: bool(status.get("conditions")))
         assert found["status"]["allocatable"]["cpu"] == "8"
         await running.create("Pod", {**template("p"), "metadata": {"name": "p"}})
-        pod = await running.status("Pod", "p", lambda status: status.get("phase") == "Running", seconds=1)
+        pod = await running.status(
+            "Pod", "p", lambda status: status.get("phase") == "Running", seconds=1
+        )
         status = pod["status"]
         assert status["podIP"]
         assert status["hostIP"] == found["status"]["addresses"][0]["address"]
         (container,) = status["containerStatuses"]
-        assert (container["ready"], container["restartCount"], list(container["state"])) == (True, 0, ["running"])
+        assert (container["ready"], container["restartCount"], list(container["state"])) == (
+            True,
+            0,
+            ["running"],
+        )
         assert {c["type"]: c["status"] for c in status["conditions"]}["PodScheduled"] == "True"
         await running.delete("Pod", "p")
         with anyio.fail_after(1):

@@ -1,4 +1,6 @@
-"""`berth apiserver --data` where files may not grow: nothing that it acknowledged is lost, nothing else is shown."""
+"""`berth apiserver --data` where files may not grow: nothing that it acknowledged is lost, nothing
+else is shown.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ import pytest
 
 from tests.kit.processes import berth
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limits of another process are set on Linux only")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="the limits of another process are set on Linux only"
+)
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 ROOM = 2500  # bytes, which is enough for a few objects and a part of one more
@@ -33,7 +37,10 @@ async def listed(url: str) -> Document:
 
 async def test_what_is_acknowledged_survives_a_file_that_cannot_grow(tmp_path: Path) -> None:
     data = tmp_path / "objects"
-    async with berth(tmp_path, "apiserver", "--data", str(data)) as server, aiohttp.ClientSession() as session:
+    async with (
+        berth(tmp_path, "apiserver", "--data", str(data)) as server,
+        aiohttp.ClientSession() as session,
+    ):
         url = (await server.says("API server at")).rsplit(" ", 1)[1]
         begun = (await listed(url))["metadata"]["resourceVersion"]
         limit = data.stat().st_size + ROOM
@@ -54,7 +61,9 @@ async def test_what_is_acknowledged_survives_a_file_that_cannot_grow(tmp_path: P
         async with session.get(url + MAPS + query) as answer:
             lines = (await answer.read()).splitlines()
         assert len(lines) == len(made), "who watches sees what was made, and no more"
-        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        resource.prlimit(
+            server.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        )
         async with session.post(url + MAPS, json=config_map(100)) as answer:
             assert answer.status == 201, "there is room again"
         before = await listed(url)
@@ -66,11 +75,17 @@ async def test_what_is_acknowledged_survives_a_file_that_cannot_grow(tmp_path: P
         assert "left out" not in server.output
 
 
-async def test_a_server_that_cannot_keep_its_first_objects_says_so_in_one_line(tmp_path: Path) -> None:
+async def test_a_server_that_cannot_keep_its_first_objects_says_so_in_one_line(
+    tmp_path: Path,
+) -> None:
     data = tmp_path / "objects"
     command = "import resource, runpy; resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300)); "
     command += "runpy.run_module('actors', run_name='__main__')"
-    done = await anyio.run_process([sys.executable, "-c", command, "apiserver", "--data", str(data)], check=False)
+    done = await anyio.run_process(
+        [sys.executable, "-c", command, "apiserver", "--data", str(data)], check=False
+    )
     assert (done.returncode, done.stdout) == (1, b"")
-    said = f'Error: namespaces "default" cannot be kept: {data} cannot be written to: File too large\n'
+    said = (
+        f'Error: namespaces "default" cannot be kept: {data} cannot be written to: File too large\n'
+    )
     assert done.stderr.decode() == said

@@ -15,16 +15,17 @@ from typing import Any
 import aiohttp
 import anyio
 import pytest
-
-from actors.client.rest import Client, Connection
-from actors.kube.yaml_documents import documents
-from tools.apiserver.app import serve
+from berth.actors.client.rest import Client, Connection
+from berth.actors.scheduling.kube.yaml_documents import documents
+from berth.tools.apiserver.app import serve
 
 Document = dict[str, Any]
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 NAMESPACE = "/namespaces/default"
 
-needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH")
+needs_kubectl = pytest.mark.skipif(
+    shutil.which("kubectl") is None, reason="there is no kubectl on the PATH"
+)
 
 
 class Kubectl:
@@ -35,7 +36,9 @@ class Kubectl:
         self._env = {"PATH": os.environ["PATH"], "HOME": str(home)}
 
     async def __call__(self, *arguments: str) -> CompletedProcess[str]:
-        """Its output as text. Raises AssertionError with what it says if it fails, TimeoutError if it hangs."""
+        """Its output as text. Raises AssertionError with what it says if it fails, TimeoutError if
+        it hangs.
+        """
         with anyio.fail_after(30):
             command = ["/usr/bin/env", "kubectl", "--server", self.url, *arguments]
             run = await anyio.run_process(command, env=self._env, check=False)
@@ -58,7 +61,9 @@ async def client(kubectl: Kubectl) -> AsyncIterator[Client]:
 def plain(document: Document) -> Any:
     """Without what differs from object to object: its identity, what is made of that, and nulls."""
     text = json.dumps(document).replace(document["metadata"]["uid"], "the uid")
-    made = json.loads(text, object_hook=lambda found: {k: v for k, v in found.items() if v is not None})
+    made = json.loads(
+        text, object_hook=lambda found: {k: v for k, v in found.items() if v is not None}
+    )
     for field in ("uid", "resourceVersion", "creationTimestamp"):
         made["metadata"].pop(field, None)
     made.get("spec", {}).pop("clusterIP", None)
@@ -66,7 +71,11 @@ def plain(document: Document) -> Any:
 
 
 CREATED = [
-    ("deployment web --image=nginx:1 --replicas=2 --port=80", f"/apis/apps/v1{NAMESPACE}/deployments", "web"),
+    (
+        "deployment web --image=nginx:1 --replicas=2 --port=80",
+        f"/apis/apps/v1{NAMESPACE}/deployments",
+        "web",
+    ),
     ("job hello --image=busybox:1 -- echo hello", f"/apis/batch/v1{NAMESPACE}/jobs", "hello"),
     ("configmap settings --from-literal=color=blue", f"/api/v1{NAMESPACE}/configmaps", "settings"),
     ("secret generic keys --from-literal=user=admin", f"/api/v1{NAMESPACE}/secrets", "keys"),
@@ -74,15 +83,29 @@ CREATED = [
     ("service clusterip web --tcp=80:8080", f"/api/v1{NAMESPACE}/services", "web"),
     ("service externalname far --external-name=a.example", f"/api/v1{NAMESPACE}/services", "far"),
     ("serviceaccount robot", f"/api/v1{NAMESPACE}/serviceaccounts", "robot"),
-    ("pdb half --selector=app=web --min-available=50%", f"/apis/policy/v1{NAMESPACE}/poddisruptionbudgets", "half"),
-    ("pdb none --selector=app=web --max-unavailable=0", f"/apis/policy/v1{NAMESPACE}/poddisruptionbudgets", "none"),
-    ("priorityclass low --value=-5 --description=d", "/apis/scheduling.k8s.io/v1/priorityclasses", "low"),
+    (
+        "pdb half --selector=app=web --min-available=50%",
+        f"/apis/policy/v1{NAMESPACE}/poddisruptionbudgets",
+        "half",
+    ),
+    (
+        "pdb none --selector=app=web --max-unavailable=0",
+        f"/apis/policy/v1{NAMESPACE}/poddisruptionbudgets",
+        "none",
+    ),
+    (
+        "priorityclass low --value=-5 --description=d",
+        "/apis/scheduling.k8s.io/v1/priorityclasses",
+        "low",
+    ),
     ("priorityclass zero --value=0", "/apis/scheduling.k8s.io/v1/priorityclasses", "zero"),
 ]
 
 
 @needs_kubectl
-@pytest.mark.parametrize(("arguments", "path", "name"), CREATED, ids=[made for made, _, _ in CREATED])
+@pytest.mark.parametrize(
+    ("arguments", "path", "name"), CREATED, ids=[made for made, _, _ in CREATED]
+)
 async def test_what_kubectl_creates_is_what_its_json_would_create(
     kubectl: Kubectl, client: Client, arguments: str, path: str, name: str
 ) -> None:
@@ -119,7 +142,9 @@ WORDS = (
 
 
 @needs_kubectl
-async def test_kubectl_reads_the_words_of_yaml_as_manifests_are_read(kubectl: Kubectl, tmp_path: Path) -> None:
+async def test_kubectl_reads_the_words_of_yaml_as_manifests_are_read(
+    kubectl: Kubectl, tmp_path: Path
+) -> None:
     tagged = ["!!str 5", "! 5", "!!float 5", '!!int "5"', "!!bool yes", "{1: a, 1.5: b, yes: c}"]
     lines = [f"  k{number}: {word}\n" for number, word in enumerate([*WORDS.split(), *tagged])]
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: words}\ndata:\n" + "".join(lines)
@@ -128,7 +153,9 @@ async def test_kubectl_reads_the_words_of_yaml_as_manifests_are_read(kubectl: Ku
     run = await kubectl("create", "-f", str(tmp_path / "words.yaml"), *options)
     theirs = json.loads(run.stdout)["data"]
     (ours,) = documents(text.encode())
-    assert {key: repr(value) for key, value in ours["data"].items()} == {k: repr(v) for k, v in theirs.items()}
+    assert {key: repr(value) for key, value in ours["data"].items()} == {
+        k: repr(v) for k, v in theirs.items()
+    }
 
 
 @needs_kubectl
@@ -141,13 +168,19 @@ async def test_a_list_is_taken_apart_and_its_items_are_validated(
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, **fields}
 
     file = tmp_path / "list.json"
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": kind, "items": [config_map("a"), config_map("b")]}))
+    file.write_text(
+        json.dumps({"apiVersion": "v1", "kind": kind, "items": [config_map("a"), config_map("b")]})
+    )
     run = await kubectl(verb, "-f", str(file))
     assert run.stdout == "configmap/a created\nconfigmap/b created\n"
     shown = await kubectl("get", "configmaps", "a", "b", "-o", "yaml")
     file.write_text(shown.stdout)
-    assert (await kubectl("replace", "-f", str(file))).stdout == "configmap/a replaced\nconfigmap/b replaced\n"
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": kind, "items": [config_map("c", flavour="sweet")]}))
+    assert (
+        await kubectl("replace", "-f", str(file))
+    ).stdout == "configmap/a replaced\nconfigmap/b replaced\n"
+    file.write_text(
+        json.dumps({"apiVersion": "v1", "kind": kind, "items": [config_map("c", flavour="sweet")]})
+    )
     with pytest.raises(AssertionError, match='unknown field "flavour"'):
         await kubectl(verb, "-f", str(file))
 
@@ -165,10 +198,18 @@ async def test_a_node_is_drained(kubectl: Kubectl, client: Client, options: list
 
 
 @needs_kubectl
-async def test_events_of_either_api_are_shown_with_age_count_and_message(kubectl: Kubectl, client: Client) -> None:
+async def test_events_of_either_api_are_shown_with_age_count_and_message(
+    kubectl: Kubectl, client: Client
+) -> None:
     pod = {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     made = await client.call("POST", f"/api/v1{NAMESPACE}/pods", dict, pod)
-    about = {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "web", "uid": made["metadata"]["uid"]}
+    about = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": "default",
+        "name": "web",
+        "uid": made["metadata"]["uid"],
+    }
     now = datetime.now(UTC)
     hour_ago, lately = (f"{now - timedelta(minutes=m):%Y-%m-%dT%H:%M:%S.%f}Z" for m in (60, 20))
     for name, note, series in (
@@ -186,13 +227,21 @@ async def test_events_of_either_api_are_shown_with_age_count_and_message(kubectl
             "note": note,
             "type": "Warning",
         }
-        await client.call("POST", f"/apis/events.k8s.io/v1{NAMESPACE}/events", dict, {**event, **series})
-    told = [line.split(maxsplit=4) for line in (await kubectl("get", "events")).stdout.splitlines()[1:]]
+        await client.call(
+            "POST", f"/apis/events.k8s.io/v1{NAMESPACE}/events", dict, {**event, **series}
+        )
+    told = [
+        line.split(maxsplit=4) for line in (await kubectl("get", "events")).stdout.splitlines()[1:]
+    ]
     assert sorted(told) == [
         ["20m", "Warning", "FailedScheduling", "pod/web", "no room"],
         ["60m", "Warning", "FailedScheduling", "pod/web", "no node"],
     ]
-    wide = (await kubectl("get", "events.events.k8s.io", "web.1", "-o", "wide")).stdout.splitlines()[1].split()
+    wide = (
+        (await kubectl("get", "events.events.k8s.io", "web.1", "-o", "wide"))
+        .stdout.splitlines()[1]
+        .split()
+    )
     assert wide[4:6] == ["default-scheduler,", "default-scheduler-here"]
     assert wide[-3:] == ["60m", "7", "web.1"]
     for command in (("describe", "pod", "web"), ("events", "--for", "pod/web")):
@@ -207,5 +256,9 @@ async def test_a_malformed_body_is_a_bad_request() -> None:
             path = f"{url}/api/v1{NAMESPACE}/configmaps"
             async with session.post(path, data=raw, headers={"Content-Type": PROTOBUF}) as response:
                 status = await response.json()
-            assert (response.status, status["kind"], status["reason"]) == (400, "Status", "BadRequest")
+            assert (response.status, status["kind"], status["reason"]) == (
+                400,
+                "Status",
+                "BadRequest",
+            )
             assert status["message"].startswith("the body cannot be read as protobuf: ")

@@ -1,4 +1,6 @@
-"""Objects that are odd, and objects that cannot be read: nothing stops the scheduler, and nothing misleads it."""
+"""Objects that are odd, and objects that cannot be read: nothing stops the scheduler, and nothing
+misleads it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,11 @@ from typing import Any
 
 import aiohttp
 import pytest
+from berth.actors.scheduling.kube.kinds import NODES, PODS
+from berth.actors.server.actor import Address
+from berth.actors.system import Options
 from structlog.testing import capture_logs
 
-from actors.kube.kinds import NODES, PODS
-from actors.server.actor import Address
-from actors.system import Options
 from tests.kit.daemon import daemon
 from tests.kit.processes import free_port
 
@@ -46,7 +48,9 @@ async def test_an_unsure_node_takes_no_new_pods_until_it_can_be_read_again() -> 
         tolerant = {"tolerations": [{"operator": "Exists"}], "priority": 1000}
         running.put_pod("b", "3900m", tolerant)
         await running.advance(2)
-        assert running.message_of("b").startswith("0/1 nodes are available: 1 node(s) could not be read.")
+        assert running.message_of("b").startswith(
+            "0/1 nodes are available: 1 node(s) could not be read."
+        )
         assert running.node_of("a") == "n"  # which it would have preempted
         running.api.sever(forget=True)
         await running.advance(60)
@@ -110,7 +114,10 @@ async def test_an_unsure_pod_on_a_node_keeps_its_room() -> None:
 async def test_a_pod_on_a_node_that_was_never_read_takes_the_room_that_can_be_read() -> None:
     async with daemon() as running:
         running.put_node("n", "2")
-        extended = {"spec.nodeName": "n", "spec.containers.0.resources.requests.example/gpu": "some"}
+        extended = {
+            "spec.nodeName": "n",
+            "spec.containers.0.resources.requests.example/gpu": "some",
+        }
         running.put_pod("there", "1500m", hostile=extended)
         running.put_pod("a", "1")
         await running.advance(2)
@@ -141,7 +148,9 @@ async def test_a_pending_pod_that_somebody_binds_has_its_room_though_it_cannot_b
         running.put_pod("a", "1500m")
         await running.advance(1)
         running.put_node("n", "2")
-        running.put_pod("a", "1500m", hostile={"spec.nodeName": "n", "spec.containers.0.resources": "many"})
+        running.put_pod(
+            "a", "1500m", hostile={"spec.nodeName": "n", "spec.containers.0.resources": "many"}
+        )
         running.put_pod("b", "1")
         await running.advance(15)
         assert "Insufficient cpu" in running.message_of("b")
@@ -181,7 +190,9 @@ async def test_one_pod_stops_nobody(hostile: dict[str, Any]) -> None:
         assert [running.node_of(name) for name in "abc"] == ["n", "n", "n"]
 
 
-async def test_a_pod_that_becomes_unreadable_during_its_attempt_does_not_hold_up_what_is_recorded() -> None:
+async def test_a_pod_that_becomes_unreadable_during_its_attempt_does_not_hold_up_what_is_recorded() -> (
+    None
+):
     async with daemon() as running:
         running.put_node("n")
         await running.advance(1)
@@ -198,7 +209,10 @@ async def test_a_pod_that_becomes_unreadable_during_its_attempt_does_not_hold_up
 
 async def test_it_is_named_once_in_the_log_and_in_metric_and_debug_page() -> None:
     address = Address("127.0.0.1", free_port())
-    async with daemon(options=Options(serve_at=address)) as running, aiohttp.ClientSession() as session:
+    async with (
+        daemon(options=Options(serve_at=address)) as running,
+        aiohttp.ClientSession() as session,
+    ):
 
         async def get(path: str) -> str:
             async with session.get(f"http://{address.host}:{address.port}/{path}") as response:
@@ -222,13 +236,18 @@ async def test_it_is_named_once_in_the_log_and_in_metric_and_debug_page() -> Non
             assert 'berth_unreadable_objects{kind="Service"} 0.0' in metrics
             page = await get("debug/unreadable")
             assert (
-                '{"kind":"Node","key":"n","uid":"node-n","problem":"status.allocatable[cpu]: expected a quanti' in page
+                '{"kind":"Node","key":"n","uid":"node-n","problem":"status.allocatable[cpu]: expected a quanti'
+                in page
             )
             running.put_node("n")
             running.api.delete(PODS.path, "default/p")
             await running.advance(2)
             assert await get("debug/unreadable") == '{"objects":[]}'
-            ended = [line["key"] for line in logs if line["event"] == "object can be read again, or is gone"]
+            ended = [
+                line["key"]
+                for line in logs
+                if line["event"] == "object can be read again, or is gone"
+            ]
             assert sorted(ended) == ["default/p", "n"]
             running.put_node("n", hostile=BROKEN)
             await running.advance(2)

@@ -6,21 +6,34 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
+from berth.actors.messages import (
+    AllowWaiting,
+    EventType,
+    RecordEvent,
+    RejectWaiting,
+    SetUnschedulable,
+)
+from berth.actors.scheduling.framework.cycle_state import PODS_TO_ACTIVATE, CycleState
+from berth.actors.scheduling.framework.events import Action, ClusterEvent, Registration, Resource
+from berth.actors.scheduling.framework.interface import (
+    NodeFilterPlugin,
+    PermitPlugin,
+    ReservePlugin,
+)
+from berth.actors.scheduling.framework.status import SUCCESS, Code, Status, error, unschedulable
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.model.node_info import NodeInfo
+from berth.actors.scheduling.model.pod_info import PodInfo
 
-from actors.framework.cycle_state import PODS_TO_ACTIVATE, CycleState
-from actors.framework.events import Action, ClusterEvent, Registration, Resource
-from actors.framework.interface import NodeFilterPlugin, PermitPlugin, ReservePlugin
-from actors.framework.status import SUCCESS, Code, Status, error, unschedulable
-from actors.kube.core import Node, Pod
-from actors.messages import AllowWaiting, EventType, RecordEvent, RejectWaiting, SetUnschedulable
-from actors.model.node_info import NodeInfo
-from actors.model.pod_info import PodInfo
 from tests.kit.messages import no_room
 from tests.kit.pipeline import Pipeline, pipeline
 
 
 def node(name: str, cpu: int = 4) -> Node:
-    document = {"metadata": {"name": name}, "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": 110}}}
+    document = {
+        "metadata": {"name": name},
+        "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": 110}},
+    }
     return msgspec.convert(document, Node)
 
 
@@ -30,7 +43,9 @@ def pod(name: str, cpu: str = "1", priority: int = 0) -> Pod:
         "priority": priority,
         "schedulerName": "default-scheduler",
     }
-    return msgspec.convert({"metadata": {"namespace": "ns", "name": name, "uid": name}, "spec": spec}, Pod)
+    return msgspec.convert(
+        {"metadata": {"namespace": "ns", "name": name, "uid": name}, "spec": spec}, Pod
+    )
 
 
 async def fill(running: Pipeline, pods: int) -> None:
@@ -50,7 +65,9 @@ async def test_pods_are_spread_and_bound_once() -> None:
         assert counts == [4, 4, 4, 4]
         scheduled = [m for m in await running.told() if isinstance(m, RecordEvent)]
         assert {m.reason for m in scheduled} == {"Scheduled"}
-        assert scheduled[0].note == f"Successfully assigned ns/p0 to {dict(running.store.bound)['p0']}"
+        assert (
+            scheduled[0].note == f"Successfully assigned ns/p0 to {dict(running.store.bound)['p0']}"
+        )
 
 
 async def test_a_pod_without_room_is_told_why_and_placed_when_a_node_comes() -> None:
@@ -60,9 +77,15 @@ async def test_a_pod_without_room_is_told_why_and_placed_when_a_node_comes() -> 
         await running.clock.advance(0)
         message = no_room(1, "1 Insufficient cpu")
         condition, event = await running.told()
-        assert condition == SetUnschedulable(running.store.pods["ns/big"], "Unschedulable", message, nominated_node="")
+        assert condition == SetUnschedulable(
+            running.store.pods["ns/big"], "Unschedulable", message, nominated_node=""
+        )
         assert isinstance(event, RecordEvent)
-        assert (event.type, event.reason, event.note) == (EventType.WARNING, "FailedScheduling", message)
+        assert (event.type, event.reason, event.note) == (
+            EventType.WARNING,
+            "FailedScheduling",
+            message,
+        )
         await running.clock.advance(60)
         assert running.store.bound == []
         await running.add_node(node("large"))
@@ -119,14 +142,20 @@ async def test_a_waiting_pod_goes_on_or_is_turned_away(verdict: str) -> None:
         assert Gatekeeper.reserved == ({"ns/p"} if verdict == "allow" else set())
         if verdict != "allow":
             reason = (
-                "not today" if verdict == "reject" else "rejected due to timeout after waiting 10s at plugin Gatekeeper"
+                "not today"
+                if verdict == "reject"
+                else "rejected due to timeout after waiting 10s at plugin Gatekeeper"
             )
             message = f"0/1 nodes are available: 1 {reason}."
-            assert message in [m.message for m in await running.told() if isinstance(m, SetUnschedulable)]
+            assert message in [
+                m.message for m in await running.told() if isinstance(m, SetUnschedulable)
+            ]
 
 
 class Pair(NodeFilterPlugin, ReservePlugin):
-    """Lets a follower in only after its leader, and says when the leader has been placed; it waits for no event."""
+    """Lets a follower in only after its leader, and says when the leader has been placed; it waits
+    for no event.
+    """
 
     name = "Pair"
     led: set[str] = set()  # noqa: RUF012 - one set for the test to look at
@@ -179,4 +208,8 @@ async def test_a_pod_that_a_plugin_lets_wait_does_not_back_off() -> None:
         await running.add_node(node("late"))
         await running.clock.advance(0)
         assert running.store.bound == [("p", "late")]
-        assert [step.queue for step in running.queue_state.story("ns/p")] == ["active", "unschedulable", "active"]
+        assert [step.queue for step in running.queue_state.story("ns/p")] == [
+            "active",
+            "unschedulable",
+            "active",
+        ]

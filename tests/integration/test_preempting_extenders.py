@@ -1,4 +1,6 @@
-"""The scheduler with extenders that have a say in preemption: they take candidates away, or answer nonsense."""
+"""The scheduler with extenders that have a say in preemption: they take candidates away, or answer
+nonsense.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,20 @@ from typing import Any
 import anyio
 import pytest
 import yaml
+from berth.tools.explain.command import explain
 from click.testing import CliRunner
 
-from tests.integration.test_extenders import PODS, SOON, Cluster, cluster, document, entry, node, pod
+from tests.integration.test_extenders import (
+    PODS,
+    SOON,
+    Cluster,
+    cluster,
+    document,
+    entry,
+    node,
+    pod,
+)
 from tests.kit.extender import FAILURES, Answer, Body, small_extender
-from tools.explain.command import explain
 
 Document = dict[str, Any]
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -33,7 +44,12 @@ def priority_class(value: int) -> Document:
 
 
 # Node a costs least; on c there is somebody who may not be preempted as well.
-LOW = (crowded("on-a", 0, "a", "8"), crowded("on-b", 5, "b", "8"), crowded("on-c", 7, "c"), crowded("stays", 900, "c"))
+LOW = (
+    crowded("on-a", 0, "a", "8"),
+    crowded("on-b", 5, "b", "8"),
+    crowded("on-c", 7, "c"),
+    crowded("stays", 900, "c"),
+)
 
 
 @asynccontextmanager
@@ -55,7 +71,9 @@ def only(*nodes: str) -> Answer:
 
     def answer(body: Body) -> Document:
         proposed = body["NodeNameToMetaVictims"]
-        return {"NodeNameToMetaVictims": {name: proposed[name] for name in nodes if name in proposed}}
+        return {
+            "NodeNameToMetaVictims": {name: proposed[name] for name in nodes if name in proposed}
+        }
 
     return answer
 
@@ -73,7 +91,9 @@ async def test_they_are_told_who_would_go_and_one_after_the_other_take_nodes_awa
         small_extender({"preempt": only("a", "c")}) as second,
         full(entry(first, "preempt"), entry(second, "preempt")) as running,
     ):
-        uids = {name: (await running.pod(name))["metadata"]["uid"] for name in ("on-a", "on-b", "on-c")}
+        uids = {
+            name: (await running.pod(name))["metadata"]["uid"] for name in ("on-a", "on-b", "on-c")
+        }
         await running.add(crowded("high", 100))
         assert await running.placed("high") == "c"
         assert await left(running) == {"on-a", "on-b", "stays"}
@@ -98,7 +118,10 @@ async def test_one_that_wants_more_victims_gets_them() -> None:
 
 
 async def test_where_none_is_left_nobody_goes() -> None:
-    async with small_extender({"preempt": only()}) as extender, full(entry(extender, "preempt")) as running:
+    async with (
+        small_extender({"preempt": only()}) as extender,
+        full(entry(extender, "preempt")) as running,
+    ):
         await running.add(crowded("high", 100))
         reason, message = await running.refused("high")
         assert reason == "Unschedulable"
@@ -127,7 +150,10 @@ WRONG: dict[str, tuple[Answer, str]] = {
 
 @pytest.mark.parametrize("wrong", [*WRONG, "no victims"])
 async def test_an_answer_that_cannot_be_used_is_told_and_nobody_goes(wrong: str) -> None:
-    answer, problem = {**WRONG, "no victims": (no_victims, 'expected at least one victim pod on node "a"')}[wrong]
+    answer, problem = {
+        **WRONG,
+        "no victims": (no_victims, 'expected at least one victim pod on node "a"'),
+    }[wrong]
     async with (
         small_extender({"preempt": answer}) as extender,
         full(entry(extender, "preempt", httpTimeout=SOON)) as running,
@@ -145,7 +171,9 @@ async def test_an_ignorable_one_that_fails_is_passed_over(wrong: str) -> None:
     async with (
         small_extender({"preempt": WRONG[wrong][0]}) as bad,
         small_extender({"preempt": only("b")}) as good,
-        full(entry(bad, "preempt", ignorable=True, httpTimeout=SOON), entry(good, "preempt")) as running,
+        full(
+            entry(bad, "preempt", ignorable=True, httpTimeout=SOON), entry(good, "preempt")
+        ) as running,
     ):
         await running.add(crowded("high", 100))
         assert await running.placed("high") == "b"
@@ -158,24 +186,36 @@ async def test_an_ignorable_one_that_names_no_victims_leaves_that_node_out() -> 
         full(entry(extender, "preempt", ignorable=True)) as running,
     ):
         await running.add(crowded("high", 100))
-        assert (await running.refused("high"))[1].endswith("preemption: no candidate node for preemption")
+        assert (await running.refused("high"))[1].endswith(
+            "preemption: no candidate node for preemption"
+        )
         assert len(await left(running)) == 4
 
 
-# ------------------------------------------------------------------------------------------------ explain
+# ------------------------------------------------------------------------------------------ explain
 
 
 def explained(folder: Path, *extenders: Document, output: str) -> str:
     kinds: list[tuple[str, str, list[Any]]] = [
         ("v1", "Node", [node(name) for name in "abc"]),
         ("v1", "Pod", [*LOW, crowded("high", 100)]),
-        ("scheduling.k8s.io/v1", "PriorityClass", [priority_class(value) for value in (0, 5, 7, 100, 900)]),
+        (
+            "scheduling.k8s.io/v1",
+            "PriorityClass",
+            [priority_class(value) for value in (0, 5, 7, 100, 900)],
+        ),
     ]
-    objects = [{"apiVersion": version, "kind": kind, **made} for version, kind, every in kinds for made in every]
+    objects = [
+        {"apiVersion": version, "kind": kind, **made}
+        for version, kind, every in kinds
+        for made in every
+    ]
     (folder / "cluster.yaml").write_text(yaml.safe_dump_all(objects))
     (folder / "config.yaml").write_text(yaml.safe_dump(document(*extenders)))
     files = ["-f", str(folder / "cluster.yaml"), "--config", str(folder / "config.yaml")]
-    result = CliRunner().invoke(explain, [*files, "--pod", "high", "-o", output], env={"COLUMNS": "160"})
+    result = CliRunner().invoke(
+        explain, [*files, "--pod", "high", "-o", output], env={"COLUMNS": "160"}
+    )
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -183,18 +223,26 @@ def explained(folder: Path, *extenders: Document, output: str) -> str:
 async def test_explain_asks_them_and_shows_whom_they_left_out(tmp_path: Path) -> None:
     async with small_extender({"preempt": only("b", "c")}) as extender:
         verbs = entry(extender, "preempt")
-        told = json.loads(await anyio.to_thread.run_sync(lambda: explained(tmp_path, verbs, output="json")))
+        told = json.loads(
+            await anyio.to_thread.run_sync(lambda: explained(tmp_path, verbs, output="json"))
+        )
         report = await anyio.to_thread.run_sync(lambda: explained(tmp_path, verbs, output="table"))
     assert told["preemption"]["alternatives"] == ["b"]
     assert told["preemption"]["candidates"].keys() == {"b", "c"}
-    assert "an extender left it out" in next(line for line in report.splitlines() if line.startswith("│ a "))
+    assert "an extender left it out" in next(
+        line for line in report.splitlines() if line.startswith("│ a ")
+    )
     assert "default/high is promised b by DefaultPreemption: 1 pod has to go first" in report
 
 
-async def test_explain_stands_by_the_nomination_where_an_extender_changes_its_mind(tmp_path: Path) -> None:
+async def test_explain_stands_by_the_nomination_where_an_extender_changes_its_mind(
+    tmp_path: Path,
+) -> None:
     answers = iter([only("b"), only()])
     async with small_extender({"preempt": lambda body: next(answers)(body)}) as extender:
         verbs = entry(extender, "preempt")
-        told = json.loads(await anyio.to_thread.run_sync(lambda: explained(tmp_path, verbs, output="json")))
+        told = json.loads(
+            await anyio.to_thread.run_sync(lambda: explained(tmp_path, verbs, output="json"))
+        )
     assert told["preemption"]["nominatedNode"] == "b"
     assert told["preemption"]["victims"] == ["default/on-b"]

@@ -9,15 +9,14 @@ from random import Random
 from typing import Any
 
 import anyio
-
-from actors.client.rest import Client, Connection
-from actors.runtime.clock import SystemClock
-from actors.system import run_scheduler
-from config.load import from_mapping
-from config.types import KubeSchedulerConfiguration
-from tools.apiserver.app import serve
-from tools.hollow.controllers import run_controllers
-from tools.hollow.kubelet import hollow_node, run_kubelets
+from berth.actors.client.rest import Client, Connection
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.system import run_scheduler
+from berth.config.load import from_mapping
+from berth.config.types import KubeSchedulerConfiguration
+from berth.tools.apiserver.app import serve
+from berth.tools.hollow.controllers import run_controllers
+from berth.tools.hollow.kubelet import hollow_node, run_kubelets
 
 Document = dict[str, Any]
 ONE_SECOND_AT_MOST = from_mapping(
@@ -36,7 +35,13 @@ def pod(name: str, priority: int, cpu: str, labels: dict[str, str] | None = None
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "default", "labels": labels or {}},
         "spec": {
-            "containers": [{"name": "c", "image": "registry.example/app", "resources": {"requests": {"cpu": cpu}}}],
+            "containers": [
+                {
+                    "name": "c",
+                    "image": "registry.example/app",
+                    "resources": {"requests": {"cpu": cpu}},
+                }
+            ],
             "terminationGracePeriodSeconds": 0,
             "priorityClassName": f"priority-{priority}",
         },
@@ -45,7 +50,12 @@ def pod(name: str, priority: int, cpu: str, labels: dict[str, str] | None = None
 
 def priority_class(value: int) -> Document:
     metadata = {"name": f"priority-{value}"}
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": value}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": metadata,
+        "value": value,
+    }
 
 
 def budget(name: str, least: int) -> Document:
@@ -82,7 +92,9 @@ class Cluster:
         listed = await self.client.call("GET", PATHS[kind], dict)
         return {item["metadata"]["name"]: item for item in listed["items"]}
 
-    async def until(self, kind: str, holds: Callable[[dict[str, Document]], bool], seconds: float = 30) -> Any:
+    async def until(
+        self, kind: str, holds: Callable[[dict[str, Document]], bool], seconds: float = 30
+    ) -> Any:
         with anyio.fail_after(seconds):
             while not holds(found := await self.all(kind)):
                 await anyio.sleep(0.05)
@@ -95,7 +107,11 @@ async def cluster(
 ) -> AsyncIterator[Cluster]:
     """Nodes of 4 cores each."""
     clock, rng = SystemClock(), Random(1)
-    async with serve() as url, Client(Connection(url)) as client, anyio.create_task_group() as group:
+    async with (
+        serve() as url,
+        Client(Connection(url)) as client,
+        anyio.create_task_group() as group,
+    ):
         await group.start(run_controllers, client, clock, rng)
         await group.start(run_kubelets, client, clock, rng)
         running = Cluster(client)
@@ -115,12 +131,15 @@ async def cluster(
 
 def running(name: str, pods: dict[str, Document]) -> list[Document]:
     """The pods of this prefix that run."""
-    return [p for n, p in pods.items() if n.startswith(name) and p["status"].get("phase") == "Running"]
+    return [
+        p for n, p in pods.items() if n.startswith(name) and p["status"].get("phase") == "Running"
+    ]
 
 
 async def test_each_preemptor_gets_its_room_and_nobody_goes_in_vain() -> None:
     async with cluster(100, 0, 10, 100) as full:
-        # Five low pods fill a node; on every other node they are kept by a budget that lets none of them go.
+        # Five low pods fill a node; on every other node they are kept by a budget that lets none of
+        # them go.
         for number in range(1, 101):
             app = "kept" if number % 2 else "loose"
             place = {"nodeName": f"node-{number}"}
@@ -128,7 +147,10 @@ async def test_each_preemptor_gets_its_room_and_nobody_goes_in_vain() -> None:
             await full.create_all([{**p, "spec": {**p["spec"], **place}} for p in low])
         await full.create(budget("kept", 250))
         await full.until("Pod", lambda pods: len(running("low", pods)) == 500)
-        await full.until("PodDisruptionBudget", lambda found: found["kept"]["status"].get("currentHealthy") == 250)
+        await full.until(
+            "PodDisruptionBudget",
+            lambda found: found["kept"]["status"].get("currentHealthy") == 250,
+        )
 
         await full.create_all([pod(f"high-{i}", 100, "800m") for i in range(100)])
         pods = await full.until("Pod", lambda pods: len(running("high", pods)) == 100)
@@ -152,9 +174,13 @@ async def test_equal_priorities_are_left_alone_and_never_is_never() -> None:
             return all("conditions" in pods[name]["status"] for name in ("second", "polite"))
 
         pods = await full.until("Pod", told)
-        messages = {name: pods[name]["status"]["conditions"][0]["message"] for name in ("second", "polite")}
+        messages = {
+            name: pods[name]["status"]["conditions"][0]["message"] for name in ("second", "polite")
+        }
         assert messages["second"].endswith("1 No preemption victims found for incoming pod.")
-        assert messages["polite"].endswith("preemption: not eligible due to preemptionPolicy=Never.")
+        assert messages["polite"].endswith(
+            "preemption: not eligible due to preemptionPolicy=Never."
+        )
         assert len(running("first", pods)) == 1
 
 
@@ -174,7 +200,8 @@ async def test_a_victim_is_told_and_the_preemptor_is_promised_the_node() -> None
         conditions = {c["type"]: c for c in pods["slow"]["status"]["conditions"]}
         assert conditions["DisruptionTarget"]["reason"] == "PreemptionByScheduler"
         assert conditions["DisruptionTarget"]["message"].startswith("default-scheduler: preempting")
-        # What is promised is kept: a pod of lower priority that would fit beside the victim gets no room.
+        # What is promised is kept: a pod of lower priority that would fit beside the victim gets no
+        # room.
         await full.create(pod("small", 0, "100m"))
         pods = await full.until("Pod", lambda pods: "conditions" in pods["small"]["status"])
         assert not running("urgent", pods)
@@ -182,6 +209,8 @@ async def test_a_victim_is_told_and_the_preemptor_is_promised_the_node() -> None
 
         patch = {"metadata": {"finalizers": None}}
         await full.client.patch(f"{PATHS['Pod']}/slow", patch, dict)
-        pods = await full.until("Pod", lambda pods: bool(running("urgent", pods) and running("small", pods)))
+        pods = await full.until(
+            "Pod", lambda pods: bool(running("urgent", pods) and running("small", pods))
+        )
         assert "slow" not in pods
         assert not pods["urgent"]["status"].get("nominatedNodeName")

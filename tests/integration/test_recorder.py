@@ -1,4 +1,6 @@
-"""The recorder against the embedded API server: what others did to the pod meanwhile, and outages."""
+"""The recorder against the embedded API server: what others did to the pod meanwhile, and
+outages.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +13,37 @@ import anyio
 import anyio.lowlevel
 import msgspec
 import pytest
-
-from actors.client.rest import ApiError, Client, Connection
-from actors.kube.core import Pod
-from actors.kube.meta import ObjectReference
-from actors.messages import EventType, RecorderMessage, RecordEvent, RefreshSeries, SetUnschedulable
-from actors.recorder.actor import RecorderActor
-from actors.recorder.series import SeriesTracker
-from actors.recorder.state import RecorderState
-from actors.runtime.clock import SystemClock
-from actors.runtime.mailbox import Mailbox
-from tools.apiserver.app import serve
-from tools.apiserver.store import Store
+from berth.actors.client.rest import ApiError, Client, Connection
+from berth.actors.messages import (
+    EventType,
+    RecorderMessage,
+    RecordEvent,
+    RefreshSeries,
+    SetUnschedulable,
+)
+from berth.actors.recorder.actor import RecorderActor
+from berth.actors.recorder.series import SeriesTracker
+from berth.actors.recorder.state import RecorderState
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.meta import ObjectReference
+from berth.tools.apiserver.app import serve
+from berth.tools.apiserver.store import Store
 
 Document = dict[str, Any]
 T = TypeVar("T")
 PODS = "/api/v1/namespaces/default/pods"
-NODE = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}}}
+NODE = {
+    "metadata": {"name": "n"},
+    "status": {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}},
+}
 POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}}
 MESSAGE = "0/1 nodes are available: 1 Insufficient cpu."
-EVENTS, CORE = "/apis/events.k8s.io/v1/namespaces/default/events", "/api/v1/namespaces/default/events"
+EVENTS, CORE = (
+    "/apis/events.k8s.io/v1/namespaces/default/events",
+    "/api/v1/namespaces/default/events",
+)
 FAILED = RecordEvent(
     ObjectReference("v1", "Pod", "default", "p", "uid", "1"),
     EventType.WARNING,
@@ -68,7 +81,9 @@ async def condition(client: Client) -> tuple[str, str, str]:
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "labelled", "bound", "replaced", "deleted"])
-async def test_a_condition_is_written_to_the_pod_that_was_refused_unless_it_has_a_node(meanwhile: str) -> None:
+async def test_a_condition_is_written_to_the_pod_that_was_refused_unless_it_has_a_node(
+    meanwhile: str,
+) -> None:
     async with serve() as url, Client(Connection(url)) as client:
         await client.call("POST", "/api/v1/nodes", dict, NODE)
         refused = await client.call("POST", PODS, Pod, POD)
@@ -94,7 +109,9 @@ async def test_a_condition_is_written_to_the_pod_that_was_refused_unless_it_has_
                 assert await condition(client) == ("", "", "")
 
 
-async def listed(client: Client, path: str = EVENTS, times: int = 1, count: int | None = None) -> list[Document]:
+async def listed(
+    client: Client, path: str = EVENTS, times: int = 1, count: int | None = None
+) -> list[Document]:
     """The events, once there are so many and the first has counted so far."""
     with anyio.fail_after(5):
         while True:
@@ -106,19 +123,30 @@ async def listed(client: Client, path: str = EVENTS, times: int = 1, count: int 
 
 
 async def test_equal_events_are_one_object_that_counts_even_when_it_has_expired() -> None:
-    async with serve() as url, Client(Connection(url)) as client, recorder(client, outbox()) as mailbox:
+    async with (
+        serve() as url,
+        Client(Connection(url)) as client,
+        recorder(client, outbox()) as mailbox,
+    ):
         await mailbox.tell(FAILED)
         (first,) = await listed(client)
         assert first["regarding"] == msgspec.to_builtins(FAILED.regarding)
         assert (first["note"], first["reportingInstance"]) == (MESSAGE, "default-scheduler-here")
         await mailbox.tell(FAILED)
         (counted,) = await listed(client, count=2)
-        assert {**counted, "metadata": None, "series": None} == {**first, "metadata": None, "series": None}
+        assert {**counted, "metadata": None, "series": None} == {
+            **first,
+            "metadata": None,
+            "series": None,
+        }
         await mailbox.tell(FAILED)
         await client.call("DELETE", f"{EVENTS}/{first['metadata']['name']}", dict)
         await mailbox.tell(RefreshSeries())
         (again,) = await listed(client, count=3)
-        assert (again["metadata"]["name"], again["eventTime"]) == (first["metadata"]["name"], first["eventTime"])
+        assert (again["metadata"]["name"], again["eventTime"]) == (
+            first["metadata"]["name"],
+            first["eventTime"],
+        )
 
 
 class Old(Client):
@@ -147,7 +175,10 @@ async def test_an_api_server_without_the_group_is_told_through_the_old_one() -> 
             await mailbox.tell(FAILED)
             (first,) = await listed(client, CORE)
             assert (first["message"], first["involvedObject"]["uid"]) == (MESSAGE, "uid")
-            assert (first["reportingComponent"], first["action"]) == ("default-scheduler", "Scheduling")
+            assert (first["reportingComponent"], first["action"]) == (
+                "default-scheduler",
+                "Scheduling",
+            )
             await mailbox.tell(FAILED)
             await listed(client, CORE, count=2)
         assert client.asked == 2, "the first event, and whether the group is served"
@@ -155,7 +186,11 @@ async def test_an_api_server_without_the_group_is_told_through_the_old_one() -> 
 
 async def test_an_event_in_a_namespace_that_is_gone_is_refused_and_no_more() -> None:
     elsewhere = msgspec.structs.replace(FAILED.regarding, namespace="gone")
-    async with serve() as url, Client(Connection(url)) as client, recorder(client, outbox()) as mailbox:
+    async with (
+        serve() as url,
+        Client(Connection(url)) as client,
+        recorder(client, outbox()) as mailbox,
+    ):
         await mailbox.tell(msgspec.structs.replace(FAILED, regarding=elsewhere))
         await mailbox.tell(FAILED)
         assert [event["kind"] for event in await listed(client)] == ["Event"]

@@ -7,10 +7,8 @@ from typing import Any
 import aiohttp
 import numpy as np
 import pytest
-from structlog.testing import capture_logs
-
-from actors.client.rest import ApiError
-from actors.framework.interface import (
+from berth.actors.client.rest import ApiError
+from berth.actors.scheduling.framework.interface import (
     Action,
     ClusterEvent,
     Code,
@@ -25,18 +23,26 @@ from actors.framework.interface import (
     Resource,
     Verdicts,
 )
-from actors.kube.kinds import LOOKED_UP, NODES, PODS
-from actors.plugins.in_tree import IN_TREE
-from actors.server.actor import Address
-from actors.system import Options
+from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.server.actor import Address
+from berth.actors.system import Options
+from structlog.testing import capture_logs
+
 from tests.kit.clock import VirtualClock
 from tests.kit.daemon import Daemon, daemon
 from tests.kit.processes import free_port
 
-BUDGETS, NAMESPACES, SERVICES = "/apis/policy/v1/poddisruptionbudgets", "/api/v1/namespaces", "/api/v1/services"
+BUDGETS, NAMESPACES, SERVICES = (
+    "/apis/policy/v1/poddisruptionbudgets",
+    "/api/v1/namespaces",
+    "/api/v1/services",
+)
 ABSENT = ApiError(404, "NotFound", "the server could not find the requested resource")
 FORBIDDEN = ApiError(403, "Forbidden", 'User "berth" cannot list it')
-REFUSED_BUDGETS = 'cannot list poddisruptionbudgets in policy at the cluster scope: User "berth" cannot list it'
+REFUSED_BUDGETS = (
+    'cannot list poddisruptionbudgets in policy at the cluster scope: User "berth" cannot list it'
+)
 IMPORTANT = {"priority": 1000}
 
 
@@ -83,11 +89,16 @@ async def test_a_kind_that_is_absent_is_an_empty_list_and_appears_when_it_comes_
     assert len(told) == 2  # once for each time that it is absent
 
 
-@pytest.mark.parametrize("error", [FORBIDDEN, ApiError(401, "Unauthorized", 'User "berth" cannot list it')])
+@pytest.mark.parametrize(
+    "error", [FORBIDDEN, ApiError(401, "Unauthorized", 'User "berth" cannot list it')]
+)
 async def test_budgets_that_may_not_be_listed_hold_up_preemption_alone(error: ApiError) -> None:
     address = Address("127.0.0.1", free_port())
     given = refusing(error, BUDGETS)
-    async with daemon(options=Options(serve_at=address), given=given) as running, aiohttp.ClientSession() as session:
+    async with (
+        daemon(options=Options(serve_at=address), given=given) as running,
+        aiohttp.ClientSession() as session,
+    ):
 
         async def ready() -> tuple[int, str]:
             async with session.get(f"http://{address.host}:{address.port}/readyz") as response:
@@ -104,7 +115,9 @@ async def test_budgets_that_may_not_be_listed_hold_up_preemption_alone(error: Ap
         running.put_pod("b", "1", IMPORTANT)
         await running.advance(30)
         assert running.message_of("b") == REFUSED_BUDGETS
-        assert running.message_of("unimportant").startswith("0/1 nodes are available: 1 Insufficient cpu.")
+        assert running.message_of("unimportant").startswith(
+            "0/1 nodes are available: 1 Insufficient cpu."
+        )
         assert running.node_of("a") == "n"
         del running.api.refusals[BUDGETS]
         await running.advance(90)
@@ -150,8 +163,14 @@ async def test_without_nodes_or_pods_nothing_starts_until_they_may_be_listed(pat
 
 
 def anti_affinity(**term: Any) -> dict[str, Any]:
-    full = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "other"}}, **term}
-    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [full]}}}
+    full = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": "other"}},
+        **term,
+    }
+    return {
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [full]}}
+    }
 
 
 async def test_namespaces_matter_only_where_a_selector_asks_for_them() -> None:
@@ -160,7 +179,12 @@ async def test_namespaces_matter_only_where_a_selector_asks_for_them() -> None:
     in_all = anti_affinity(namespaceSelector={})
     async with daemon(given=refusing(FORBIDDEN, NAMESPACES)) as running:
         running.put_node("n")
-        for name, spec in (("plain", {}), ("by-name", by_name), ("in-all", in_all), ("by-label", by_label)):
+        for name, spec in (
+            ("plain", {}),
+            ("by-name", by_name),
+            ("in-all", in_all),
+            ("by-label", by_label),
+        ):
             running.put_pod(name, spec=spec)
         await running.advance(5)
         assert [running.node_of(name) for name in ("plain", "by-name", "in-all")] == ["n"] * 3
@@ -190,18 +214,28 @@ async def test_the_systems_default_spreading_does_without_and_that_of_a_profile_
         running.put_pod("by-list", spec={"schedulerName": "own"})
         await running.advance(5)
         assert running.node_of("by-system")
-        assert running.message_of("by-list").startswith("cannot list services at the cluster scope: ")
+        assert running.message_of("by-list").startswith(
+            "cannot list services at the cluster scope: "
+        )
 
 
 async def test_only_what_an_enabled_plugin_asks_for_is_followed() -> None:
     only = {"disabled": [{"name": name} for name in ("InterPodAffinity", "PodTopologySpread")]}
     async with daemon({"profiles": [{"plugins": {"multiPoint": only}}]}) as running:
         await running.advance(1)
-        listed = {request.split()[1].partition("?")[0] for request in running.api.asked if request.startswith("GET")}
+        listed = {
+            request.split()[1].partition("?")[0]
+            for request in running.api.asked
+            if request.startswith("GET")
+        }
     assert listed == {NODES.path, PODS.path, BUDGETS}
     async with daemon() as running:
         await running.advance(1)
-        listed = {request.split()[1].partition("?")[0] for request in running.api.asked if request.startswith("GET")}
+        listed = {
+            request.split()[1].partition("?")[0]
+            for request in running.api.asked
+            if request.startswith("GET")
+        }
     assert listed == {NODES.path, PODS.path, *(kind.path for kind in LOOKED_UP)}
 
 
@@ -235,9 +269,15 @@ async def test_a_kind_that_a_plugin_waits_for_is_followed(monkeypatch: pytest.Mo
         running.put_pod("a")
         await running.advance(2)
         assert "1 not yet" in running.message_of("a")
-        listed = {request.split()[1].partition("?")[0] for request in running.api.asked if request.startswith("GET")}
+        listed = {
+            request.split()[1].partition("?")[0]
+            for request in running.api.asked
+            if request.startswith("GET")
+        }
         assert listed == {NODES.path, PODS.path, SERVICES}
-        running.api.put(SERVICES, "default/s", {"metadata": {"namespace": "default", "name": "s", "uid": "s"}})
+        running.api.put(
+            SERVICES, "default/s", {"metadata": {"namespace": "default", "name": "s", "uid": "s"}}
+        )
         await running.advance(5)
         assert running.node_of("a") == "n"
 
@@ -268,4 +308,6 @@ async def test_finished_pods_are_left_out_by_the_server() -> None:
         await running.advance(15)
         assert running.node_of("b") == "n"
         wanted = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
-        assert all(wanted in request for request in running.api.asked if f" {PODS.path}?" in request)
+        assert all(
+            wanted in request for request in running.api.asked if f" {PODS.path}?" in request
+        )

@@ -10,23 +10,26 @@ from typing import Any
 
 import anyio
 import pytest
-
-from actors.client.rest import ApiError, Client, Connection
-from actors.runtime.clock import SystemClock
-from actors.system import run_scheduler
-from config.types import (
+from berth.actors.client.rest import ApiError, Client, Connection
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.system import run_scheduler
+from berth.config.types import (
     Duration,
     KubeSchedulerConfiguration,
     LeaderElectionConfiguration,
 )
+from berth.tools.apiserver.app import serve
+
 from tests.kit.messages import no_room
-from tools.apiserver.app import serve
 
 Document = dict[str, Any]
 
 
 def node(name: str, cpu: int = 8) -> Document:
-    return {"metadata": {"name": name}, "status": {"allocatable": {"cpu": str(cpu), "memory": "32Gi", "pods": "110"}}}
+    return {
+        "metadata": {"name": name},
+        "status": {"allocatable": {"cpu": str(cpu), "memory": "32Gi", "pods": "110"}},
+    }
 
 
 def pod(name: str, cpu: str = "100m", **spec: Any) -> Document:
@@ -50,7 +53,9 @@ class Cluster:
         listed = await self.client.call("GET", "/api/v1/namespaces/default/events", dict)
         return [event for event in listed["items"] if event["reason"] == reason]
 
-    async def until(self, holds: Callable[[dict[str, Document]], bool], seconds: float = 20) -> dict[str, Document]:
+    async def until(
+        self, holds: Callable[[dict[str, Document]], bool], seconds: float = 20
+    ) -> dict[str, Document]:
         with anyio.fail_after(seconds):
             while not holds(pods := await self.pods()):
                 await anyio.sleep(0.02)
@@ -83,7 +88,9 @@ async def test_pods_are_bound_and_spread_and_told_of() -> None:
         with anyio.fail_after(10):
             while len(events := await running.events("Scheduled")) < 100:
                 await anyio.sleep(0.02)
-        assert f"Successfully assigned default/p0 to {pods['p0']['spec']['nodeName']}" in {e["message"] for e in events}
+        assert f"Successfully assigned default/p0 to {pods['p0']['spec']['nodeName']}" in {
+            e["message"] for e in events
+        }
 
 
 async def test_a_pod_that_fits_nowhere_is_told_why_and_placed_when_a_node_comes() -> None:
@@ -136,15 +143,22 @@ async def test_the_second_scheduler_waits_until_the_first_gives_the_lease_back()
         await running.create("nodes", node("n"))
         async with anyio.create_task_group() as second:
             async with anyio.create_task_group() as first:
-                await first.start(run_scheduler, configuration, Connection(url), SystemClock(), Random(1))
+                await first.start(
+                    run_scheduler, configuration, Connection(url), SystemClock(), Random(1)
+                )
                 await running.create("pods", pod("p"))
                 await running.until(all_bound)
                 holder = (await client.call("GET", lease, dict))["spec"]["holderIdentity"]
-                await second.start(run_scheduler, configuration, Connection(url), SystemClock(), Random(2))
+                await second.start(
+                    run_scheduler, configuration, Connection(url), SystemClock(), Random(2)
+                )
                 await anyio.sleep(0.5)
                 assert (await client.call("GET", lease, dict))["spec"]["holderIdentity"] == holder
                 first.cancel_scope.cancel()
             await running.create("pods", pod("q"))
             await running.until(all_bound, seconds=5)
-            assert (await client.call("GET", lease, dict))["spec"]["holderIdentity"] not in ("", holder)
+            assert (await client.call("GET", lease, dict))["spec"]["holderIdentity"] not in (
+                "",
+                holder,
+            )
             second.cancel_scope.cancel()

@@ -1,4 +1,6 @@
-"""The client against servers that are slow, say nothing, or die in the middle: what is waited for, and how long."""
+"""The client against servers that are slow, say nothing, or die in the middle: what is waited for,
+and how long.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,15 @@ import anyio.lowlevel
 import pytest
 from aiohttp import web
 from anyio.abc import SocketAttribute, SocketStream
+from berth.actors.client import watch
+from berth.actors.client.rest import Client, Connection, ConnectionFailedError
+from berth.actors.client.silence import SILENCE_SECONDS
+from berth.actors.client.tls import client_context
+from berth.actors.client.watch import Changed, Listed, Reflector
+from berth.actors.client.wire import MOST_CONNECTIONS
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.scheduling.kube.core import Pod
 
-from actors.client import watch
-from actors.client.rest import Client, Connection, ConnectionFailedError
-from actors.client.silence import SILENCE_SECONDS
-from actors.client.tls import client_context
-from actors.client.watch import Changed, Listed, Reflector
-from actors.client.wire import MOST_CONNECTIONS
-from actors.kube.core import Pod
-from actors.runtime.clock import SystemClock
 from tests.integration.test_client import HastyClock, WatchServer, connection, pod_line, served
 from tests.kit.certificates import Authority
 from tests.kit.clock import VirtualClock
@@ -43,7 +45,10 @@ async def silent() -> AsyncIterator[int]:
             async for _ in stream:
                 pass
 
-    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as group:
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as group,
+    ):
         group.start_soon(listener.serve, listen)
         yield listener.extra(SocketAttribute.local_port)
         group.cancel_scope.cancel()
@@ -68,7 +73,9 @@ def sockets_to(port: int) -> list[socket.socket]:
     return found
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks at the process's own descriptors")
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(), reason="looks at the process's own descriptors"
+)
 async def test_every_connection_notices_a_dead_peer_within_45_seconds() -> None:
     server = WatchServer([pod_line("ADDED", "a", 2)])
 
@@ -81,7 +88,9 @@ async def test_every_connection_notices_a_dead_peer_within_45_seconds() -> None:
             assert [type(await anext(changes)) for _ in range(2)] == [Listed, Changed]
             await client.call("POST", "/", dict, {})
             connections = sockets_to(int(url.rsplit(":", 1)[1]))
-            assert len(connections) == 3 - 1  # the list's connection is the watch's; the write has its own
+            assert (
+                len(connections) == 3 - 1
+            )  # the list's connection is the watch's; the write has its own
             for one in connections:
                 with closing(one):
                     assert one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
@@ -89,12 +98,20 @@ async def test_every_connection_notices_a_dead_peer_within_45_seconds() -> None:
                     interval = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL)
                     times = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT)
                     assert 0 < idle + interval * times <= 45
-                    # Given up at the first question that is unanswered this long after the last word.
-                    assert 0 < one.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) / 1000 + interval <= 45
+                    # Given up at the first question that is unanswered this long after the last
+                    # word.
+                    assert (
+                        0
+                        < one.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) / 1000
+                        + interval
+                        <= 45
+                    )
 
 
 @pytest.mark.parametrize("bookmarked", [True, False])
-async def test_a_watch_that_had_bookmarks_and_falls_silent_is_begun_again_where_it_was(bookmarked: bool) -> None:
+async def test_a_watch_that_had_bookmarks_and_falls_silent_is_begun_again_where_it_was(
+    bookmarked: bool,
+) -> None:
     marks = [pod_line("BOOKMARK", "", 7)] if bookmarked else []
     server = WatchServer([*marks, pod_line("ADDED", "a", 8)], [pod_line("ADDED", "b", 9)])
     clock, told = VirtualClock(), []
@@ -113,7 +130,9 @@ async def test_a_watch_that_had_bookmarks_and_falls_silent_is_begun_again_where_
     ):
 
         async def follow() -> None:
-            async with aclosing(Reflector(client, "/api/v1/pods", Pod, clock, Random(1)).changes()) as changes:
+            async with aclosing(
+                Reflector(client, "/api/v1/pods", Pod, clock, Random(1)).changes()
+            ) as changes:
                 told.extend([type(await anext(changes)) for _ in range(2)])
                 between.stall()
                 told.append(type(await anext(changes)))
@@ -135,7 +154,9 @@ async def test_a_watch_that_had_bookmarks_and_falls_silent_is_begun_again_where_
         assert server.asked == ["list", "1"]
 
 
-async def test_a_watch_whose_answer_does_not_begin_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_watch_whose_answer_does_not_begin_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(watch, "HEAD_SECONDS", 0.3)
     server, watches = WatchServer([pod_line("ADDED", "a", 2)]), 0
 
@@ -245,7 +266,9 @@ async def test_a_name_that_is_never_resolved_is_a_failed_connection(
         await anyio.sleep_forever()
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", hang)
-    async with Client(Connection("http://berth.example:8001"), timeout_seconds=0.3, clock=HastyClock()) as client:
+    async with Client(
+        Connection("http://berth.example:8001"), timeout_seconds=0.3, clock=HastyClock()
+    ) as client:
         with anyio.fail_after(5), pytest.raises(ConnectionFailedError, match=r"0\.3 s|imeout"):
             await client.call(method, "/", dict)
 
@@ -272,8 +295,13 @@ async def test_a_write_is_sent_once_however_its_answer_fails(method: str, how: s
         await anyio.lowlevel.checkpoint()
         return web.Response()
 
-    async with served(fail) as url, Client(Connection(url), timeout_seconds=0.5, clock=HastyClock()) as client:
-        await client.call(method, "/good", dict, {})  # so that the next one meets a connection that was good
+    async with (
+        served(fail) as url,
+        Client(Connection(url), timeout_seconds=0.5, clock=HastyClock()) as client,
+    ):
+        await client.call(
+            method, "/good", dict, {}
+        )  # so that the next one meets a connection that was good
         with anyio.fail_after(5), pytest.raises(ConnectionFailedError):
             await client.call(method, "/bad", dict, {})
         await client.call(method, "/good", dict, {})
@@ -281,18 +309,26 @@ async def test_a_write_is_sent_once_however_its_answer_fails(method: str, how: s
 
 
 @pytest.mark.parametrize("secure", [False, True])
-async def test_reads_and_writes_go_through_a_proxy(tmp_path: Path, authority: Authority, secure: bool) -> None:
+async def test_reads_and_writes_go_through_a_proxy(
+    tmp_path: Path, authority: Authority, secure: bool
+) -> None:
     async def echo(request: web.BaseRequest) -> web.StreamResponse:
         return web.json_response({"method": request.method, "path": request.path})
 
     cluster = {"certificate-authority-data": authority.data("ca.crt")} if secure else {}
-    async with served(echo, authority.server("server") if secure else None) as url, proxy(url) as between:
+    async with (
+        served(echo, authority.server("server") if secure else None) as url,
+        proxy(url) as between,
+    ):
         through = between.url.replace("http://", "http://us%20er:secret@")
         made = connection(tmp_path, url, {"token": "t"}, {**cluster, "proxy-url": through})
         async with Client(made) as client:
             for method in ("GET", "POST", "PUT"):
                 body: dict[str, str] | None = None if method == "GET" else {}
-                assert await client.call(method, "/a", dict, body) == {"method": method, "path": "/a"}
+                assert await client.call(method, "/a", dict, body) == {
+                    "method": method,
+                    "path": "/a",
+                }
         asked = [request.lower() for request in between.connects]
         assert len(asked) == (2 if secure else 0)  # one connection for reads, one for writes
         assert all("proxy-authorization: basic dxmgzxi6c2vjcmv0" in request for request in asked)

@@ -1,4 +1,6 @@
-"""A plugin that does not return: the log says which one, and where; a signal ends the process nevertheless."""
+"""A plugin that does not return: the log says which one, and where; a signal ends the process
+nevertheless.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ import time
 
 import anyio
 
-from actors.framework.interface import SUCCESS, NodeFilterPlugin, PreBindPlugin, ReservePlugin
+from berth.actors.scheduling.framework.interface import SUCCESS, NodeFilterPlugin, PreBindPlugin, ReservePlugin
 
 
 class Stuck(NodeFilterPlugin, ReservePlugin, PreBindPlugin):
@@ -109,7 +111,9 @@ def told(scheduler: Berth, event: str) -> dict[str, Any]:
 
 def assert_named(fields: dict[str, Any], site: Path, way: str) -> None:
     lines = enumerate(SOURCE.splitlines(), 1)
-    places = [f"{site}/stuck.py:{number}" for number, line in lines if line.strip().startswith(LINES[way])]
+    places = [
+        f"{site}/stuck.py:{number}" for number, line in lines if line.strip().startswith(LINES[way])
+    ]
     assert fields["at"] in places
     assert (fields["plugin"], fields["pod"]) == ("Stuck", f"default/{way}")
     assert f"in {way}\n" in fields["stack"]

@@ -1,4 +1,6 @@
-"""A write is sent while its sender may write, judged when it is sent, whatever it has waited for until then."""
+"""A write is sent while its sender may write, judged when it is sent, whatever it has waited for
+until then.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +14,22 @@ import anyio
 import anyio.lowlevel
 import pytest
 from aiohttp import web
+from berth.actors.client.credentials import ANONYMOUS, Credentials, Proof
+from berth.actors.client.extender.calls import Extenders
+from berth.actors.client.rest import Client, Connection, ConnectionFailedError, DeposedError
+from berth.actors.client.tenure import ALWAYS, Tenure
+from berth.actors.client.tls import client_context
+from berth.actors.client.wire import MOST_CONNECTIONS
+from berth.actors.messages import EventType, RecordEvent
+from berth.actors.recorder.actor import RecorderActor
+from berth.actors.recorder.series import SeriesTracker
+from berth.actors.recorder.state import RecorderState
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.meta import ObjectMeta, ObjectReference
+from berth.config.types import Duration, Extender
 
-from actors.client.credentials import ANONYMOUS, Credentials, Proof
-from actors.client.extender import Extenders
-from actors.client.rest import Client, Connection, ConnectionFailedError, DeposedError
-from actors.client.tenure import ALWAYS, Tenure
-from actors.client.tls import client_context
-from actors.client.wire import MOST_CONNECTIONS
-from actors.kube.core import Pod
-from actors.kube.meta import ObjectMeta, ObjectReference
-from actors.messages import EventType, RecordEvent
-from actors.recorder.actor import RecorderActor
-from actors.recorder.series import SeriesTracker
-from actors.recorder.state import RecorderState
-from actors.runtime.clock import SystemClock
-from actors.runtime.mailbox import Mailbox
-from config.types import Duration, Extender
 from tests.integration.test_client import served
 from tests.kit.certificates import Authority
 from tests.kit.clock import VirtualClock
@@ -78,7 +80,9 @@ class Slow:
 class Scene:
     """A client with a tenure of ten seconds; `gate` opens when they are over."""
 
-    def __init__(self, clock: VirtualClock, server: Server, url: str, client: Client, gate: anyio.Event) -> None:
+    def __init__(
+        self, clock: VirtualClock, server: Server, url: str, client: Client, gate: anyio.Event
+    ) -> None:
         self.clock = clock
         self.server = server
         self.url = url
@@ -109,14 +113,18 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(*, credentials: str = "", qps: float = 0.0, authority: Authority | None = None) -> AsyncIterator[Scene]:
+async def scene(
+    *, credentials: str = "", qps: float = 0.0, authority: Authority | None = None
+) -> AsyncIterator[Scene]:
     clock, server, gate = VirtualClock(), Server(), anyio.Event()
     server.answers.set()
     tenure = Tenure(clock.now)
     tenure.lasts_until(ENDS)
     context = None if authority is None else authority.server("server")
     async with served(server.handle, context) as url:
-        shown: Credentials = Slow(gate, at_first=credentials == "first") if credentials else ANONYMOUS
+        shown: Credentials = (
+            Slow(gate, at_first=credentials == "first") if credentials else ANONYMOUS
+        )
         tls = None if authority is None else client_context(authority.text("ca.crt").encode())
         made = Connection(url, tls, shown)
         async with Client(made, clock=clock, qps=qps, burst=1, tenure=tenure) as client:
@@ -268,7 +276,9 @@ async def test_a_deposed_leader_records_nothing_and_does_not_wait_for_it() -> No
         state = RecorderState(SeriesTracker("host"))
         actor = RecorderActor(mailbox, state, it.client, SystemClock(), Random(1))
         subject = ObjectReference("v1", "Pod", "ns", "p", "u")
-        told = RecordEvent(subject, EventType.NORMAL, "Scheduled", "Binding", "", "default-scheduler")
+        told = RecordEvent(
+            subject, EventType.NORMAL, "Scheduled", "Binding", "", "default-scheduler"
+        )
         async with anyio.create_task_group() as group:
             await group.start(actor.run)
             mailbox.tell_nowait(told)

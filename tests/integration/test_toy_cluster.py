@@ -54,7 +54,13 @@ class Kubectl:
     def run(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
         command = ["kubectl", *arguments]
         return subprocess.run(
-            command, input=given, env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=30
+            command,
+            input=given,
+            env=self.environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=30,
         )
 
     def __call__(self, *arguments: str, given: str = "") -> str:
@@ -80,7 +86,14 @@ class Daemon:
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.config = folder / "config"
         self.config.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "actors", *arguments, "--kubeconfig-out", str(self.config)]
+        command = [
+            sys.executable,
+            "-m",
+            "berth.actors",
+            *arguments,
+            "--kubeconfig-out",
+            str(self.config),
+        ]
         self.errors = (folder / "stderr").open("w+")
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.errors)
         until(self.written, 15)
@@ -113,7 +126,9 @@ def until(holds: Callable[[], bool], seconds: float) -> None:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     folder = tmp_path_factory.mktemp("demo")
     (folder / "bare.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: bare}}")
-    daemon = Daemon(folder, "demo", "--keep", "--nodes", str(NODES), "-f", str(folder / "bare.yaml"))
+    daemon = Daemon(
+        folder, "demo", "--keep", "--nodes", str(NODES), "-f", str(folder / "bare.yaml")
+    )
     yield daemon.kubectl
     said = daemon.complaints()
     assert daemon.end() == 0
@@ -122,17 +137,25 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
 
 def test_a_pod_runs_within_a_second_and_is_described_with_its_events(demo: Kubectl) -> None:
     assert demo("create", "-f", "-", given=POD.replace("NAME", "first")) == "pod/first created\n"
-    assert demo("wait", "--for=condition=Ready", "pod/first", "--timeout=1s") == "pod/first condition met\n"
+    assert (
+        demo("wait", "--for=condition=Ready", "pod/first", "--timeout=1s")
+        == "pod/first condition met\n"
+    )
     (row,) = demo("get", "pods", "-l", "app=first", "-o", "wide", "--no-headers").splitlines()
     node = row.split()[6]
     assert row.split()[:4] == ["first", "1/1", "Running", "0"]
     described = demo("describe", "pod", "first")
     assert re.search(rf"Node: +{node}/", described)
-    assert re.search(rf"Scheduled .* default-scheduler +Successfully assigned default/first to {node}", described)
+    assert re.search(
+        rf"Scheduled .* default-scheduler +Successfully assigned default/first to {node}", described
+    )
     assert "first" in demo("get", "pods", "--field-selector", f"spec.nodeName={node}", "-o", "name")
     assert re.search(r"default +first +100m", demo("describe", "node", node))
     watching = subprocess.Popen(
-        ["kubectl", "get", "pod", "first", "-w", "-o", "name"], env=demo.environment, stdout=subprocess.PIPE, text=True
+        ["kubectl", "get", "pod", "first", "-w", "-o", "name"],
+        env=demo.environment,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert watching.stdout is not None
@@ -142,7 +165,10 @@ def test_a_pod_runs_within_a_second_and_is_described_with_its_events(demo: Kubec
     finally:
         watching.kill()
         watching.communicate()
-    assert demo("replace", "-f", "-", given=demo("get", "pod", "first", "-o", "yaml")) == "pod/first replaced\n"
+    assert (
+        demo("replace", "-f", "-", given=demo("get", "pod", "first", "-o", "yaml"))
+        == "pod/first replaced\n"
+    )
     assert demo("delete", "pod", "first") == 'pod "first" deleted\n'
     assert 'pods "first" not found' in demo.refused("get", "pod", "first")
 
@@ -158,20 +184,30 @@ def test_a_deployment_is_applied_scaled_rolled_and_deleted(demo: Kubectl) -> Non
     assert max(spread.values()) - min(spread.values()) <= 1
     assert {pod["status"]["phase"] for pod in pods} == {"Running"}
 
-    assert "configured" in demo("apply", "-f", "-", given=manifest.replace("replicas: 4", "replicas: 5"))
+    assert "configured" in demo(
+        "apply", "-f", "-", given=manifest.replace("replicas: 4", "replicas: 5")
+    )
     demo("set", "image", "deployment/web", "c=nginx:2")
     assert "successfully rolled out" in demo("rollout", "status", "deployment/web", "--timeout=15s")
     assert "2" in demo("rollout", "history", "deployment/web")
     demo("rollout", "undo", "deployment/web")
     demo("rollout", "status", "deployment/web", "--timeout=15s")
-    assert demo("get", "deployment", "web", "-o", "wide", "--no-headers").split()[5:7] == ["c", "nginx:1"]
+    assert demo("get", "deployment", "web", "-o", "wide", "--no-headers").split()[5:7] == [
+        "c",
+        "nginx:1",
+    ]
     printed = demo("get", "all")
-    assert all(word in printed for word in ("pod/web-", "deployment.apps/web", "replicaset.apps/web-"))
+    assert all(
+        word in printed for word in ("pod/web-", "deployment.apps/web", "replicaset.apps/web-")
+    )
     assert "NewReplicaSetAvailable" in demo("describe", "deployment", "web")
     assert "Allowed disruptions" in demo("describe", "pdb", "web")
 
     for patch, how in (
-        ('{"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx:3"}]}}}}', "strategic"),
+        (
+            '{"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx:3"}]}}}}',
+            "strategic",
+        ),
         ('{"spec": {"replicas": 3}}', "merge"),
         ('[{"op": "add", "path": "/metadata/labels/a", "value": "b"}]', "json"),
     ):
@@ -180,7 +216,9 @@ def test_a_deployment_is_applied_scaled_rolled_and_deleted(demo: Kubectl) -> Non
     (container,) = found["spec"]["template"]["spec"]["containers"]
     assert (container["image"], container["resources"]) == ("nginx:3", {"requests": {"cpu": "10m"}})
     assert (found["spec"]["replicas"], found["metadata"]["labels"]) == (3, {"app": "web", "a": "b"})
-    assert "serverside-applied" in demo("apply", "--server-side", "--force-conflicts", "-f", "-", given=manifest)
+    assert "serverside-applied" in demo(
+        "apply", "--server-side", "--force-conflicts", "-f", "-", given=manifest
+    )
     assert demo("diff", "-f", "-", given=manifest) == ""
     demo("delete", "-f", "-", given=manifest)
     until(lambda: not demo.read("replicasets,pods", "-l", "app=web")["items"], 5)
@@ -196,18 +234,31 @@ def test_a_node_is_labelled_tainted_cordoned_and_drained(demo: Kubectl) -> None:
     assert demo("taint", "node", node, "k-") == f"node/{node} untainted\n"
     assert demo("cordon", node) == f"node/{node} cordoned\n"
     assert "SchedulingDisabled" in demo("get", "node", node)
-    assert demo("get", "nodes", "--field-selector", "spec.unschedulable=true", "-o", "name") == f"node/{node}\n"
+    assert (
+        demo("get", "nodes", "--field-selector", "spec.unschedulable=true", "-o", "name")
+        == f"node/{node}\n"
+    )
     # the budget lets one pod go at a time, so drain has to ask again
     assert "evicted" in demo("drain", node, "--ignore-daemonsets", "--timeout=15s")
     demo("rollout", "status", "deployment/db", "--timeout=15s")
-    assert node not in {pod["spec"]["nodeName"] for pod in demo.read("pods", "-l", "app=db")["items"]}
+    assert node not in {
+        pod["spec"]["nodeName"] for pod in demo.read("pods", "-l", "app=db")["items"]
+    }
     assert demo("uncordon", node) == f"node/{node} uncordoned\n"
-    assert "taints" not in demo.read("node", node)["spec"] or demo.read("node", node)["spec"]["taints"] == []
+    assert (
+        "taints" not in demo.read("node", node)["spec"]
+        or demo.read("node", node)["spec"]["taints"] == []
+    )
 
 
 def test_what_is_served_is_listed_and_explained(demo: Kubectl) -> None:
     resources = demo("api-resources", "-o", "name").splitlines()
-    assert {"pods", "deployments.apps", "poddisruptionbudgets.policy", "resourceclaims.resource.k8s.io"} <= {*resources}
+    assert {
+        "pods",
+        "deployments.apps",
+        "poddisruptionbudgets.policy",
+        "resourceclaims.resource.k8s.io",
+    } <= {*resources}
     assert "node/node-1" in demo("get", ",".join(resources), "-A", "-o", "name")
     assert "FIELD: nodeName <string>" in demo("explain", "pod.spec.nodeName")
     assert "replicas" in demo("explain", "deployment.spec")
@@ -252,15 +303,21 @@ def test_objects_outlive_a_server_that_is_killed(tmp_path: Path) -> None:
     with data.open("ab") as file:
         file.write(cut_off)
     daemon = Daemon(tmp_path, "apiserver", "--data", str(data))
-    assert daemon.complaints() == f"{data}: left out the last write, which was cut off after {len(cut_off)} bytes\n"
+    assert (
+        daemon.complaints()
+        == f"{data}: left out the last write, which was cut off after {len(cut_off)} bytes\n"
+    )
     assert daemon.kubectl.read("pods,namespaces,priorityclasses", "-A")["items"] == before
-    assert complaint_of("apiserver", "--data", str(data)) == f"Error: {data}: another server keeps its objects there"
+    assert (
+        complaint_of("apiserver", "--data", str(data))
+        == f"Error: {data}: another server keeps its objects there"
+    )
     assert daemon.end() == 0
 
 
 def complaint_of(*arguments: str) -> str:
     """The one line in which a berth command says why it ends."""
-    command = [sys.executable, "-m", "actors", *arguments]
+    command = [sys.executable, "-m", "berth.actors", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=15)
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
@@ -270,7 +327,9 @@ def complaint_of(*arguments: str) -> str:
 def test_a_server_that_cannot_start_says_so_in_one_line(tmp_path: Path) -> None:
     journal = tmp_path / "no-journal"
     journal.write_text("hello\nworld\n")
-    assert f"{journal}, line 1: no write of an API server" in complaint_of("apiserver", "--data", str(journal))
+    assert f"{journal}, line 1: no write of an API server" in complaint_of(
+        "apiserver", "--data", str(journal)
+    )
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

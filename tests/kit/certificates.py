@@ -14,9 +14,11 @@ EC = ("ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
 
 
 class Authority:
-    """Issues certificates into `folder`, each as NAME.crt with NAME.key; its own are ca.crt and ca.key.
+    """Issues certificates into `folder`, each as NAME.crt with NAME.key; its own are ca.crt and
+    ca.key.
 
-    That one is as `openssl` makes it by default: without key usage, and its certificates without the key's identifier.
+    That one is as `openssl` makes it by default: without key usage, and its certificates without
+    the key's identifier.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -26,7 +28,9 @@ class Authority:
         self.sign_itself("ca")
 
     def issue(self, name: str, *names: str) -> None:
-        """A certificate with CN=`name`; `names` are alternative ones such as IP:127.0.0.1 or DNS:host."""
+        """A certificate with CN=`name`; `names` are alternative ones such as IP:127.0.0.1 or
+        DNS:host.
+        """
         self.sign(name, f"subjectAltName={','.join(names or (f'DNS:{name}',))}")
 
     def sign(
@@ -39,24 +43,68 @@ class Authority:
         digest: str = "sha256",
         days: tuple[str, str] | None = None,
     ) -> None:
-        """A certificate with these extensions; `by` is who signs it, `days` from when to when, as YYYYMMDD."""
+        """A certificate with these extensions; `by` is who signs it, `days` from when to when, as
+        YYYYMMDD.
+        """
         (self.folder / "extensions").write_text("\n".join(extensions))
         self._openssl("req", *self._new(name, key, common_name), "-out", f"{name}.csr")
         files = ("-in", f"{name}.csr", "-out", f"{name}.crt")
         if days is None:
-            signer = ("-CA", f"{by}.crt", "-CAkey", f"{by}.key", "-CAcreateserial", f"-{digest}", "-days", "2")
+            signer = (
+                "-CA",
+                f"{by}.crt",
+                "-CAkey",
+                f"{by}.key",
+                "-CAcreateserial",
+                f"-{digest}",
+                "-days",
+                "2",
+            )
             self._openssl("x509", "-req", *signer, *files, "-extfile", "extensions")
             return
         settings = "[x]\ndatabase=index\nserial=serial\nnew_certs_dir=.\npolicy=p\n[p]\ncommonName=supplied\n"
         (self.folder / "settings").write_text(f"[ca]\ndefault_ca=x\n{settings}")
         (self.folder / "index").touch()
         first, last = (f"{day}000000Z" for day in days)
-        dates = ("-startdate", first, "-enddate", last, "-md", digest, "-config", "settings", "-rand_serial", "-batch")
-        self._openssl("ca", *dates, "-cert", f"{by}.crt", "-keyfile", f"{by}.key", *files, "-extfile", "extensions")
+        dates = (
+            "-startdate",
+            first,
+            "-enddate",
+            last,
+            "-md",
+            digest,
+            "-config",
+            "settings",
+            "-rand_serial",
+            "-batch",
+        )
+        self._openssl(
+            "ca",
+            *dates,
+            "-cert",
+            f"{by}.crt",
+            "-keyfile",
+            f"{by}.key",
+            *files,
+            "-extfile",
+            "extensions",
+        )
 
-    def sign_itself(self, name: str, *extensions: str, key: tuple[str, ...] = EC, digest: str = "sha256") -> None:
+    def sign_itself(
+        self, name: str, *extensions: str, key: tuple[str, ...] = EC, digest: str = "sha256"
+    ) -> None:
         added = [word for extension in extensions for word in ("-addext", extension)]
-        self._openssl("req", "-x509", "-days", "2", f"-{digest}", *self._new(name, key), *added, "-out", f"{name}.crt")
+        self._openssl(
+            "req",
+            "-x509",
+            "-days",
+            "2",
+            f"-{digest}",
+            *self._new(name, key),
+            *added,
+            "-out",
+            f"{name}.crt",
+        )
 
     def path(self, name: str) -> str:
         return str(self.folder / name)
@@ -69,7 +117,9 @@ class Authority:
         return base64.b64encode((self.folder / name).read_bytes()).decode()
 
     def server(self, name: str, *, asks_clients: bool = False) -> ssl.SSLContext:
-        """The context of a server with this certificate; `asks_clients` refuses whoever has none of ours."""
+        """The context of a server with this certificate; `asks_clients` refuses whoever has none of
+        ours.
+        """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_verify_locations(self.path("ca.crt"))
         context.load_cert_chain(self.path(f"{name}.crt"), self.path(f"{name}.key"))
@@ -78,7 +128,15 @@ class Authority:
 
     @staticmethod
     def _new(name: str, key: tuple[str, ...], common_name: str = "") -> tuple[str, ...]:
-        return ("-newkey", *key, "-nodes", "-keyout", f"{name}.key", "-subj", f"/CN={common_name or name}")
+        return (
+            "-newkey",
+            *key,
+            "-nodes",
+            "-keyout",
+            f"{name}.key",
+            "-subj",
+            f"/CN={common_name or name}",
+        )
 
     def _openssl(self, *arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=self.folder, check=True, capture_output=True)

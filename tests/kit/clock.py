@@ -14,7 +14,9 @@ QUIET_TURNS = 5  # a cancellation on its way is seen at no task
 
 
 class VirtualClock:
-    """Starts at 0 seconds, 2026-01-01 UTC. Sleepers wake in the order of their time while `advance` passes it."""
+    """Starts at 0 seconds, 2026-01-01 UTC. Sleepers wake in the order of their time while `advance`
+    passes it.
+    """
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -48,8 +50,16 @@ class VirtualClock:
         mine, quiet = asyncio.current_task(), 0
         for _ in range(MOST_TURNS):
             await asyncio.sleep(0)
-            waits = (getattr(task, "_fut_waiter", None) for task in asyncio.all_tasks() if task is not mine)
-            quiet = quiet + 1 if all(waiter is not None and not waiter.done() for waiter in waits) else 0
+            waits = (
+                getattr(task, "_fut_waiter", None)
+                for task in asyncio.all_tasks()
+                if task is not mine
+            )
+            quiet = (
+                quiet + 1
+                if all(waiter is not None and not waiter.done() for waiter in waits)
+                else 0
+            )
             if quiet == QUIET_TURNS:
                 return
         raise AssertionError(f"a task is busy after {MOST_TURNS} turns")

@@ -1,4 +1,6 @@
-"""The whole scheduler in virtual time, with an API server in memory; and objects as an API server has them."""
+"""The whole scheduler in virtual time, with an API server in memory; and objects as an API server
+has them.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,11 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskStatus
+from berth.actors.client.extender.calls import Extenders
+from berth.actors.scheduling.kube.kinds import NODES, PODS
+from berth.actors.system import DEFAULT_OPTIONS, Options, schedule
+from berth.config.load import from_mapping
 
-from actors.client.extender import Extenders
-from actors.kube.kinds import NODES, PODS
-from actors.system import DEFAULT_OPTIONS, Options, schedule
-from config.load import from_mapping
 from tests.kit.clock import VirtualClock
 from tests.kit.small_api import NOTHING, Hostile, SmallApi
 
@@ -21,9 +23,13 @@ Document = dict[str, Any]
 
 
 class Daemon:
-    """A running scheduler; it has started once `started` is set. What is `hostile` is told as SmallApi.put has it."""
+    """A running scheduler; it has started once `started` is set. What is `hostile` is told as
+    SmallApi.put has it.
+    """
 
-    def __init__(self, seed: int = 1, api: SmallApi | None = None, clock: VirtualClock | None = None) -> None:
+    def __init__(
+        self, seed: int = 1, api: SmallApi | None = None, clock: VirtualClock | None = None
+    ) -> None:
         self.clock = clock or VirtualClock()
         self.api = api or SmallApi(self.clock, Random(seed))
         self.started = anyio.Event()
@@ -41,13 +47,17 @@ class Daemon:
 
     def message_of(self, name: str) -> str:
         """Why a pod of the default namespace is not bound, as its condition has it."""
-        conditions = self.api.documents(PODS.path)[f"default/{name}"]["status"].get("conditions", ())
+        conditions = self.api.documents(PODS.path)[f"default/{name}"]["status"].get(
+            "conditions", ()
+        )
         return next((c["message"] for c in conditions if c["type"] == "PodScheduled"), "")
 
     def put_node(self, name: str, cpu: str = "4", hostile: Hostile = NOTHING) -> None:
         self.api.put(NODES.path, name, node(name, cpu), hostile)
 
-    def put_pod(self, name: str, cpu: str = "100m", spec: Document | None = None, hostile: Hostile = NOTHING) -> None:
+    def put_pod(
+        self, name: str, cpu: str = "100m", spec: Document | None = None, hostile: Hostile = NOTHING
+    ) -> None:
         """Of the default namespace; `spec` is added to the spec."""
         before = self.api.documents(PODS.path).get(f"default/{name}")
         made = pod(name, cpu, "default", **(spec or {}))
@@ -58,7 +68,9 @@ class Daemon:
 
 @asynccontextmanager
 async def daemon(
-    configuration: Document | None = None, options: Options = DEFAULT_OPTIONS, given: Daemon | None = None
+    configuration: Document | None = None,
+    options: Options = DEFAULT_OPTIONS,
+    given: Daemon | None = None,
 ) -> AsyncIterator[Daemon]:
     """A scheduler that runs until the block is left. Raises what ended it before."""
     running = given or Daemon()
@@ -73,7 +85,13 @@ async def daemon(
         async with Extenders() as extenders:
             status = _Started(running.started)
             await schedule(
-                from_mapping(document), running.api, extenders, running.clock, Random(1), options, task_status=status
+                from_mapping(document),
+                running.api,
+                extenders,
+                running.clock,
+                Random(1),
+                options,
+                task_status=status,
             )
 
     async with anyio.create_task_group() as group:
@@ -97,14 +115,22 @@ def node(name: str, cpu: str = "4", **labels: str) -> Document:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "uid": f"node-{name}", "labels": {"kubernetes.io/hostname": name, **labels}},
+        "metadata": {
+            "name": name,
+            "uid": f"node-{name}",
+            "labels": {"kubernetes.io/hostname": name, **labels},
+        },
         "spec": {},
         "status": {"capacity": amounts, "allocatable": amounts},
     }
 
 
 def pod(name: str, cpu: str = "100m", namespace: str = "default", **spec: Any) -> Document:
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}
+    container = {
+        "name": "c",
+        "image": "i",
+        "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}},
+    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -1,4 +1,6 @@
-"""A disk that takes what it is told to take: for what is written with `os.pwrite` and cut with `os.ftruncate`."""
+"""A disk that takes what it is told to take: for what is written with `os.pwrite` and cut with
+`os.ftruncate`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from unittest.mock import patch
 
 
 class Disk:
-    """`writes` and `truncations` say how the next calls go: None as ever, a number as so many bytes, an error as that.
+    """`writes` and `truncations` say how the next calls go: None as ever, a number as so many
+    bytes, an error as that.
 
     When they are used up, all goes well.
     """

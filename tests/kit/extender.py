@@ -16,7 +16,9 @@ Answer = Callable[[Body], Any | Awaitable[Any]]
 
 
 class SmallExtender:
-    """Answers each verb with the JSON, or the response, that its function gives; `asked` is all that it was sent."""
+    """Answers each verb with the JSON, or the response, that its function gives; `asked` is all
+    that it was sent.
+    """
 
     def __init__(self, answers: dict[str, Answer]) -> None:
         self.answers = answers
@@ -48,7 +50,9 @@ async def small_extender(
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
     await site.start()
     try:
-        extender.url = f"{'https' if context else 'http'}://127.0.0.1:{runner.addresses[0][1]}/scheduler"
+        extender.url = (
+            f"{'https' if context else 'http'}://127.0.0.1:{runner.addresses[0][1]}/scheduler"
+        )
         yield extender
     finally:
         await runner.cleanup()

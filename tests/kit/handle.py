@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from actors.binding.state import PodsInBinding
-from actors.framework.status import Status
-from config.feature_gates import DEFAULTS
+from berth.actors.binding.state import PodsInBinding
+from berth.actors.scheduling.framework.status import Status
+from berth.config.feature_gates import DEFAULTS
 
 
 class _Api:

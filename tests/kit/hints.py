@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.registry import build_profiles
+from berth.actors.scheduling.framework.events import Action, ClusterEvent, Hint, Resource
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.config.load import from_mapping
 
-from actors.framework.events import Action, ClusterEvent, Hint, Resource
-from actors.framework.registry import build_profiles
-from actors.framework.runner import Profile
-from actors.kube.core import Node, Pod
-from actors.plugins.in_tree import IN_TREE
-from config.load import from_mapping
 from tests.kit.handle import NoApi
 
 
@@ -20,7 +20,13 @@ def profile(args: dict[str, dict[str, Any]] | None = None) -> Profile:
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"pluginConfig": [{"name": name, "args": given} for name, given in (args or {}).items()]}],
+        "profiles": [
+            {
+                "pluginConfig": [
+                    {"name": name, "args": given} for name, given in (args or {}).items()
+                ]
+            }
+        ],
     }
     return build_profiles(from_mapping(document), IN_TREE, NoApi())["default-scheduler"]
 
@@ -49,6 +55,10 @@ def pod(name: str = "p", node: str = "", labels: dict[str, str] | None = None, *
 
 
 def node(name: str = "n", labels: dict[str, str] | None = None, **parts: Any) -> Node:
-    """`parts` are taints, unschedulable (of the spec), allocatable, declaredFeatures (of the status)."""
+    """`parts` are taints, unschedulable (of the spec), allocatable, declaredFeatures (of the
+    status).
+    """
     spec = {key: parts.pop(key) for key in ("taints", "unschedulable") if key in parts}
-    return msgspec.convert({"metadata": {"name": name, "labels": labels or {}}, "spec": spec, "status": parts}, Node)
+    return msgspec.convert(
+        {"metadata": {"name": name, "labels": labels or {}}, "spec": spec, "status": parts}, Node
+    )

@@ -11,8 +11,36 @@ import msgspec
 TEXTS = ("", "a", "1", "2Gi", "9E", "-3", "Exists", "In", "NotIn", "Always", "True")
 QUANTITIES = ("9E", "5E", "0", "1", "100m", "1Gi", "1P", "-1", "1e3", 2, 0.5)
 HOSTILE: tuple[Any, ...] = (
-    *(None, None, None, True, 0, -1, 1 << 31, -(1 << 63), (1 << 63) - 1, 1 << 63, 1 << 80, 1.5, 1e300),
-    *("", "x", "9" * 5000, "\x00", "yesterday", "1e999", "1e9999", [], {}, [None], [[]], {"a": None}, {"a": 1}),
+    *(
+        None,
+        None,
+        None,
+        True,
+        0,
+        -1,
+        1 << 31,
+        -(1 << 63),
+        (1 << 63) - 1,
+        1 << 63,
+        1 << 80,
+        1.5,
+        1e300,
+    ),
+    *(
+        "",
+        "x",
+        "9" * 5000,
+        "\x00",
+        "yesterday",
+        "1e999",
+        "1e9999",
+        [],
+        {},
+        [None],
+        [[]],
+        {"a": None},
+        {"a": 1},
+    ),
 )
 
 
@@ -29,13 +57,20 @@ def document(kind: Any, rng: Random) -> Any:
     if origin is tuple:
         return [document(arguments[0], rng) for _ in range(rng.randrange(3))]
     if origin is dict:
-        return {rng.choice(("a", "b", "cpu", "memory")): document(arguments[1], rng) for _ in range(rng.randrange(3))}
+        return {
+            rng.choice(("a", "b", "cpu", "memory")): document(arguments[1], rng)
+            for _ in range(rng.randrange(3))
+        }
     if issubclass(kind, msgspec.Struct):
         fields = [field for field in msgspec.structs.fields(kind) if rng.random() < 0.5]
-        return {f.encode_name: None if rng.random() < 0.1 else document(f.type, rng) for f in fields}
+        return {
+            f.encode_name: None if rng.random() < 0.1 else document(f.type, rng) for f in fields
+        }
     if kind is bool:
         return rng.random() < 0.5
-    return rng.choice(TEXTS) if kind is str else rng.choice((0, 1, 7, 80, (1 << 31) - 1, -(1 << 31)))
+    return (
+        rng.choice(TEXTS) if kind is str else rng.choice((0, 1, 7, 80, (1 << 31) - 1, -(1 << 31)))
+    )
 
 
 def broken(value: Any, rng: Random) -> Any:

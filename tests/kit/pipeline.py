@@ -1,4 +1,6 @@
-"""The pipeline without an API server: queue, cache, cycle, binding, and a store of bindings in its place."""
+"""The pipeline without an API server: queue, cache, cycle, binding, and a store of bindings in its
+place.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +10,13 @@ from random import Random
 
 import anyio
 import msgspec
-
-from actors.binding.actor import BindingActor
-from actors.binding.state import PodsInBinding
-from actors.cache.actor import CacheActor
-from actors.cache.state import CacheState
-from actors.client.extender import Extenders
-from actors.cycle.actor import CycleActor
-from actors.cycle.state import Scheduler
-from actors.framework.events import Action, ClusterEvent, Resource
-from actors.framework.interface import Plugin
-from actors.framework.registry import build_profiles
-from actors.framework.status import SUCCESS, Status
-from actors.kube.core import Node, Pod
-from actors.messages import (
+from berth.actors.binding.actor import BindingActor
+from berth.actors.binding.state import PodsInBinding
+from berth.actors.cache.actor import CacheActor
+from berth.actors.cache.state import CacheState
+from berth.actors.client.extender.calls import Extenders
+from berth.actors.cycle.actor import CycleActor
+from berth.actors.messages import (
     AssignedPodAdded,
     BindingMessage,
     CacheMessage,
@@ -34,20 +29,28 @@ from actors.messages import (
     RecorderMessage,
     SetNominatedNode,
 )
-from actors.plugins.in_tree import IN_TREE
-from actors.queue.actor import QueueActor
-from actors.queue.state import QueueRules, QueueState
-from actors.runtime.mailbox import Mailbox
-from config.feature_gates import DEFAULTS
-from config.load import from_mapping
+from berth.actors.queue.actor import QueueActor
+from berth.actors.queue.state import QueueRules, QueueState
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.scheduling.decision.algorithm import Scheduler
+from berth.actors.scheduling.decision.registry import build_profiles
+from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resource
+from berth.actors.scheduling.framework.interface import Plugin
+from berth.actors.scheduling.framework.status import SUCCESS, Status
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.config.feature_gates import DEFAULTS
+from berth.config.load import from_mapping
+
 from tests.kit.clock import VirtualClock
 
 
 class Store:
-    """Takes bindings as an API server does and echoes them to the pipeline; `refusals` are answered first.
+    """Takes bindings as an API server does and echoes them to the pipeline; `refusals` are answered
+    first.
 
-    It answers once `ready` is set. `under_way` is how many bindings it was asked for and has not answered, `most` how
-    many there ever were at a time.
+    It answers once `ready` is set. `under_way` is how many bindings it was asked for and has not
+    answered, `most` how many there ever were at a time.
     """
 
     def __init__(self, queue: Mailbox[QueueMessage], cache: Mailbox[CacheMessage]) -> None:
@@ -106,7 +109,9 @@ class Pipeline:
             "profiles": [{"plugins": {"multiPoint": extra}}],
         }
         registry = {**IN_TREE, **{plugin.name: plugin for plugin in plugins}}
-        profiles = build_profiles(from_mapping(document), registry, StoreHandle(self.store, self.in_binding))
+        profiles = build_profiles(
+            from_mapping(document), registry, StoreHandle(self.store, self.in_binding)
+        )
         profile = profiles["default-scheduler"]
         hints = {name: p.hints() for name, p in profiles.items()}
         rules = QueueRules(profile.sort_key, profile.pre_enqueue, hints)
@@ -140,16 +145,22 @@ class Pipeline:
 
     async def add_node(self, node: Node) -> None:
         await self.cache.tell(NodeAdded(node))
-        await self.queue.tell(ClusterChanged(ClusterEvent(Resource.NODE, Action.ADD, "NodeAdd"), None, node))
+        await self.queue.tell(
+            ClusterChanged(ClusterEvent(Resource.NODE, Action.ADD, "NodeAdd"), None, node)
+        )
 
     async def add_pod(self, pod: Pod) -> None:
         self.store.pods[f"{pod.metadata.namespace}/{pod.metadata.name}"] = pod
         await self.queue.tell(PendingPodAdded(pod))
 
     async def nominated(self) -> list[tuple[str, str]]:
-        """Which nominations the recorder was told to write alone so far; all that it was told is taken out."""
+        """Which nominations the recorder was told to write alone so far; all that it was told is
+        taken out.
+        """
         told = await self.told()
-        return [(m.pod.metadata.name, m.nominated_node) for m in told if isinstance(m, SetNominatedNode)]
+        return [
+            (m.pod.metadata.name, m.nominated_node) for m in told if isinstance(m, SetNominatedNode)
+        ]
 
     async def told(self) -> list[RecorderMessage]:
         """What the recorder was given so far, taken out."""
@@ -169,5 +180,11 @@ async def pipeline(*plugins: type[Plugin]) -> AsyncIterator[Pipeline]:
     running.queue_state.validate()
     running.cache_state.validate()
     running.in_binding.validate()
-    for mailbox in (running.queue, running.cache, running.binding, running.preemption, running.recorder):
+    for mailbox in (
+        running.queue,
+        running.cache,
+        running.binding,
+        running.preemption,
+        running.recorder,
+    ):
         mailbox.close()

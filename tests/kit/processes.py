@@ -42,12 +42,16 @@ class Berth:
 
     def attempts(self, result: str) -> list[str]:
         """The pods of the attempts that ended so, in order; the log is in JSON."""
-        lines = (line for line in self.output.splitlines() if line.startswith("{") and line.endswith("}"))
+        lines = (
+            line for line in self.output.splitlines() if line.startswith("{") and line.endswith("}")
+        )
         records = [record for record in map(json.loads, lines) if record["event"] == "attempted"]
         return [record["pod"] for record in records if record["result"] == result]
 
     async def says(self, text: str, seconds: float = 20.0) -> str:
-        """The first line that contains this text, once it is there; the test fails if the process ends before."""
+        """The first line that contains this text, once it is there; the test fails if the process
+        ends before.
+        """
         with anyio.fail_after(seconds):
             while True:
                 ended = self._process.returncode is not None
@@ -73,7 +77,9 @@ class Berth:
 
 @asynccontextmanager
 async def berth(folder: Path, *arguments: str, site: Path | None = None) -> AsyncIterator[Berth]:
-    """`berth` with these arguments, killed at the end of the block if it still runs; `site` is where packages are."""
+    """`berth` with these arguments, killed at the end of the block if it still runs; `site` is
+    where packages are.
+    """
     output = folder / f"{arguments[0]}-{next(_SERIAL)}.log"
     with output.open("wb") as file:
         process = await _open(file, arguments, site)
@@ -87,7 +93,9 @@ async def berth(folder: Path, *arguments: str, site: Path | None = None) -> Asyn
 
 
 def install(site: Path, package: str, source: str, **plugins: str) -> None:
-    """A package of one module, and its entry points: names of plugins, and what of the module they stand for."""
+    """A package of one module, and its entry points: names of plugins, and what of the module they
+    stand for.
+    """
     info = site / f"{package}-1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Name: {package}\nVersion: 1\n")
@@ -97,10 +105,12 @@ def install(site: Path, package: str, source: str, **plugins: str) -> None:
 
 
 async def _open(file: IO[bytes], arguments: tuple[str, ...], site: Path | None) -> Process:
-    command = [sys.executable, "-m", "actors", *arguments]
+    command = [sys.executable, "-m", "berth.actors", *arguments]
     path = {} if site is None else {"PYTHONPATH": str(site)}
     environment = {**os.environ, **path}
-    return await anyio.open_process(command, stdin=None, stdout=file, stderr=file, cwd=ROOT, env=environment)
+    return await anyio.open_process(
+        command, stdin=None, stdout=file, stderr=file, cwd=ROOT, env=environment
+    )
 
 
 def free_port() -> int:

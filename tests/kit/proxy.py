@@ -1,4 +1,6 @@
-"""A TCP proxy between clients and a server: it counts the writes that pass, stalls, and may be asked to CONNECT."""
+"""A TCP proxy between clients and a server: it counts the writes that pass, stalls, and may be
+asked to CONNECT.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ _WRITE = re.compile(rb"(?:POST|PUT|PATCH|DELETE) \S+(?= HTTP/1\.1\r\n)")
 
 
 class Proxy:
-    """`writes` are the writes that passed, as (time.monotonic(), "POST /path"), for clients of plain HTTP that send
-    each request in a piece of its own.
+    """`writes` are the writes that passed, as (time.monotonic(), "POST /path"), for clients of
+    plain HTTP that send each request in a piece of its own.
     """
 
     def __init__(self, url: str) -> None:
@@ -41,7 +43,11 @@ class Proxy:
     async def handle(self, client: SocketStream) -> None:
         self._clients.add(client)
         try:
-            async with client, await anyio.connect_tcp(*self._target) as server, anyio.create_task_group() as group:
+            async with (
+                client,
+                await anyio.connect_tcp(*self._target) as server,
+                anyio.create_task_group() as group,
+            ):
                 group.start_soon(self._forward, client, server, client)
                 group.start_soon(self._forward, server, client, client)
         except* (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
@@ -49,7 +55,9 @@ class Proxy:
         finally:
             self._clients.discard(client)
 
-    async def _forward(self, source: ByteReceiveStream, to: ByteSendStream, client: SocketStream) -> None:
+    async def _forward(
+        self, source: ByteReceiveStream, to: ByteSendStream, client: SocketStream
+    ) -> None:
         async for piece in source:
             if client in self._stalled:
                 await anyio.sleep_forever()
@@ -69,7 +77,10 @@ class Proxy:
 async def proxy(url: str) -> AsyncIterator[Proxy]:
     """A proxy to the server of this URL, at a URL of its own."""
     running = Proxy(url)
-    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as group:
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as group,
+    ):
         running.url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}"
         group.start_soon(listener.serve, running.handle)
         yield running

@@ -1,7 +1,8 @@
-"""The scheduling queue again, slow and plain: every pod is a row of one table, every question a walk over all of it.
+"""The scheduling queue again, slow and plain: every pod is a row of one table, every question a
+walk over all of it.
 
-It says what the queue must do, so it has no index, no heap and no shortcut; each pod in flight has a list of its own
-of the events it missed.
+It says what the queue must do, so it has no index, no heap and no shortcut; each pod in flight has
+a list of its own of the events it missed.
 """
 
 from __future__ import annotations
@@ -10,11 +11,17 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from actors.framework.changes import pod_changes
-from actors.framework.events import FORCE_ACTIVATE, ClusterEvent, Hint, Registration, Resource
-from actors.framework.status import Status
-from actors.kube.core import Pod
-from actors.messages import ClusterChanged
+from berth.actors.messages import ClusterChanged
+from berth.actors.scheduling.framework.changes import pod_changes
+from berth.actors.scheduling.framework.events import (
+    FORCE_ACTIVATE,
+    ClusterEvent,
+    Hint,
+    Registration,
+    Resource,
+)
+from berth.actors.scheduling.framework.status import Status
+from berth.actors.scheduling.kube.core import Pod
 
 AFTER_BACKOFF, AT_ONCE = 1, 2
 
@@ -45,7 +52,9 @@ class Row:
 
     def backoff_until(self) -> float:
         failures = self.errors or self.rejections
-        return math.floor(self.timestamp + min(2.0 ** (failures - 1), 10.0)) if failures else -math.inf
+        return (
+            math.floor(self.timestamp + min(2.0 ** (failures - 1), 10.0)) if failures else -math.inf
+        )
 
     def backs_off(self, now: float) -> bool:
         return self.backoff_until() >= math.floor(now)
@@ -55,7 +64,10 @@ class QueueModel:
     """`moves` counts what came to each queue, `happened` what the last step did: (name, queue)."""
 
     def __init__(
-        self, gate: Callable[[Pod], Status], hints: Mapping[str, Sequence[Registration]], max_unschedulable: float
+        self,
+        gate: Callable[[Pod], Status],
+        hints: Mapping[str, Sequence[Registration]],
+        max_unschedulable: float,
     ) -> None:
         self.gate = gate
         self.hints = hints
@@ -83,7 +95,7 @@ class QueueModel:
         self.moves[place] += 1
         self.happened.append((row.name, place))
 
-    # ------------------------------------------------------------------------------------------- what happens
+    # --------------------------------------------------------------------------------- what happens
 
     def add(self, pod: Pod) -> None:
         row = Row(pod, self.now, self.arrival())
@@ -114,9 +126,13 @@ class QueueModel:
         self.asked += 1
         self.hand_out()
 
-    def fail(self, uid: str, unschedulable: frozenset[str], pending: frozenset[str], *, error: bool) -> None:
+    def fail(
+        self, uid: str, unschedulable: frozenset[str], pending: frozenset[str], *, error: bool
+    ) -> None:
         row = self.flying(uid)
-        row.unschedulable, row.pending = (set(), set()) if error else (set(unschedulable), set(pending))
+        row.unschedulable, row.pending = (
+            (set(), set()) if error else (set(unschedulable), set(pending))
+        )
         if row.unschedulable | row.pending:
             row.rejections, row.errors = row.rejections + 1, 0
         else:
@@ -142,8 +158,13 @@ class QueueModel:
             if row.place == "in flight" and row.missed is not None:
                 row.missed.append(change)
         for row in self.rows:
-            allowed = change.max_priority is None or (row.pod.spec.priority or 0) <= change.max_priority
-            if allowed and (row.place == "unschedulable" or (row.place == "gated" and self.gate_hears(row, change))):
+            allowed = (
+                change.max_priority is None or (row.pod.spec.priority or 0) <= change.max_priority
+            )
+            if allowed and (
+                row.place == "unschedulable"
+                or (row.place == "gated" and self.gate_hears(row, change))
+            ):
                 self.consider(row, change)
         self.hand_out()
 
@@ -167,17 +188,24 @@ class QueueModel:
 
     def flush_unschedulable(self) -> None:
         for row in self.rows:
-            if row.place in ("unschedulable", "gated") and self.now - row.parked_at > self.max_unschedulable:
+            if (
+                row.place in ("unschedulable", "gated")
+                and self.now - row.parked_at > self.max_unschedulable
+            ):
                 row.parked_at = self.now
                 self.requeue(row, AFTER_BACKOFF)
         self.hand_out()
 
-    # ------------------------------------------------------------------------------------------- what follows
+    # --------------------------------------------------------------------------------- what follows
 
     def hand_out(self) -> None:
         while self.asked:
             ready = sorted((row for row in self.rows if row.place == "active"), key=Row.order)
-            waiting = [row for row in self.rows if row.place == "backoff" and row.unschedulable | row.pending]
+            waiting = [
+                row
+                for row in self.rows
+                if row.place == "backoff" and row.unschedulable | row.pending
+            ]
             ready += sorted(waiting, key=lambda row: (row.backoff_until(), *row.order()))
             if not ready:
                 return
@@ -201,7 +229,9 @@ class QueueModel:
             row.gated_by = status.plugin
             return
         row.gated_by = ""
-        self.move(row, "backoff" if worth == AFTER_BACKOFF and row.backs_off(self.now) else "active")
+        self.move(
+            row, "backoff" if worth == AFTER_BACKOFF and row.backs_off(self.now) else "active"
+        )
 
     def consider(self, row: Row, change: ClusterChanged) -> None:
         worth = self.worth(row, change)
@@ -216,7 +246,11 @@ class QueueModel:
         """0 if no plugin that rejected the pod is told that the change may help."""
         subject = change.new if change.new is not None else change.old
         if change.event.resource is Resource.WILDCARD:
-            return AFTER_BACKOFF if not isinstance(subject, Pod) or subject.metadata.uid == row.uid else 0
+            return (
+                AFTER_BACKOFF
+                if not isinstance(subject, Pod) or subject.metadata.uid == row.uid
+                else 0
+            )
         if change.event.resource is Resource.ASSIGNED_POD and isinstance(subject, Pod):
             assert subject.metadata.uid != row.uid
         best = 0

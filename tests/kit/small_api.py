@@ -1,4 +1,6 @@
-"""An API server in memory that says word by word what a test has it say: for clients that decode, in virtual time."""
+"""An API server in memory that says word by word what a test has it say: for clients that decode,
+in virtual time.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,16 @@ from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import msgspec
+from berth.actors.client.access import Calls, Source
+from berth.actors.client.rest import ApiError, Client, UnreadableAnswerError
+from berth.actors.client.tenure import Tenure
+from berth.actors.client.watch import Reflector
+from berth.actors.runtime.backoff import Rng
+from berth.actors.scheduling.kube.core import OVER
+from berth.actors.scheduling.kube.kinds import PODS
+from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
 
-from actors.client.access import Calls, Source
-from actors.client.rest import ApiError, Client, UnreadableAnswerError
-from actors.client.tenure import Tenure
-from actors.client.watch import Reflector
-from actors.kube.core import OVER
-from actors.kube.kinds import PODS
-from actors.kube.meta import HasMetadata
-from actors.kube.reading import UNREADABLE, Reader
-from actors.runtime.backoff import Rng
 from tests.kit.clock import VirtualClock
 
 T = TypeVar("T")
@@ -30,7 +32,9 @@ NOTHING: Hostile = {}
 
 
 class _Followed:
-    """The objects under one path, by key, and every line of a watch with the version that it came with."""
+    """The objects under one path, by key, and every line of a watch with the version that it came
+    with.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[str, Any] = {}
@@ -38,7 +42,8 @@ class _Followed:
 
 
 class SmallApi:
-    """Access for the scheduler; `put`, `delete`, `say` and `sever` for the test. Writes to pods are obeyed and echoed.
+    """Access for the scheduler; `put`, `delete`, `say` and `sever` for the test. Writes to pods are
+    obeyed and echoed.
 
     `refusals` are what lists of a path are answered with.
     """
@@ -60,10 +65,12 @@ class SmallApi:
     async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
         await work(self)
 
-    # ------------------------------------------------------------------------------------------ for the test
+    # --------------------------------------------------------------------------------- for the test
 
     def put(self, path: str, key: str, document: Document, hostile: Hostile = NOTHING) -> None:
-        """Create or change an object; `hostile` values, by their path with dots, are put into it as they are."""
+        """Create or change an object; `hostile` values, by their path with dots, are put into it as
+        they are.
+        """
         self.version += 1
         document = copy.deepcopy(document)
         document.setdefault("metadata", {})["resourceVersion"] = str(self.version)
@@ -95,7 +102,9 @@ class SmallApi:
             self.say(path, lines[-1][1])
 
     def sever(self, *, forget: bool = False) -> None:
-        """End every watch; who comes back goes on where it was, or has to list anew if that is forgotten."""
+        """End every watch; who comes back goes on where it was, or has to list anew if that is
+        forgotten.
+        """
         self._severed += 1
         if forget:
             self.version += 1
@@ -113,13 +122,18 @@ class SmallApi:
             other._followed(path).objects = copy.deepcopy(followed.objects)
         return other
 
-    # ------------------------------------------------------------------------------------------ as Access
+    # ------------------------------------------------------------------------------------ as Access
 
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> Source[Kept]:
         return Reflector(cast("Client", self), path, kind, self.clock, self._rng, selector)
 
     async def call(
-        self, method: str, path: str, answer: type[T], body: object | None = None, content_type: str = ""
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: object | None = None,
+        content_type: str = "",
     ) -> T:
         await anyio.lowlevel.checkpoint()
         url = urlsplit(path)
@@ -196,7 +210,7 @@ class SmallApi:
             else:
                 await news.wait()
 
-    # ------------------------------------------------------------------------------------------ the objects
+    # ---------------------------------------------------------------------------------- the objects
 
     def _followed(self, path: str) -> _Followed:
         return self._paths.setdefault(path, _Followed())
@@ -206,7 +220,9 @@ class SmallApi:
         before, now = _is_selected(path, objects.get(key)), _is_selected(path, document)
         objects[key] = document
         if before or now:
-            self._tell(path, "MODIFIED" if before and now else "ADDED" if now else "DELETED", document)
+            self._tell(
+                path, "MODIFIED" if before and now else "ADDED" if now else "DELETED", document
+            )
 
     def _tell(self, path: str, what: str, document: Any) -> None:
         line = msgspec.json.encode({"type": what, "object": document})
@@ -263,11 +279,17 @@ def _is_selected(path: str, document: Any) -> bool:
 
 
 def _with(document: Any, where: list[str], value: Any) -> Any:
-    """The document with a value at a path; steps are names, or numbers of lists. What is not there is made."""
+    """The document with a value at a path; steps are names, or numbers of lists. What is not there
+    is made.
+    """
     if not where:
         return value
     step, *rest = where
     if isinstance(document, list) and step.isdecimal() and int(step) < len(document):
-        return [*document[: int(step)], _with(document[int(step)], rest, value), *document[int(step) + 1 :]]
+        return [
+            *document[: int(step)],
+            _with(document[int(step)], rest, value),
+            *document[int(step) + 1 :],
+        ]
     there = document if isinstance(document, dict) else {}
     return {**there, step: _with(there.get(step), rest, value)}

@@ -1,7 +1,8 @@
-"""The whole scheduler on a cluster in its own process, in virtual time, with an API server that may be late or fail.
+"""The whole scheduler on a cluster in its own process, in virtual time, with an API server that may
+be late or fail.
 
-The objects and their rules are those of `berth bench`; what is added here is time and faults. A kubelet ends pods that
-are deleted once their grace is over.
+The objects and their rules are those of `berth bench`; what is added here is time and faults. A
+kubelet ends pods that are deleted once their grace is over.
 """
 
 from __future__ import annotations
@@ -15,26 +16,26 @@ from typing import Any, NamedTuple, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
+from berth.actors.client.access import Calls, Source
+from berth.actors.client.extender.calls import Extenders
+from berth.actors.client.rest import ApiError, ConnectionFailedError
+from berth.actors.client.tenure import Tenure
+from berth.actors.client.watch import Changed, Deleted, Listed
+from berth.actors.scheduling.decision.algorithm import Outcome, Scheduler
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.framework.questions import Steps
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.kinds import PODS
+from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.system import Options, schedule
+from berth.config.load import from_mapping
+from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.bench.inproc import InProcess
+from berth.tools.bench.pods import PodTracker
 
-from actors.client.access import Calls, Source
-from actors.client.extender import Extenders
-from actors.client.rest import ApiError, ConnectionFailedError
-from actors.client.tenure import Tenure
-from actors.client.watch import Changed, Deleted, Listed
-from actors.cycle.state import Outcome, Scheduler
-from actors.framework.extender import Steps
-from actors.framework.runner import Profile
-from actors.kube.core import Pod
-from actors.kube.kinds import PODS
-from actors.kube.meta import HasMetadata
-from actors.model.pod_info import PodInfo
-from actors.model.snapshot import Snapshot
-from actors.system import Options, schedule
-from config.load import from_mapping
 from tests.kit.clock import VirtualClock
-from tools.apiserver.resources import BY_KIND
-from tools.bench.inproc import InProcess
-from tools.bench.pods import PodTracker
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata)
@@ -77,7 +78,9 @@ class LateSource:
         self._source = source
         self._cluster = cluster
 
-    async def changes(self, known: Mapping[str, Any]) -> AsyncIterator[Listed[Any] | Changed[Any] | Deleted[Any]]:
+    async def changes(
+        self, known: Mapping[str, Any]
+    ) -> AsyncIterator[Listed[Any] | Changed[Any] | Deleted[Any]]:
         cluster = self._cluster
         send, receive = anyio.create_memory_object_stream[Any](float("inf"))
 
@@ -96,12 +99,15 @@ class LateSource:
 
 
 class VirtualCluster:
-    """`late` is how many seconds the API server takes for a call, half of them before it does anything.
+    """`late` is how many seconds the API server takes for a call, half of them before it does
+    anything.
 
     `fault` is asked before each write, with its method, its path and what is written.
     """
 
-    def __init__(self, group: TaskGroup, late: float, fault: Callable[[str, str, object], Fault]) -> None:
+    def __init__(
+        self, group: TaskGroup, late: float, fault: Callable[[str, str, object], Fault]
+    ) -> None:
         self.group = group
         self.late = late
         self.clock = VirtualClock()
@@ -115,7 +121,7 @@ class VirtualCluster:
         self.events: Calls = self
         self.tenure = Tenure()
 
-    # ------------------------------------------------------------------------------------------ as Access
+    # ------------------------------------------------------------------------------------ as Access
 
     async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
         await work(self)
@@ -136,7 +142,12 @@ class VirtualCluster:
         return patched
 
     async def call(
-        self, method: str, path: str, answer: type[T], body: object | None = None, content_type: str = ""
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: object | None = None,
+        content_type: str = "",
     ) -> T:
         work = partial(self.api.call, method, path, answer, body, content_type)
         if method == "GET":
@@ -172,7 +183,7 @@ class VirtualCluster:
         if wanted not in (None, pod.metadata.resource_version):
             raise ApiError(409, "Conflict", f"{namespace}/{name} has changed")
 
-    # ------------------------------------------------------------------------------------------ as its users see it
+    # -------------------------------------------------------------------------- as its users see it
 
     async def create(self, document: Document) -> None:
         kind = BY_KIND[document["apiVersion"], document["kind"]]
@@ -204,13 +215,17 @@ class VirtualCluster:
 
 
 class Witness(Scheduler):
-    """Keeps the snapshot that decisions are made on, which the cache brings up to date, and notes the decisions."""
+    """Keeps the snapshot that decisions are made on, which the cache brings up to date, and notes
+    the decisions.
+    """
 
     def __init__(self, cluster: VirtualCluster) -> None:
         super().__init__(Random(1))
         self._cluster = cluster
 
-    def steps(self, profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool) -> Steps[Outcome]:
+    def steps(
+        self, profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool
+    ) -> Steps[Outcome]:
         cluster = self._cluster
         cluster.snapshot = snapshot
         outcome = yield from super().steps(profile, info, snapshot, extended=extended)
@@ -230,7 +245,9 @@ async def virtual_cluster(
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "leaderElection": {"leaderElect": False},
-        "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": name} for name in plugins]}}}],
+        "profiles": [
+            {"plugins": {"multiPoint": {"enabled": [{"name": name} for name in plugins]}}}
+        ],
     }
     async with anyio.create_task_group() as group:
         cluster = VirtualCluster(group, late, fault)
@@ -264,12 +281,22 @@ async def virtual_cluster(
 
 def priority_class(value: int) -> Document:
     metadata = {"name": f"priority-{value}"}
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": value}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": metadata,
+        "value": value,
+    }
 
 
 def node(name: str, cpu: int) -> Document:
     allocatable = {"cpu": cpu, "memory": "64Gi", "pods": 110}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+        "status": {"allocatable": allocatable},
+    }
 
 
 def pod(name: str, cpu: int = 1, priority: int = 0, grace: int = 0) -> Document:
@@ -278,4 +305,9 @@ def pod(name: str, cpu: int = 1, priority: int = 0, grace: int = 0) -> Document:
         "priorityClassName": f"priority-{priority}",
         "terminationGracePeriodSeconds": grace,
     }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": spec,
+    }

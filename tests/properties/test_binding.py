@@ -1,15 +1,17 @@
-"""The pods between Permit and Bind over random histories, against a model that keeps each pod's whole story."""
+"""The pods between Permit and Bind over random histories, against a model that keeps each pod's
+whole story.
+"""
 
 from __future__ import annotations
 
 import msgspec
+from berth.actors.binding.state import MOST_WAIT_SECONDS, PodsInBinding
+from berth.actors.scheduling.framework.status import SUCCESS, Code, Status, error
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from actors.binding.state import MOST_WAIT_SECONDS, PodsInBinding
-from actors.framework.status import SUCCESS, Code, Status, error
-from actors.kube.core import Pod
-from actors.model.pod_info import PodInfo
 from tests.kit.histories import histories
 
 UIDS = st.sampled_from(["u1", "u2", "u3"])
@@ -53,13 +55,17 @@ class BindingHistory(RuleBasedStateMachine):
         story = self.stories[uid]
         self.pods.wake_by(uid, lambda: wake(story))
 
-    @rule(uid=UIDS, waits=st.dictionaries(PLUGINS, st.sampled_from([1.0, 10.0, 10_000.0]), min_size=1))
+    @rule(
+        uid=UIDS, waits=st.dictionaries(PLUGINS, st.sampled_from([1.0, 10.0, 10_000.0]), min_size=1)
+    )
     def waits(self, uid: str, waits: dict[str, float]) -> None:
         if uid in self.stories:
             return
         self.pods.wait(make_info(uid), "n", waits, self.now)
         seconds = {plugin: min(wait, MOST_WAIT_SECONDS) for plugin, wait in waits.items()}
-        self.stories[uid] = Story({plugin: self.now + wait for plugin, wait in seconds.items()}, seconds)
+        self.stories[uid] = Story(
+            {plugin: self.now + wait for plugin, wait in seconds.items()}, seconds
+        )
         self.watched(uid)
 
     @rule(uid=UIDS, plugin=PLUGINS)
@@ -83,14 +89,22 @@ class BindingHistory(RuleBasedStateMachine):
         story = self.stories.get(uid)
         assert self.pods.preempt(uid, plugin, "preempted") == (story is not None)
         if story is not None and (story.verdict is None or story.verdict.ok):
-            told = f"preempted by {plugin}" if story.pre_bind else "waiting on permit for pod: preempted"
+            told = (
+                f"preempted by {plugin}"
+                if story.pre_bind
+                else "waiting on permit for pod: preempted"
+            )
             story.verdict = error(told).by(plugin)
 
     @rule(uid=UIDS, seconds=st.sampled_from([0.5, 5.0, 1000.0]))
     def time_passes(self, uid: str, seconds: float) -> None:
         self.now += seconds
         story = self.stories.get(uid)
-        late = [] if story is None else [plugin for plugin in story.holding if story.until[plugin] <= self.now]
+        late = (
+            []
+            if story is None
+            else [plugin for plugin in story.holding if story.until[plugin] <= self.now]
+        )
         expired = story is not None and story.open and bool(late)
         assert self.pods.expire(uid, self.now) == expired
         if story is not None and expired:
@@ -145,7 +159,10 @@ class BindingHistory(RuleBasedStateMachine):
             assert told is None or set(told.plugins) == set(open_[uid].holding)
         statistics = self.pods.statistics()
         waiting = sum(not story.pre_bind for story in self.stories.values())
-        assert (statistics.waiting, statistics.in_pre_bind) == (waiting, len(self.stories) - waiting)
+        assert (statistics.waiting, statistics.in_pre_bind) == (
+            waiting,
+            len(self.stories) - waiting,
+        )
 
 
 BindingHistory.TestCase.settings = histories()

@@ -1,4 +1,6 @@
-"""The cache over random histories, against a model that keeps plain lists and recounts everything at every look."""
+"""The cache over random histories, against a model that keeps plain lists and recounts everything
+at every look.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,16 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-
-from actors.cache.state import CacheState, Compared, Expired, Lend, Refused, Repaired, Vanished
-from actors.kube.core import Node, Pod
-from actors.kube.labels import from_label_selector
-from actors.kube.meta import LabelSelector
-from actors.messages import (
+from berth.actors.cache.state import (
+    CacheState,
+    Compared,
+    Expired,
+    Lend,
+    Refused,
+    Repaired,
+    Vanished,
+)
+from berth.actors.messages import (
     Answer,
     AssignedPodAdded,
     AssignedPodDeleted,
@@ -35,9 +39,15 @@ from actors.messages import (
     TakeSnapshot,
     WhereBound,
 )
-from actors.model.pod_counts import pods_selected
-from actors.model.pod_info import PodInfo
-from actors.model.snapshot import Snapshot
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.labels import from_label_selector
+from berth.actors.scheduling.kube.meta import LabelSelector
+from berth.actors.scheduling.model.pod_counts import pods_selected
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
 from tests.kit.handle import Nowhere
 from tests.kit.histories import histories
 
@@ -59,8 +69,12 @@ def make_pod(name: str, uid: int, node: str, milli: int, port: int, revision: in
     spec: dict[str, Any] = {
         "containers": [container],
         "nodeName": node,
-        "volumes": [{"persistentVolumeClaim": {"claimName": f"claim-{milli % 3}"}}] if milli % 2 else [{}],
-        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [anti]}} if port else None,
+        "volumes": [{"persistentVolumeClaim": {"claimName": f"claim-{milli % 3}"}}]
+        if milli % 2
+        else [{}],
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [anti]}}
+        if port
+        else None,
     }
     metadata = {
         "namespace": "ns",
@@ -111,7 +125,9 @@ def interleaved(zones: list[list[str]]) -> Iterator[str]:
 
 
 class CacheHistory(RuleBasedStateMachine):
-    """The model: the nodes by zone in their order of arrival, and each pod that counts, in lists and dicts only."""
+    """The model: the nodes by zone in their order of arrival, and each pod that counts, in lists
+    and dicts only.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +147,7 @@ class CacheHistory(RuleBasedStateMachine):
         self.serial += 1
         return self.serial
 
-    # ------------------------------------------------------------------------------------------- nodes
+    # ---------------------------------------------------------------------------------------- nodes
 
     def place(self, name: str, zone: str) -> None:
         for known, names in self.zones:
@@ -165,7 +181,7 @@ class CacheHistory(RuleBasedStateMachine):
         self.displace(name)
         assert not self.send(NodeDeleted(node))
 
-    # ------------------------------------------------------------------------------------------- pods
+    # ----------------------------------------------------------------------------------------- pods
 
     def vanish(self, name: str, kept_on: str = "") -> tuple[Vanished, ...]:
         """Drop a pod from the model; what the cache must say of it."""
@@ -174,9 +190,13 @@ class CacheHistory(RuleBasedStateMachine):
             return ()
         return (Vanished(old.pod, old.node),)
 
-    @rule(name=PODS, node=NODES, milli=MILLIS, port=st.sampled_from([0, 80, 81]), same=st.booleans())
+    @rule(
+        name=PODS, node=NODES, milli=MILLIS, port=st.sampled_from([0, 80, 81]), same=st.booleans()
+    )
     def pod_put(self, name: str, node: str, milli: int, port: int, same: bool) -> None:
-        """Added or updated by the API server: confirmed, moved, or another pod of the name, whatever was known."""
+        """Added or updated by the API server: confirmed, moved, or another pod of the name,
+        whatever was known.
+        """
         old = self.pods.get(name)
         same = same and old is not None
         uid = int(old.uid) if same and old is not None else self.next()
@@ -188,7 +208,9 @@ class CacheHistory(RuleBasedStateMachine):
 
     @rule(name=PODS, stale=st.booleans(), pending=st.booleans())
     def pod_deleted(self, name: str, stale: bool, pending: bool) -> None:
-        """Gone, as a pod with a node or without; a stale word about an earlier pod of the name changes nothing."""
+        """Gone, as a pod with a node or without; a stale word about an earlier pod of the name
+        changes nothing.
+        """
         old = self.pods.get(name)
         if old is None or stale:
             gone = make_pod(name, self.next(), "n1", 1, 0)
@@ -235,8 +257,14 @@ class CacheHistory(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
         effects = self.send(ExpireAssumed())
-        late = {n: c for n, c in self.pods.items() if c.overdue_at is not None and c.overdue_at <= self.now}
-        assert set(effects) == {Expired(f"ns/{name}", counted.node) for name, counted in late.items()}
+        late = {
+            n: c
+            for n, c in self.pods.items()
+            if c.overdue_at is not None and c.overdue_at <= self.now
+        }
+        assert set(effects) == {
+            Expired(f"ns/{name}", counted.node) for name, counted in late.items()
+        }
         for name in late:
             del self.pods[name]
 
@@ -255,13 +283,26 @@ class CacheHistory(RuleBasedStateMachine):
         bound = old is not None and not old.assumed
         assert self.send(order) == (Answer(order, old.node if old is not None and bound else ""),)
 
-    # ------------------------------------------------------------------------------------------- comparing
+    # ------------------------------------------------------------------------------------ comparing
 
-    @rule(lost_pod=PODS, lost_node=NODES, extra=PODS, extra_node=NODES, heal=st.booleans(), twice=st.booleans())
-    def compared(self, lost_pod: str, lost_node: str, extra: str, extra_node: str, heal: bool, twice: bool) -> None:
-        """The API server may know more, less, or otherwise than the cache does; what differs is put right if asked."""
+    @rule(
+        lost_pod=PODS,
+        lost_node=NODES,
+        extra=PODS,
+        extra_node=NODES,
+        heal=st.booleans(),
+        twice=st.booleans(),
+    )
+    def compared(
+        self, lost_pod: str, lost_node: str, extra: str, extra_node: str, heal: bool, twice: bool
+    ) -> None:
+        """The API server may know more, less, or otherwise than the cache does; what differs is put
+        right if asked.
+        """
         nodes = {name: node for name, node in self.nodes.items() if name != lost_node}
-        told: dict[str, Pod] = {f"ns/{name}": counted.pod for name, counted in self.pods.items() if name != lost_pod}
+        told: dict[str, Pod] = {
+            f"ns/{name}": counted.pod for name, counted in self.pods.items() if name != lost_pod
+        }
         if f"ns/{extra}" not in told or not self.pods[extra].assumed:
             told[f"ns/{extra}"] = make_pod(extra, self.next(), extra_node, 1, 0, self.next())
         for _ in range(1 + twice):
@@ -282,7 +323,9 @@ class CacheHistory(RuleBasedStateMachine):
                 self.healed += 1
                 self.heal(difference, nodes, told)
 
-    def expected_differences(self, nodes: dict[str, Node], told: dict[str, Pod]) -> Iterator[Difference]:
+    def expected_differences(
+        self, nodes: dict[str, Node], told: dict[str, Pod]
+    ) -> Iterator[Difference]:
         for name in nodes.keys() | self.nodes.keys():
             if name not in self.nodes:
                 yield Difference("missed", "Node", name)
@@ -312,7 +355,7 @@ class CacheHistory(RuleBasedStateMachine):
             self.nodes[name] = nodes[name]
             self.place(name, nodes[name].metadata.labels.get("topology.kubernetes.io/zone", ""))
 
-    # ------------------------------------------------------------------------------------------- the snapshot
+    # --------------------------------------------------------------------------------- the snapshot
 
     def take(self) -> Snapshot:
         (lend,) = self.send(TakeSnapshot(Nowhere()))
@@ -349,16 +392,25 @@ class CacheHistory(RuleBasedStateMachine):
             infos = [PodInfo(pod) for pod in pods]
             cpu = int(node.status.allocatable["cpu"])
             allocatable = {"cpu": cpu * 1000, "pods": 10, f"example.com/of-{cpu}-cores": cpu}
-            for resource in (*RESOURCES, *(f"example.com/of-{cores}-cores" for cores in range(1, 9))):
+            for resource in (
+                *RESOURCES,
+                *(f"example.com/of-{cores}-cores" for cores in range(1, 9)),
+            ):
                 column = columns.allocatable(resource)
                 assert column[row] == allocatable.get(resource, 0)
                 column = columns.requested(resource)
                 wanted = sum(info.requests.get(resource, 0) for info in infos)
                 assert column[row] == wanted
             assert columns.pods[row] == len(pods)
-            assert columns.nonzero[:, row].tolist() == [sum(info.nonzero[i] for info in infos) for i in (0, 1)]
+            assert columns.nonzero[:, row].tolist() == [
+                sum(info.nonzero[i] for info in infos) for i in (0, 1)
+            ]
             assert columns.taint_classes[columns.taints[row]] == node.spec.taints
-            held = {port for (_, port), ips in columns.ports.items() if any(ip.present[row] for ip in ips.values())}
+            held = {
+                port
+                for (_, port), ips in columns.ports.items()
+                if any(ip.present[row] for ip in ips.values())
+            }
             assert held == {port.host_port for pod in pods for port in pod.spec.containers[0].ports}
             zone = columns.label("topology.kubernetes.io/zone")
             said = zone.values[zone.codes[row]] if zone.codes[row] >= 0 else None
@@ -370,14 +422,20 @@ class CacheHistory(RuleBasedStateMachine):
         assert {n: (i.nodes, int(i.present.sum())) for n, i in columns.images.items()} == {
             n: (number, number) for n, number in images.items()
         }
-        assert columns.counts.claims == Counter(c for counted in on_nodes for c in PodInfo(counted.pod).claims)
+        assert columns.counts.claims == Counter(
+            c for counted in on_nodes for c in PodInfo(counted.pod).claims
+        )
         anti = sum(column.total for column in columns.counts.required_anti.columns.values())
         assert anti == sum(counted.pod.spec.affinity is not None for counted in on_nodes)
         for app in "ab":
             selected = columns.counts.column(pods_selected("ns", SELECTORS[app]))
             expected = Counter(c.node for c in on_nodes if c.pod.metadata.labels["app"] == app)
-            assert {names[i]: int(n) for i, n in enumerate(selected.rows[columns.order]) if n} == dict(expected)
-        assert {n: snapshot.nominations.node_of(f"ns/{n}") for n in self.nominated} == self.nominated
+            assert {
+                names[i]: int(n) for i, n in enumerate(selected.rows[columns.order]) if n
+            } == dict(expected)
+        assert {
+            n: snapshot.nominations.node_of(f"ns/{n}") for n in self.nominated
+        } == self.nominated
 
     @invariant()
     def holds_together(self) -> None:

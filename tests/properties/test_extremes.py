@@ -1,4 +1,5 @@
-"""Amounts of any size: sums end at the largest int64, nothing wraps and nothing raises, through whole decisions.
+"""Amounts of any size: sums end at the largest int64, nothing wraps and nothing raises, through
+whole decisions.
 
 The model adds and compares in Python's own integers, and cuts off once.
 """
@@ -11,22 +12,30 @@ from random import Random
 from typing import Any
 
 import msgspec
+from berth.actors.cache.state import CacheState, Lend
+from berth.actors.messages import (
+    AssignedPodAdded,
+    AssignedPodDeleted,
+    Assume,
+    NodeAdded,
+    NodeUpdated,
+    TakeDump,
+    TakeSnapshot,
+)
+from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Scheduler
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.system import profiles_of
+from berth.config.load import from_mapping
+from berth.config.types import API_VERSION, KIND
+from berth.tools.explain.decision import Decision, decide
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from actors.cache.state import CacheState, Lend
-from actors.cycle.state import Chosen, Failed, Scheduler
-from actors.framework.runner import Profile
-from actors.kube.core import Node, Pod
-from actors.messages import AssignedPodAdded, AssignedPodDeleted, Assume, NodeAdded, NodeUpdated, TakeDump, TakeSnapshot
-from actors.model.pod_info import PodInfo
-from actors.model.snapshot import Snapshot
-from actors.system import profiles_of
-from config.load import from_mapping
-from config.types import API_VERSION, KIND
 from tests.kit.handle import NoApi, Nowhere
-from tools.explain.decision import Decision, decide
 
 MOST = (1 << 63) - 1
 GPU, TOY = "example.com/gpu", "example.com/toy"
@@ -52,7 +61,9 @@ STRATEGIES: list[dict[str, Any]] = [
     {"type": "MostAllocated"},
     {
         "type": "RequestedToCapacityRatio",
-        "requestedToCapacityRatio": {"shape": [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 1}]},
+        "requestedToCapacityRatio": {
+            "shape": [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 1}]
+        },
     },
 ]
 
@@ -66,7 +77,10 @@ def profile(strategy: dict[str, Any]) -> Profile:
         "profiles": [
             {
                 "pluginConfig": [
-                    {"name": "NodeResourcesFit", "args": {"scoringStrategy": {**strategy, "resources": resources}}},
+                    {
+                        "name": "NodeResourcesFit",
+                        "args": {"scoringStrategy": {**strategy, "resources": resources}},
+                    },
                     {"name": "NodeResourcesBalancedAllocation", "args": {"resources": balanced}},
                 ]
             }
@@ -83,14 +97,27 @@ POD = st.lists(LIST, min_size=1, max_size=3)
 
 
 def make_node(name: str, allocatable: dict[str, str], pods: str = "5") -> Node:
-    document = {"metadata": {"name": name}, "status": {"allocatable": {"pods": pods, **allocatable}}}
+    document = {
+        "metadata": {"name": name},
+        "status": {"allocatable": {"pods": pods, **allocatable}},
+    }
     return msgspec.convert(document, Node)
 
 
-def make_pod(number: int, containers: list[dict[str, str]], node: str = "", priority: int = 0) -> Pod:
-    listed = [{"name": f"c{i}", "resources": {"requests": requests}} for i, requests in enumerate(containers)]
+def make_pod(
+    number: int, containers: list[dict[str, str]], node: str = "", priority: int = 0
+) -> Pod:
+    listed = [
+        {"name": f"c{i}", "resources": {"requests": requests}}
+        for i, requests in enumerate(containers)
+    ]
     metadata = {"namespace": "default", "name": f"p{number}", "uid": f"u{number}"}
-    spec = {"containers": listed, "nodeName": node, "priority": priority, "schedulerName": "default-scheduler"}
+    spec = {
+        "containers": listed,
+        "nodeName": node,
+        "priority": priority,
+        "schedulerName": "default-scheduler",
+    }
     return msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
 
 
@@ -100,13 +127,15 @@ def take(cache: CacheState) -> Snapshot:
     return lend.snapshot
 
 
-# ------------------------------------------------------------------------------------------------ the model
+# ---------------------------------------------------------------------------------------- the model
 
 
 def exact(text: str, resource: str) -> Fraction:
     """The amount in the resource's unit, not rounded."""
     units = {"m": Fraction(1, 1000), "E": Fraction(10**18), "Ei": Fraction(1 << 60)}
-    number = next((Fraction(text[: -len(u)]) * times for u, times in units.items() if text.endswith(u)), None)
+    number = next(
+        (Fraction(text[: -len(u)]) * times for u, times in units.items() if text.endswith(u)), None
+    )
     return (Fraction(text) if number is None else number) * (1000 if resource == "cpu" else 1)
 
 
@@ -116,7 +145,9 @@ def kept(amount: Fraction | int) -> int:
 
 class ModelNode:
     def __init__(self, node: Node) -> None:
-        self.has = {name: kept(exact(str(text), name)) for name, text in node.status.allocatable.items()}
+        self.has = {
+            name: kept(exact(str(text), name)) for name, text in node.status.allocatable.items()
+        }
         self.pods: list[list[dict[str, str]]] = []
 
     def requested(self, resource: str) -> int:
@@ -127,14 +158,19 @@ class ModelNode:
 
 
 def asks(containers: list[dict[str, str]], resource: str, missing: int = 0) -> int:
-    return kept(sum(exact(c[resource], resource) if resource in c else Fraction(missing) for c in containers))
+    return kept(
+        sum(
+            exact(c[resource], resource) if resource in c else Fraction(missing) for c in containers
+        )
+    )
 
 
 def reasons(node: ModelNode, containers: list[dict[str, str]]) -> set[str]:
     short = {
         f"Insufficient {name}"
         for name in RESOURCES
-        if (wanted := asks(containers, name)) > 0 and node.requested(name) + wanted > node.has.get(name, 0)
+        if (wanted := asks(containers, name)) > 0
+        and node.requested(name) + wanted > node.has.get(name, 0)
     }
     return short | ({"Too many pods"} if len(node.pods) >= node.has["pods"] else set())
 
@@ -162,7 +198,11 @@ def fit_score(node: ModelNode, containers: list[dict[str, str]], kind: str) -> i
             divisor += weight
     if not divisor:
         return 0
-    return math.floor(total / divisor + 0.5) if kind == "RequestedToCapacityRatio" else total // divisor
+    return (
+        math.floor(total / divisor + 0.5)
+        if kind == "RequestedToCapacityRatio"
+        else total // divisor
+    )
 
 
 def balance(node: ModelNode, containers: list[dict[str, str]], *, with_pod: bool) -> int:
@@ -182,10 +222,12 @@ def balance(node: ModelNode, containers: list[dict[str, str]], *, with_pod: bool
     return int((1 - deviation) * 100)
 
 
-# ------------------------------------------------------------------------------------------------ decisions
+# ---------------------------------------------------------------------------------------- decisions
 
 
-def check(asked: int, snapshot: Snapshot, model: dict[str, ModelNode], containers: list[dict[str, str]]) -> None:
+def check(
+    asked: int, snapshot: Snapshot, model: dict[str, ModelNode], containers: list[dict[str, str]]
+) -> None:
     """The decision of a profile in full, against the model's."""
     kind = STRATEGIES[asked]["type"]
     decision = decide(PROFILES[asked], PodInfo(make_pod(-1, containers)), snapshot)
@@ -196,15 +238,24 @@ def check(asked: int, snapshot: Snapshot, model: dict[str, ModelNode], container
     for name, score in decision.score.get("NodeResourcesFit", {}).items():
         assert score == fit_score(model[name], containers, kind), (name, kind)
     for name, score in decision.score.get("NodeResourcesBalancedAllocation", {}).items():
-        gain = balance(model[name], containers, with_pod=True) - balance(model[name], containers, with_pod=False)
-        # Where more than two resources are added up the order of the sums may tell in the last place.
+        gain = balance(model[name], containers, with_pod=True) - balance(
+            model[name], containers, with_pod=False
+        )
+        # Where more than two resources are added up the order of the sums may tell in the last
+        # place.
         assert abs(score - (50 + (50 + gain) // 2)) <= 1, name
 
 
-@given(st.lists(st.tuples(LIST, st.lists(POD, max_size=4)), min_size=1, max_size=3), POD, st.integers(0, 2))
+@given(
+    st.lists(st.tuples(LIST, st.lists(POD, max_size=4)), min_size=1, max_size=3),
+    POD,
+    st.integers(0, 2),
+)
 @settings(max_examples=300, deadline=None)
 def test_a_decision_on_amounts_of_any_size(
-    nodes: list[tuple[dict[str, str], list[list[dict[str, str]]]]], containers: list[dict[str, str]], asked: int
+    nodes: list[tuple[dict[str, str], list[list[dict[str, str]]]]],
+    containers: list[dict[str, str]],
+    asked: int,
 ) -> None:
     cache, model = CacheState(), {}
     for i, (allocatable, pods) in enumerate(nodes):
@@ -258,7 +309,9 @@ class History(RuleBasedStateMachine):
 
     @rule(containers=POD, times=st.integers(1, 3), priority=st.sampled_from([0, 5]))
     def scheduled(self, containers: list[dict[str, str]], times: int, priority: int) -> None:
-        """Pods of one template; from the second on the answers are remembered. High ones look for victims."""
+        """Pods of one template; from the second on the answers are remembered. High ones look for
+        victims.
+        """
         for _ in range(times):
             self.made += 1
             info = PodInfo(make_pod(self.made, containers, priority=priority))
@@ -283,7 +336,9 @@ class History(RuleBasedStateMachine):
         msgspec.json.encode(answer.value)  # type: ignore[union-attr]
         for name, node in self.model.items():
             row = columns.row_of[name]
-            assert {r: int(columns.requested(r)[row]) for r in RESOURCES} == {r: node.requested(r) for r in RESOURCES}
+            assert {r: int(columns.requested(r)[row]) for r in RESOURCES} == {
+                r: node.requested(r) for r in RESOURCES
+            }
             assert {r: int(columns.allocatable(r)[row]) for r in RESOURCES} == {
                 r: node.has.get(r, 0) for r in RESOURCES
             }

@@ -1,7 +1,7 @@
 """Rules that fail at some nodes fail no attempt because answers are remembered from pod to pod.
 
-What is remembered is asked about all nodes at once, before it is known which of them matter; so a plugin may fail for a
-node that the decision has nothing to do with, or that has come since.
+What is remembered is asked about all nodes at once, before it is known which of them matter; so a
+plugin may fail for a node that the decision has nothing to do with, or that has come since.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from structlog.testing import capture_logs
-
-from actors.cache.state import CacheState, Lend
-from actors.cycle.state import Chosen, Failed, Outcome, Scheduler, Unfit
-from actors.framework.cycle_state import CycleState
-from actors.framework.interface import (
+from berth.actors.cache.state import CacheState, Lend
+from berth.actors.messages import NodeAdded, NodeUpdated, TakeSnapshot
+from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Scheduler, Unfit
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.registry import build_profiles
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.interface import (
     SUCCESS,
     Code,
     FilterPlugin,
@@ -36,12 +35,13 @@ from actors.framework.interface import (
     Verdicts,
     unschedulable,
 )
-from actors.framework.registry import build_profiles
-from actors.framework.runner import Profile
-from actors.kube.core import Node
-from actors.messages import NodeAdded, NodeUpdated, TakeSnapshot
-from actors.plugins.in_tree import IN_TREE
-from config.load import from_mapping
+from berth.actors.scheduling.kube.core import Node
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.config.load import from_mapping
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
 from tests.kit.handle import NoApi, Nowhere
 
 BROKEN, SHUT = "broken", "shut"
@@ -128,7 +128,8 @@ KINDS: list[type[Plugin]] = [
 
 def profile_with(drawn: list[tuple[type[Plugin], Reads]]) -> Profile:
     plugins = {
-        f"P{i}": type(f"P{i}", (kind,), {"name": f"P{i}", "reads": reads}) for i, (kind, reads) in enumerate(drawn)
+        f"P{i}": type(f"P{i}", (kind,), {"name": f"P{i}", "reads": reads})
+        for i, (kind, reads) in enumerate(drawn)
     }
     names = ["PrioritySort", *plugins, "DefaultBinder"]
     enabled = {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in names]}
@@ -137,14 +138,18 @@ def profile_with(drawn: list[tuple[type[Plugin], Reads]]) -> Profile:
         "kind": "KubeSchedulerConfiguration",
         "profiles": [{"plugins": {"multiPoint": enabled}}],
     }
-    return build_profiles(from_mapping(document), {**IN_TREE, **plugins}, NoApi())["default-scheduler"]
+    return build_profiles(from_mapping(document), {**IN_TREE, **plugins}, NoApi())[
+        "default-scheduler"
+    ]
 
 
 def node(name: str, labels: list[str]) -> Node:
     return msgspec.convert({"metadata": {"name": name, "labels": dict.fromkeys(labels, "")}}, Node)
 
 
-def outcome_of(scheduler: Scheduler, profile: Profile, cache: CacheState, note: str = "") -> Outcome:
+def outcome_of(
+    scheduler: Scheduler, profile: Profile, cache: CacheState, note: str = ""
+) -> Outcome:
     """`note` makes the pod unlike all others."""
     (lend,) = cache.handle(TakeSnapshot(Nowhere()))
     assert isinstance(lend, Lend)
@@ -163,15 +168,21 @@ def told(outcome: Outcome) -> tuple[Any, ...]:
             return (status,)
 
 
-PLUGINS = st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from([*Reads])), min_size=1, max_size=4)
+PLUGINS = st.lists(
+    st.tuples(st.sampled_from(KINDS), st.sampled_from([*Reads])), min_size=1, max_size=4
+)
 LABELS = st.lists(st.sampled_from([BROKEN, SHUT]), max_size=2, unique=True)
-STEPS = st.lists(st.one_of(st.none(), st.tuples(st.integers(0, 4), LABELS)), min_size=3, max_size=12)
+STEPS = st.lists(
+    st.one_of(st.none(), st.tuples(st.integers(0, 4), LABELS)), min_size=3, max_size=12
+)
 
 
 @settings(max_examples=400, deadline=None)
 @given(PLUGINS, st.lists(LABELS, min_size=1, max_size=3), STEPS)
 def test_what_is_remembered_fails_nothing_else(
-    drawn: list[tuple[type[Plugin], Reads]], first: list[list[str]], steps: list[tuple[int, list[str]] | None]
+    drawn: list[tuple[type[Plugin], Reads]],
+    first: list[list[str]],
+    steps: list[tuple[int, list[str]] | None],
 ) -> None:
     profile, cache = profile_with(drawn), CacheState()
     remembering, fresh = Scheduler(Random(1)), Scheduler(Random(1))

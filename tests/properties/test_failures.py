@@ -1,6 +1,8 @@
-"""Plugins, extenders and an API server that fail anywhere, with any status: nothing is lost, forgotten or flooded.
+"""Plugins, extenders and an API server that fail anywhere, with any status: nothing is lost,
+forgotten or flooded.
 
-The whole scheduler runs in virtual time. At the end there is room for everybody, and nobody fails any more.
+The whole scheduler runs in virtual time. At the end there is room for everybody, and nobody fails
+any more.
 """
 
 from __future__ import annotations
@@ -15,15 +17,12 @@ import msgspec
 import numpy as np
 import pytest
 import structlog
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
-from actors.client.extender import Extenders
-from actors.cycle.state import Failed
-from actors.framework.cycle_state import CycleState
-from actors.framework.events import Action, ClusterEvent, Registration, Resource
-from actors.framework.extender import Filtered, Filtering, Victims
-from actors.framework.interface import (
+from berth.actors.client.extender.calls import Extenders
+from berth.actors.client.extender.merging import Filtering
+from berth.actors.scheduling.decision.algorithm import Failed
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.events import Action, ClusterEvent, Registration, Resource
+from berth.actors.scheduling.framework.interface import (
     FilterPlugin,
     NodeScorePlugin,
     PermitPlugin,
@@ -33,15 +32,19 @@ from actors.framework.interface import (
     PreScorePlugin,
     ReservePlugin,
 )
-from actors.framework.post_filter import FailedAttempt, PostFiltered
-from actors.framework.status import SUCCESS, Code, Status, error
-from actors.framework.verdicts import Verdicts
-from actors.kube.core import Pod
-from actors.model.columns import Ints
-from actors.model.node_info import NodeInfo
-from actors.model.pod_info import PodInfo
-from actors.model.snapshot import NodeView, Snapshot
-from actors.plugins.in_tree import IN_TREE
+from berth.actors.scheduling.framework.post_filter import FailedAttempt, PostFiltered
+from berth.actors.scheduling.framework.questions import Filtered, Victims
+from berth.actors.scheduling.framework.status import SUCCESS, Code, Status, error
+from berth.actors.scheduling.framework.verdicts import Verdicts
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.model.columns import Ints
+from berth.actors.scheduling.model.node_info import NodeInfo
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
 
 SHORTEST_BACKOFF = 1.0
@@ -82,7 +85,9 @@ CALM = Whim()
 
 
 class Script:
-    """What comes of the calls at each point, in their order; when it is over, all succeed. Notes what happened."""
+    """What comes of the calls at each point, in their order; when it is over, all succeed. Notes
+    what happened.
+    """
 
     def __init__(self, whims: dict[str, list[Whim]]) -> None:
         self._whims = {point: list(found) for point, found in whims.items()}
@@ -220,9 +225,15 @@ WHIMS = st.builds(Whim, st.sampled_from([*Code]), st.booleans())
 CASES = st.builds(
     Case,
     st.lists(st.integers(1, 3), min_size=0, max_size=3).map(tuple),
-    st.lists(st.tuples(st.integers(1, 2), st.sampled_from([0, 5, 10])), min_size=1, max_size=7).map(tuple),
-    st.lists(st.tuples(st.integers(0, 6), st.sampled_from([0.0, 1.5, 7.0, 40.0])), max_size=2).map(tuple),
-    st.dictionaries(st.sampled_from([*POINTS, *EXTENDER_CALLS]), st.lists(WHIMS, max_size=5), max_size=6),
+    st.lists(st.tuples(st.integers(1, 2), st.sampled_from([0, 5, 10])), min_size=1, max_size=7).map(
+        tuple
+    ),
+    st.lists(st.tuples(st.integers(0, 6), st.sampled_from([0.0, 1.5, 7.0, 40.0])), max_size=2).map(
+        tuple
+    ),
+    st.dictionaries(
+        st.sampled_from([*POINTS, *EXTENDER_CALLS]), st.lists(WHIMS, max_size=5), max_size=6
+    ),
     st.lists(st.sampled_from([*Fault]), max_size=8).map(tuple),
     st.sampled_from([0.0, 0.0, 0.5, 38.0]),
     st.booleans(),
@@ -237,7 +248,9 @@ async def play(case: Case) -> None:
         return faults.pop(0) if faults else Fault.NONE
 
     extenders = MoodyExtenders(script) if case.extended else None
-    async with virtual_cluster("Moody", late=case.late, fault=fault, extenders=extenders) as cluster:
+    async with virtual_cluster(
+        "Moody", late=case.late, fault=fault, extenders=extenders
+    ) as cluster:
         script.cluster = cluster
         for i, cores in enumerate(case.nodes):
             await cluster.create(node(f"n{i}", cores))
@@ -262,22 +275,40 @@ async def play(case: Case) -> None:
 
 def everybody_is_placed(cluster: VirtualCluster) -> None:
     pods = cluster.pods()
-    waiting = {name: [c.message for c in pod.status.conditions] for name, pod in pods.items() if not pod.spec.node_name}
+    waiting = {
+        name: [c.message for c in pod.status.conditions]
+        for name, pod in pods.items()
+        if not pod.spec.node_name
+    }
     assert not waiting
     assert not [name for name, pod in pods.items() if pod.status.nominated_node_name]
-    assert cluster.snapshot is None or not cluster.snapshot.nominations, "of pods that are placed or gone"
-    bound = [write.path for write in cluster.writes if write.path.endswith("/binding") and write.fault in DONE]
+    assert cluster.snapshot is None or not cluster.snapshot.nominations, (
+        "of pods that are placed or gone"
+    )
+    bound = [
+        write.path
+        for write in cluster.writes
+        if write.path.endswith("/binding") and write.fault in DONE
+    ]
     assert len({pod.metadata.uid for pod in pods.values()}) <= len(bound)
 
 
 def nominations_are_those_of_the_statuses(cluster: VirtualCluster) -> None:
     """Once all is written, what the cache counts is what the pods say."""
     pending = {name: pod for name, pod in cluster.pods().items() if not pod.spec.node_name}
-    told = {name: pod.status.nominated_node_name for name, pod in pending.items() if pod.status.nominated_node_name}
+    told = {
+        name: pod.status.nominated_node_name
+        for name, pod in pending.items()
+        if pod.status.nominated_node_name
+    }
     counted: dict[str, str] = {}
     if cluster.snapshot is not None:
         nominations = cluster.snapshot.nominations
-        counted = {info.pod.metadata.name: node for node in nominations.nodes() for info in nominations.on(node)}
+        counted = {
+            info.pod.metadata.name: node
+            for node in nominations.nodes()
+            for info in nominations.on(node)
+        }
     assert counted == told
 
 

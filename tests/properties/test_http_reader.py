@@ -1,14 +1,17 @@
-"""Requests are the same in whatever pieces they come, and whatever comes is a request or a refusal."""
+"""Requests are the same in whatever pieces they come, and whatever comes is a request or a
+refusal.
+"""
 
 from __future__ import annotations
 
+from berth.tools.apiserver.http_reader import BadRequestError, Request, RequestReader
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.apiserver.http_reader import BadRequestError, Request, RequestReader
-
 BODIES = st.binary(max_size=30)
-HEADERS = st.sampled_from(["Host: h", "X: y", "x: z", "Connection: close", "Expect: 100-continue", "Content-Type: a"])
+HEADERS = st.sampled_from(
+    ["Host: h", "X: y", "x: z", "Connection: close", "Expect: 100-continue", "Content-Type: a"]
+)
 SIZES = st.sampled_from(["", " ", ";e=1", ";" + "x" * 100])
 
 
@@ -16,7 +19,10 @@ SIZES = st.sampled_from(["", " ", ";e=1", ";" + "x" * 100])
 def requests(draw: st.DrawFn) -> bytes:
     body = draw(BODIES)
     headers = draw(st.lists(HEADERS, max_size=3))
-    method, path = draw(st.sampled_from(["GET", "POST"])), draw(st.sampled_from(["/", "/a%20b?c=d&c=e", "/%ff"]))
+    method, path = (
+        draw(st.sampled_from(["GET", "POST"])),
+        draw(st.sampled_from(["/", "/a%20b?c=d&c=e", "/%ff"])),
+    )
     if draw(st.booleans()):
         headers.append(f"Content-Length: {len(body)}")
         sent = body

@@ -1,4 +1,6 @@
-"""The journal over random histories of writes, failing disks and crashes: what was acknowledged is what is there."""
+"""The journal over random histories of writes, failing disks and crashes: what was acknowledged is
+what is there.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.journal import Journal
+from berth.tools.apiserver.patch import MERGE
+from berth.tools.apiserver.requests import DeleteOptions
+from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.store import Refused, Store, Stored
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.kit.disk import failing_disk
-from tools.apiserver.api import Api
-from tools.apiserver.journal import Journal
-from tools.apiserver.patch import MERGE
-from tools.apiserver.requests import DeleteOptions
-from tools.apiserver.resources import BY_KIND
-from tools.apiserver.store import Refused, Store, Stored
 
 MAPS = BY_KIND["v1", "ConfigMap"]
 NS = "default"
@@ -35,11 +37,15 @@ def state(store: Store) -> State:
         metadata = stored.document["metadata"]
         return kind, metadata.get("namespace", ""), metadata["name"]
 
-    return store.revision, {key(kind.kind, stored): stored.document for kind, stored in store.everything()}
+    return store.revision, {
+        key(kind.kind, stored): stored.document for kind, stored in store.everything()
+    }
 
 
 class JournalHistory(RuleBasedStateMachine):
-    """`acknowledged` is what there was after each write since the start, by the length of the file with it."""
+    """`acknowledged` is what there was after each write since the start, by the length of the file
+    with it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +79,10 @@ class JournalHistory(RuleBasedStateMachine):
         api = Api(self.journal.store)
         there = self.journal.store.find(MAPS, NS, name) is not None
         self.serial += 1
-        body: dict[str, Any] = {"metadata": {"name": name}, "data": {"n": str(self.serial), "much": "x" * size}}
+        body: dict[str, Any] = {
+            "metadata": {"name": name},
+            "data": {"n": str(self.serial), "much": "x" * size},
+        }
         if not there:
             api.create(MAPS, NS, body)
         elif what == "delete":

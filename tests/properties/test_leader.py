@@ -1,16 +1,17 @@
-"""Leader election over random histories: two candidates, one lease, lost writes and slow clocks; never two leaders."""
+"""Leader election over random histories: two candidates, one lease, lost writes and slow clocks;
+never two leaders.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
 import msgspec
+from berth.actors.leader.state import LeaderState, Terms, Wait, Write
+from berth.actors.scheduling.kube.coordination import Lease
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-
-from actors.kube.coordination import Lease
-from actors.leader.state import LeaderState, Terms, Wait, Write
 
 WHO = st.sampled_from(["a", "b", "c"])
 
@@ -20,8 +21,9 @@ SKEW = {"a": -3, "b": 0, "c": 5}
 
 
 class Election(RuleBasedStateMachine):
-    """Wall clocks of the candidates differ by hours; the lease's version number decides whose write goes through. A
-    request is sent, handled by the server and answered at times between which anything may happen.
+    """Wall clocks of the candidates differ by hours; the lease's version number decides whose write
+    goes through. A request is sent, handled by the server and answered at times between which
+    anything may happen.
     """
 
     def __init__(self) -> None:

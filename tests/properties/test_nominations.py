@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import msgspec
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.model.nominations import Nominations
+from berth.actors.scheduling.model.pod_info import PodInfo
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-
-from actors.kube.core import Pod
-from actors.model.nominations import Nominations
-from actors.model.pod_info import PodInfo
 
 NAMES, NODES = st.sampled_from("abcd"), st.sampled_from(["n1", "n2", "n3"])
 UIDS = st.sampled_from(["first", "second"])
@@ -36,20 +35,26 @@ class NominationsHistory(RuleBasedStateMachine):
         if [on for on, _ in known] == [node]:
             self.promises[self.promises.index(known[0])] = (node, info)
         else:
-            self.promises = [promise for promise in self.promises if promise not in known] + [(node, info)]
+            self.promises = [promise for promise in self.promises if promise not in known] + [
+                (node, info)
+            ]
 
     @rule(name=NAMES, uid=st.none() | UIDS)
     def drop(self, name: str, uid: str | None) -> None:
         key, whole = f"ns/{name}", "" if uid is None else f"{name}/{uid}"
         version = self.nominations.changes.version
         self.nominations.drop(key, whole)
-        gone = [(on, info) for on, info in self.promises if info.key == key and whole in ("", info.uid)]
+        gone = [
+            (on, info) for on, info in self.promises if info.key == key and whole in ("", info.uid)
+        ]
         assert self.nominations.changes.since(version) == {on for on, _ in gone}
         self.promises = [promise for promise in self.promises if promise not in gone]
 
     @rule(name=NAMES, uid=UIDS, priority=st.integers(0, 2), node=NODES)
     def ahead(self, name: str, uid: str, priority: int, node: str) -> None:
-        """All of at least its priority but itself; after its own promise, only those of a higher one."""
+        """All of at least its priority but itself; after its own promise, only those of a higher
+        one.
+        """
         asking = pod(name, uid, priority)
         least, expected = priority, []
         for on, info in self.promises:
@@ -64,7 +69,9 @@ class NominationsHistory(RuleBasedStateMachine):
         assert bool(self.nominations) == bool(self.promises)
         assert set(self.nominations.nodes()) == {on for on, _ in self.promises}
         for node in ("n1", "n2", "n3"):
-            assert list(self.nominations.on(node)) == [info for on, info in self.promises if on == node]
+            assert list(self.nominations.on(node)) == [
+                info for on, info in self.promises if on == node
+            ]
         for name in "abcd":
             where = [on for on, info in self.promises if info.key == f"ns/{name}"]
             assert self.nominations.node_of(f"ns/{name}") == (where[0] if where else "")

@@ -1,10 +1,11 @@
-"""Whatever the API server sends of the objects that the scheduler reads, it lives and schedules; and all is well again
-once the objects are.
+"""Whatever the API server sends of the objects that the scheduler reads, it lives and schedules;
+and all is well again once the objects are.
 
-The whole scheduler runs in virtual time, its informers decode what an API server in memory says. Odd objects of every
-kind come, change and go, with nulls, wrong types, extremes and duplicates, in watches and lists, beside a stream of
-good pods for which good nodes are reserved. In the end every odd object is put right or deleted, and then cache, queue
-and decisions have to be those of a scheduler that is started anew.
+The whole scheduler runs in virtual time, its informers decode what an API server in memory says.
+Odd objects of every kind come, change and go, with nulls, wrong types, extremes and duplicates, in
+watches and lists, beside a stream of good pods for which good nodes are reserved. In the end every
+odd object is put right or deleted, and then cache, queue and decisions have to be those of a
+scheduler that is started anew.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+from berth.actors.runtime.signals import DUMP
+from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind
+from berth.actors.system import Options
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from actors.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind
-from actors.runtime.signals import DUMP
-from actors.system import Options
 from tests.kit.clock import VirtualClock
 from tests.kit.daemon import Daemon, Document, daemon, node, pod
 from tests.kit.odd import broken, document
@@ -33,7 +34,13 @@ LONG = 90.0  # seconds after which whatever failed has been tried again
 FLUSHED = 65.0  # seconds after which every parked pod has been
 ZONE = "topology.kubernetes.io/zone"
 GOOD = {"key": "good", "value": "yes", "effect": "NoSchedule"}
-GARBAGE = (b"<html>", b"{}", b"", b'{"type": "ADDED", "object": null}', b'{"type": "ERROR", "object": {"code": 500}}')
+GARBAGE = (
+    b"<html>",
+    b"{}",
+    b"",
+    b'{"type": "ADDED", "object": null}',
+    b'{"type": "ERROR", "object": {"code": 500}}',
+)
 
 
 class Target:
@@ -50,7 +57,9 @@ class Target:
         made = document(self.kind.type, rng)
         for part in ("metadata", "spec", "status"):
             if part in self.right and rng.random() < 0.95:
-                kept = {name: value for name, value in self.right[part].items() if rng.random() < 0.8}
+                kept = {
+                    name: value for name, value in self.right[part].items() if rng.random() < 0.8
+                }
                 made[part] = {**(made.get(part) or {}), **kept}
         metadata = {**(made.get("metadata") or {}), **self.right["metadata"], "uid": uid}
         made["metadata"] = metadata
@@ -59,8 +68,8 @@ class Target:
         return self._of_its_name(made if isinstance(made, dict) else {"metadata": made})
 
     def _of_its_name(self, made: Document) -> Document:
-        """Not of another name, which would be another object; not one that is deleted and then is not; and a pod that
-        preempts nobody.
+        """Not of another name, which would be another object; not one that is deleted and then is
+        not; and a pod that preempts nobody.
         """
         spec, metadata = made.get("spec"), made.setdefault("metadata", None)
         if self.kind is PODS and (spec is None or isinstance(spec, dict)):
@@ -77,7 +86,9 @@ class Target:
 def looked_up(kind: WatchedKind) -> Target:
     namespace = {} if kind.kind == "Namespace" else {"namespace": "default"}
     selector: Any = (
-        {"app": "odd"} if kind.kind in ("Service", "ReplicationController") else {"matchLabels": {"app": "odd"}}
+        {"app": "odd"}
+        if kind.kind in ("Service", "ReplicationController")
+        else {"matchLabels": {"app": "odd"}}
     )
     name = "default" if kind.kind == "Namespace" else "web"
     right = {
@@ -90,7 +101,13 @@ def looked_up(kind: WatchedKind) -> Target:
 
 def odd_pod(name: str, on: str = "") -> Target:
     right = pod(name, "200m", **({"nodeName": on} if on else {"nodeSelector": {"odd": "yes"}}))
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "ReplicaSet", "controller": True}
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "web",
+        "uid": "ReplicaSet",
+        "controller": True,
+    }
     right["metadata"] |= {"labels": {"app": "odd"}, "ownerReferences": [owner]}
     return Target(PODS, name, right)
 
@@ -109,7 +126,10 @@ TARGETS = (
 )
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["put"] * 8 + ["delete", "delete", "again", "sever", "forget", "garbage", "right", "pause"]),
+        st.sampled_from(
+            ["put"] * 8
+            + ["delete", "delete", "again", "sever", "forget", "garbage", "right", "pause"]
+        ),
         st.integers(0, len(TARGETS) - 1),
         st.integers(0, 1 << 32),
     ),
@@ -135,9 +155,18 @@ class Story:
         toleration = {"key": "good", "operator": "Equal", "value": "yes"}
         near = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "good"}}}
         affinity = {
-            "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": near}]}
+            "podAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 1, "podAffinityTerm": near}
+                ]
+            }
         }
-        made = pod(name, "100m", tolerations=[toleration], nodeSelector={ZONE: f"zone-good-{len(self.good) % 2}"})
+        made = pod(
+            name,
+            "100m",
+            tolerations=[toleration],
+            nodeSelector={ZONE: f"zone-good-{len(self.good) % 2}"},
+        )
         if len(self.good) % 3 == 0:
             made["spec"]["affinity"] = affinity
         made["metadata"]["labels"] = {"app": "good"}
@@ -153,13 +182,21 @@ class Story:
             case "put":
                 metadata = there.get("metadata") if isinstance(there, dict) else None
                 known = metadata.get("uid") if isinstance(metadata, dict) else None
-                uid = known if isinstance(known, str) and known and rng.random() < 0.9 else f"uid-{self.api.version}"
+                uid = (
+                    known
+                    if isinstance(known, str) and known and rng.random() < 0.9
+                    else f"uid-{self.api.version}"
+                )
                 made = target.odd(rng, uid)
-                hostile = {"metadata": made["metadata"]} if not isinstance(made["metadata"], dict) else {}
+                hostile = (
+                    {"metadata": made["metadata"]} if not isinstance(made["metadata"], dict) else {}
+                )
                 self.api.put(path, key, {**made, "metadata": {}} if hostile else made, hostile)
             case "delete" if there is not None:
                 hostile = broken(there, rng) if rng.random() < 0.5 else {}
-                self.api.delete(path, key, hostile if isinstance(hostile, dict) else {"spec": hostile})
+                self.api.delete(
+                    path, key, hostile if isinstance(hostile, dict) else {"spec": hostile}
+                )
             case "right" if there is None:
                 self.api.put(path, key, target.right)
             case "again":
@@ -176,7 +213,11 @@ class Story:
         await self.running.advance(rng.randrange(3))
 
     def check_good(self) -> None:
-        unplaced = {name: self.running.message_of(name) for name in self.good if not self.running.node_of(name)}
+        unplaced = {
+            name: self.running.message_of(name)
+            for name in self.good
+            if not self.running.node_of(name)
+        }
         assert not unplaced, unplaced
 
     def put_right(self, deleted: set[int]) -> None:
@@ -188,10 +229,14 @@ class Story:
                 continue
             self.api.documents(path)[key] = there
             if number in deleted or not _may_become(there, target.right):
-                self.api.delete(path, key, {"metadata": {**target.right["metadata"], **_identity(there)}})
+                self.api.delete(
+                    path, key, {"metadata": {**target.right["metadata"], **_identity(there)}}
+                )
             else:
                 metadata = {**target.right["metadata"], **_identity(there)}
-                self.api.put(path, key, {**_with_its_node(target.right, there), "metadata": metadata})
+                self.api.put(
+                    path, key, {**_with_its_node(target.right, there), "metadata": metadata}
+                )
 
 
 def _identity(there: Any) -> Document:
@@ -208,7 +253,11 @@ def _node_name(there: Any) -> Any:
 
 def _with_its_node(right: Document, there: Any) -> Document:
     name = _node_name(there)
-    return {**right, "spec": {**right["spec"], "nodeName": name}} if isinstance(name, str) and name else right
+    return (
+        {**right, "spec": {**right["spec"], "nodeName": name}}
+        if isinstance(name, str) and name
+        else right
+    )
 
 
 def _may_become(there: Any, right: Document) -> bool:
@@ -222,14 +271,21 @@ async def dumped(running: Daemon) -> tuple[list[Any], int]:
     with capture_logs() as logs:
         signal.raise_signal(DUMP)
         with anyio.fail_after(10):
-            while not any(line["event"] == "comparison of the cache with the API server" for line in logs):
+            while not any(
+                line["event"] == "comparison of the cache with the API server" for line in logs
+            ):
                 await anyio.lowlevel.checkpoint()
     assert logs[-1]["differences"] == []
-    nodes = sorted((line for line in logs if line["event"] == "dump of a cached node"), key=lambda line: line["name"])
+    nodes = sorted(
+        (line for line in logs if line["event"] == "dump of a cached node"),
+        key=lambda line: line["name"],
+    )
     for line in nodes:
         line["pods"] = sorted(line["pods"], key=lambda one: one["key"])
     queue = next(line for line in logs if line.get("of") == "queue")
-    return nodes, sum(queue[place] for place in ("active", "backoff", "unschedulable", "gated", "in_flight"))
+    return nodes, sum(
+        queue[place] for place in ("active", "backoff", "unschedulable", "gated", "in_flight")
+    )
 
 
 def probes() -> list[Document]:
@@ -261,7 +317,10 @@ async def asked(running: Daemon) -> list[tuple[str, str]]:
     for number, spec in enumerate(probes()):
         running.put_pod(f"probe-{number}", "90" if "priority" in spec else "10m", spec)
         await running.advance(3)
-    return [(running.node_of(f"probe-{n}"), running.message_of(f"probe-{n}")) for n in range(len(probes()))]
+    return [
+        (running.node_of(f"probe-{n}"), running.message_of(f"probe-{n}"))
+        for n in range(len(probes()))
+    ]
 
 
 async def settled(running: Daemon) -> tuple[list[Any], int]:
@@ -292,5 +351,7 @@ async def play(steps: list[tuple[str, int, int]], deleted: set[int]) -> None:
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(STEPS, st.sets(st.integers(0, len(TARGETS) - 1)))
-def test_no_object_stops_or_misleads_the_scheduler(steps: list[tuple[str, int, int]], deleted: set[int]) -> None:
+def test_no_object_stops_or_misleads_the_scheduler(
+    steps: list[tuple[str, int, int]], deleted: set[int]
+) -> None:
     anyio.run(play, steps, deleted)

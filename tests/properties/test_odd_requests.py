@@ -1,4 +1,6 @@
-"""The API server over requests that nobody would send: each is answered, and what was taken can be read ever after."""
+"""The API server over requests that nobody would send: each is answered, and what was taken can be
+read ever after.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +9,18 @@ from random import Random
 from typing import Any
 
 import msgspec
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.app import APPLY, JSON, YAML, Server
+from berth.tools.apiserver.http import Response
+from berth.tools.apiserver.http_reader import Request
+from berth.tools.apiserver.patch import JSON_PATCH, MERGE, STRATEGIC
+from berth.tools.apiserver.protobuf import CONTENT_TYPE as PROTOBUF
+from berth.tools.apiserver.protobuf import MAGIC
+from berth.tools.apiserver.resources import KINDS, Kind
+from berth.tools.apiserver.schema import TYPES, Shape
+from berth.tools.apiserver.store import Store
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from tools.apiserver.api import Api
-from tools.apiserver.app import APPLY, JSON, YAML, Server
-from tools.apiserver.http import Response
-from tools.apiserver.http_reader import Request
-from tools.apiserver.patch import JSON_PATCH, MERGE, STRATEGIC
-from tools.apiserver.protobuf import CONTENT_TYPE as PROTOBUF
-from tools.apiserver.protobuf import MAGIC
-from tools.apiserver.resources import KINDS, Kind
-from tools.apiserver.schema import TYPES, Shape
-from tools.apiserver.store import Store
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
@@ -48,16 +49,25 @@ DIRECTIVES = ("$patch", "$retainKeys", "$setElementOrder/containers", "$deleteFr
               "$setElementOrder/finalizers", "$deleteFromPrimitiveList/generation")  # fmt: skip
 
 
-CONTAINERS: dict[str, Any] = {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}]}
+CONTAINERS: dict[str, Any] = {
+    "containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}]
+}
 ONCE: dict[str, Any] = {**CONTAINERS, "restartPolicy": "Never"}
 SELECTOR = {"matchLabels": {"a": "b"}}
 TEMPLATE: dict[str, Any] = {"metadata": {"labels": {"a": "b"}}, "spec": CONTAINERS}
 WORKLOAD: dict[str, Any] = {"spec": {"selector": SELECTOR, "template": TEMPLATE}}
 INVOLVED = {"kind": "Pod", "namespace": "default", "name": "a", "apiVersion": "v1"}
-# What is taken of the kinds that have to say something, and what makes their tables and defaults look around.
+# What is taken of the kinds that have to say something, and what makes their tables and defaults
+# look around.
 GOOD: dict[str, dict[str, Any]] = {
-    "Pod": {"spec": CONTAINERS, "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}},
-    "Node": {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}, "status": {"capacity": {"cpu": "1"}}},
+    "Pod": {
+        "spec": CONTAINERS,
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    },
+    "Node": {
+        "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]},
+        "status": {"capacity": {"cpu": "1"}},
+    },
     "Deployment": WORKLOAD,
     "ReplicaSet": WORKLOAD,
     "StatefulSet": {"spec": {**WORKLOAD["spec"], "serviceName": "s"}},
@@ -67,7 +77,11 @@ GOOD: dict[str, dict[str, Any]] = {
     "Service": {"spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}},
     "PodDisruptionBudget": {"spec": {"minAvailable": 1, "selector": SELECTOR}},
     "PersistentVolume": {
-        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/p"}}
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "hostPath": {"path": "/p"},
+        }
     },
     "PersistentVolumeClaim": {
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -75,7 +89,13 @@ GOOD: dict[str, dict[str, Any]] = {
     "StorageClass": {"provisioner": "p"},
     "PriorityClass": {"value": 1},
     "RuntimeClass": {"handler": "h", "overhead": {"podFixed": {"cpu": "1"}}},
-    "Lease": {"spec": {"holderIdentity": "h", "leaseDurationSeconds": 1, "renewTime": "2020-01-01T00:00:00.000000Z"}},
+    "Lease": {
+        "spec": {
+            "holderIdentity": "h",
+            "leaseDurationSeconds": 1,
+            "renewTime": "2020-01-01T00:00:00.000000Z",
+        }
+    },
     "Event": {"involvedObject": INVOLVED, "lastTimestamp": "2020-01-01T00:00:00Z", "count": 1},
     "events.Event": {
         "eventTime": "2020-01-01T00:00:00.000000Z",
@@ -119,13 +139,23 @@ class Odd:
         if rng.random() < 0.025 or depth > 8:
             return self.anything()
         if shape.fields is not None:
-            some = {key for key, field in shape.fields.items() if field.required or rng.random() < 4 / (depth + 8)}
+            some = {
+                key
+                for key, field in shape.fields.items()
+                if field.required or rng.random() < 4 / (depth + 8)
+            }
             made = {key: self.value(shape.fields[key].shape, depth + 1) for key in sorted(some)}
-            return {**made, **({rng.choice(DIRECTIVES): self.anything()} if rng.random() < 0.05 else {})}
+            return {
+                **made,
+                **({rng.choice(DIRECTIVES): self.anything()} if rng.random() < 0.05 else {}),
+            }
         if shape.item is not None:
             return [self.value(shape.item, depth + 1) for _ in range(rng.randrange(3))]
         if shape.values is not None:
-            return {rng.choice(TEXTS): self.value(shape.values, depth + 1) for _ in range(rng.randrange(3))}
+            return {
+                rng.choice(TEXTS): self.value(shape.values, depth + 1)
+                for _ in range(rng.randrange(3))
+            }
         match shape.name:
             case "bool":
                 return rng.random() < 0.5
@@ -136,7 +166,13 @@ class Odd:
             case "intstr":
                 return rng.choice((1, "25%", "-1%", "x", -1))
             case "time" | "microtime":
-                return rng.choice(("2020-01-01T00:00:00Z", "2020-13-45T99:99:99Z", "9999-12-31T23:59:59.999999+14:00"))
+                return rng.choice(
+                    (
+                        "2020-01-01T00:00:00Z",
+                        "2020-13-45T99:99:99Z",
+                        "9999-12-31T23:59:59.999999+14:00",
+                    )
+                )
             case "bytes":
                 return rng.choice(("", "YQ==", "=", "\u00e9"))
             case "any":
@@ -149,15 +185,27 @@ class Odd:
         if isinstance(made, dict) and self.rng.random() < 0.9:
             made = {**made, "apiVersion": kind.api_version, "kind": kind.kind}
             metadata = made.get("metadata")
-            made["metadata"] = {**(metadata if isinstance(metadata, dict) else {}), "name": self.rng.choice("ab")}
+            made["metadata"] = {
+                **(metadata if isinstance(metadata, dict) else {}),
+                "name": self.rng.choice("ab"),
+            }
             made["metadata"].pop("namespace", None)
             if self.rng.random() < 0.7:  # what makes most of them be refused
-                for field in ("annotations", "labels", "finalizers", "ownerReferences", "generateName", "uid"):
+                for field in (
+                    "annotations",
+                    "labels",
+                    "finalizers",
+                    "ownerReferences",
+                    "generateName",
+                    "uid",
+                ):
                     made["metadata"].pop(field, None)
         return made
 
     def nearly_good(self, kind: Kind) -> Any:
-        """An object that is taken, so that what comes later meets objects; or would be, but for a place or two."""
+        """An object that is taken, so that what comes later meets objects; or would be, but for a
+        place or two.
+        """
         made = copy.deepcopy(GOOD.get(kind.type_name, {}))
         made["metadata"] = {"name": self.rng.choice("ab"), "labels": {"a": "b"}}
         for _ in range(self.rng.choice((0, 1, 1, 2, 3))):
@@ -168,37 +216,86 @@ class Odd:
         """Put something into a place somewhere in the document."""
         rng = self.rng
         while shape.fields is not None and isinstance(document, dict):
-            known = [key for key in document if key in shape.fields and key not in ("apiVersion", "kind")]
-            key = rng.choice(known) if known and rng.random() < 0.75 else rng.choice(sorted(shape.fields))
+            known = [
+                key for key in document if key in shape.fields and key not in ("apiVersion", "kind")
+            ]
+            key = (
+                rng.choice(known)
+                if known and rng.random() < 0.75
+                else rng.choice(sorted(shape.fields))
+            )
             below = shape.fields[key].shape
             deeper = document.get(key)
-            if isinstance(deeper, list) and deeper and below.item is not None and rng.random() < 0.8:
+            if (
+                isinstance(deeper, list)
+                and deeper
+                and below.item is not None
+                and rng.random() < 0.8
+            ):
                 deeper, below = rng.choice(deeper), below.item
             if not isinstance(deeper, dict) or below.fields is None or rng.random() < 0.15:
-                document[key] = self.value(shape.fields[key].shape) if rng.random() < 0.9 else self.anything()
+                document[key] = (
+                    self.value(shape.fields[key].shape) if rng.random() < 0.9 else self.anything()
+                )
                 return
             document, shape = deeper, below
 
     def operation(self) -> Any:
-        paths = ("/metadata", "/metadata/labels", "/spec", "/spec/containers/0", "/spec/containers/-", "", "/a/b", "x")
-        fields = {"op": ("add", "remove", "replace", "move", "copy", "test", "x"), "path": paths, "from": paths}
-        made = {key: self.rng.choice(values) for key, values in fields.items() if self.rng.random() < 0.95}
+        paths = (
+            "/metadata",
+            "/metadata/labels",
+            "/spec",
+            "/spec/containers/0",
+            "/spec/containers/-",
+            "",
+            "/a/b",
+            "x",
+        )
+        fields = {
+            "op": ("add", "remove", "replace", "move", "copy", "test", "x"),
+            "path": paths,
+            "from": paths,
+        }
+        made = {
+            key: self.rng.choice(values)
+            for key, values in fields.items()
+            if self.rng.random() < 0.95
+        }
         return {**made, "value": self.anything()} if self.rng.random() < 0.9 else made
 
     def body(self, kind: Kind, how: str) -> bytes:
         rng = self.rng
         if rng.random() < 0.1:
             return rng.choice(
-                (b"", b"null", b"[]", b"1", b'"x"', b"{", b"\xff", b"{" * 2000, b"[" * 2000 + b"]" * 2000)
+                (
+                    b"",
+                    b"null",
+                    b"[]",
+                    b"1",
+                    b'"x"',
+                    b"{",
+                    b"\xff",
+                    b"{" * 2000,
+                    b"[" * 2000 + b"]" * 2000,
+                )
             )
         if how == JSON_PATCH:
             return msgspec.json.encode([self.operation() for _ in range(rng.randrange(4))])
         if how == PROTOBUF:
             envelope = bytes([10, 9, 10, 2]) + b"v1" + bytes([18, 3]) + b"Pod"
             return rng.choice((MAGIC, b"")) + envelope + bytes([18, 60]) + rng.randbytes(60)
-        options = {"deleteOptions": self.anything(), "target": {"name": "n"}, "spec": {"replicas": rng.choice(NUMBERS)}}
+        options = {
+            "deleteOptions": self.anything(),
+            "target": {"name": "n"},
+            "spec": {"replicas": rng.choice(NUMBERS)},
+        }
         document = rng.choice(
-            (self.document(kind), *[self.nearly_good(kind) for _ in range(4)], self.anything(), options)
+            (
+                self.document(kind),
+                *[self.nearly_good(kind) for _ in range(4)],
+                self.anything(),
+                options,
+            )
         )
         try:
             raw = msgspec.json.encode(document)
@@ -220,7 +317,11 @@ class Odd:
         how = rng.choice((MERGE, STRATEGIC, JSON_PATCH, APPLY)) if method == "PATCH" else JSON
         if rng.random() < 0.1:
             how = rng.choice((YAML, PROTOBUF, APPLY, "", "x"))
-        headers = {"host": "localhost", "content-type": how, "accept": rng.choice(("", TABLE, METADATA))}
+        headers = {
+            "host": "localhost",
+            "content-type": how,
+            "accept": rng.choice(("", TABLE, METADATA)),
+        }
         body = b"" if method in ("GET", "HEAD") else self.body(kind, how)
         return Request(method, path, query, headers, body)
 
@@ -238,7 +339,9 @@ def test_every_request_is_answered_and_everything_can_be_read(rng: Random, kind:
     store = Store()
     Api(store).seed()
     Api(store).create(
-        kind, "default" if kind.namespaced else "", {"metadata": {"name": "a"}, **GOOD.get(kind.type_name, {})}
+        kind,
+        "default" if kind.namespaced else "",
+        {"metadata": {"name": "a"}, **GOOD.get(kind.type_name, {})},
     )
     server, odd = Server(store), Odd(rng)
     for _ in range(12):
@@ -246,12 +349,17 @@ def test_every_request_is_answered_and_everything_can_be_read(rng: Random, kind:
         answer = server.answer(request)
         if isinstance(answer, Response):
             assert answer.status < 500, (request, answer)
-            assert not any(ord(character) < 32 for warning in answer.warnings for character in warning)
+            assert not any(
+                ord(character) < 32 for warning in answer.warnings for character in warning
+            )
             if answer.status != 200 or request.method != "GET":
                 msgspec.json.decode(answer.body)
     for each in {each.kind: each for each, _ in store.everything()}.values():
         for item in read(server, each.path())["items"]:
             metadata = item["metadata"]
-            assert store.get(each, metadata.get("namespace", ""), metadata["name"])["metadata"] == metadata
+            assert (
+                store.get(each, metadata.get("namespace", ""), metadata["name"])["metadata"]
+                == metadata
+            )
         for accept in (TABLE, METADATA):
             read(server, each.path(), accept)

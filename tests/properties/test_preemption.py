@@ -1,8 +1,8 @@
 """Preemption's dry run against a slow model, and what is supposed against what is left of it.
 
-The model has no supposition: it asks every question of a cluster that is built from nothing without the pods in
-question. It leaves out two oddities that a rebuilt cluster cannot have: spread counts of terminating pods that are
-removed in thought, and ports that two pods of a node share.
+The model has no supposition: it asks every question of a cluster that is built from nothing without
+the pods in question. It leaves out two oddities that a rebuilt cluster cannot have: spread counts
+of terminating pods that are removed in thought, and ports that two pods of a node share.
 """
 
 from __future__ import annotations
@@ -16,25 +16,33 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from berth.actors.scheduling.decision.failed_attempt import Attempt
+from berth.actors.scheduling.decision.feasibility import evaluate
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.post_filter import FailedAttempt
+from berth.actors.scheduling.framework.questions import Victims
+from berth.actors.scheduling.framework.status import Code, Status
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.policy import PodDisruptionBudget
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.scheduling.model.what_if import Supposition, supposing
+from berth.actors.scheduling.plugins.default_preemption.dry_runs import DryRuns
+from berth.actors.scheduling.plugins.default_preemption.victims import (
+    NO_VICTIMS,
+    Budget,
+    Candidate,
+    budgets,
+    cheapest,
+    dry_run,
+)
+from berth.actors.system import profiles_of
+from berth.config.types import KubeSchedulerConfiguration
+from berth.tools.explain.cluster import snapshot_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from actors.framework.cycle_state import CycleState
-from actors.framework.dry_runs import DryRuns
-from actors.framework.extender import Victims
-from actors.framework.feasibility import evaluate
-from actors.framework.post_filter import FailedAttempt
-from actors.framework.preemption import NO_VICTIMS, Budget, Candidate, budgets, cheapest, dry_run
-from actors.framework.status import Code, Status
-from actors.kube.core import Pod
-from actors.kube.policy import PodDisruptionBudget
-from actors.model.pod_info import PodInfo
-from actors.model.snapshot import Snapshot
-from actors.model.what_if import Supposition, supposing
-from actors.system import profiles_of
-from config.types import KubeSchedulerConfiguration
 from tests.kit.handle import NoApi
-from tools.explain.cluster import snapshot_of
 
 Document = dict[str, Any]
 PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
@@ -47,16 +55,29 @@ FAR = "requiredDuringSchedulingIgnoredDuringExecution"
 def node(name: str, cpu: int) -> Document:
     labels = {HOST: name, ZONE: "a" if name in NODES[:2] else "b"}
     status = {"allocatable": {"cpu": str(cpu), "memory": "8Gi", "pods": 5}}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": status,
+    }
 
 
 def needs(kind: str) -> Document:
     """What a pod asks of its neighbours."""
     match kind:
         case "far from web":
-            return {"affinity": {"podAntiAffinity": {FAR: [{"topologyKey": HOST, "labelSelector": WEB}]}}}
+            return {
+                "affinity": {
+                    "podAntiAffinity": {FAR: [{"topologyKey": HOST, "labelSelector": WEB}]}
+                }
+            }
         case "zone without web":
-            return {"affinity": {"podAntiAffinity": {FAR: [{"topologyKey": ZONE, "labelSelector": WEB}]}}}
+            return {
+                "affinity": {
+                    "podAntiAffinity": {FAR: [{"topologyKey": ZONE, "labelSelector": WEB}]}
+                }
+            }
         case "spread":
             common = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": WEB}
             return {"topologySpreadConstraints": [{**common, "topologyKey": ZONE}]}
@@ -87,8 +108,19 @@ def pod(
     status: Document = {"nominatedNodeName": nominated}
     if started is not None:
         status["startTime"] = f"2026-01-01T00:{started:02}:00Z"
-    spec = {"containers": [container], "priority": priority, "schedulerName": "default-scheduler", "nodeName": on}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec | needs(kind), "status": status}
+    spec = {
+        "containers": [container],
+        "priority": priority,
+        "schedulerName": "default-scheduler",
+        "nodeName": on,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": spec | needs(kind),
+        "status": status,
+    }
 
 
 @st.composite
@@ -96,7 +128,10 @@ def clusters(draw: st.DrawFn) -> list[Document]:
     found = [node(name, draw(st.sampled_from([2, 3]))) for name in draw(st.permutations(NODES))]
     claimed = set()
     for i in range(draw(st.integers(0, 12))):
-        on, terminating = draw(st.sampled_from(NODES)), draw(st.sampled_from([False, False, False, True]))
+        on, terminating = (
+            draw(st.sampled_from(NODES)),
+            draw(st.sampled_from([False, False, False, True])),
+        )
         port = on not in claimed and draw(st.booleans())
         claimed |= {on} if port else set()
         found.append(
@@ -117,7 +152,9 @@ def clusters(draw: st.DrawFn) -> list[Document]:
         priority = draw(st.sampled_from([5, 10, 20]))
         found.append(pod(f"q{i}", priority, 5, app="web", nominated=nominated, port=port))
     for i in range(draw(st.integers(0, 2))):
-        exempt = {f"p{i}": "2026-01-01T00:00:00Z" for i in draw(st.lists(st.integers(0, 12), max_size=2))}
+        exempt = {
+            f"p{i}": "2026-01-01T00:00:00Z" for i in draw(st.lists(st.integers(0, 12), max_size=2))
+        }
         status = {"disruptionsAllowed": draw(st.integers(0, 2)), "disruptedPods": exempt}
         selector = {"matchLabels": {"app": draw(st.sampled_from(["web", "db", "other"]))}}
         found.append(
@@ -153,10 +190,10 @@ def read(document: Document) -> PodInfo:
 
 def attempt_at(preemptor: Document, objects: list[Document]) -> FailedAttempt:
     info, seen, state = read(preemptor), snapshot(objects), CycleState()
-    return FailedAttempt(PROFILE, state, info, seen, evaluate(PROFILE, state, info, seen), Random(0))
+    return Attempt(PROFILE, state, info, seen, evaluate(PROFILE, state, info, seen), Random(0))
 
 
-# ------------------------------------------------------------------------------------------------ the slow model
+# ----------------------------------------------------------------------------------- the slow model
 
 
 def fits(preemptor: Document, objects: list[Document], on: str) -> bool:
@@ -167,13 +204,17 @@ def fits(preemptor: Document, objects: list[Document], on: str) -> bool:
 
 
 def slowly(preemptor: Document, objects: list[Document], on: str) -> tuple[list[str], int] | None:
-    """The victims and the broken budgets, or None if the pod would not fit even without those of lower priority."""
+    """The victims and the broken budgets, or None if the pod would not fit even without those of
+    lower priority.
+    """
 
     def rank(victim: Document) -> tuple[int, str]:
         return (-victim["spec"]["priority"], victim["status"].get("startTime", "now"))
 
     here = [o for o in objects if o["kind"] == "Pod" and o["spec"]["nodeName"] == on]
-    lower = sorted((o for o in here if o["spec"]["priority"] < preemptor["spec"]["priority"]), key=rank)
+    lower = sorted(
+        (o for o in here if o["spec"]["priority"] < preemptor["spec"]["priority"]), key=rank
+    )
     limits = [o for o in objects if o["kind"] == "PodDisruptionBudget"]
     left = {b["metadata"]["name"]: b["status"]["disruptionsAllowed"] for b in limits}
     protected = []
@@ -181,7 +222,10 @@ def slowly(preemptor: Document, objects: list[Document], on: str) -> tuple[list[
         for limit in limits:
             if victim["metadata"]["name"] in limit["status"]["disruptedPods"]:
                 continue
-            if limit["spec"]["selector"]["matchLabels"]["app"] == victim["metadata"]["labels"]["app"]:
+            if (
+                limit["spec"]["selector"]["matchLabels"]["app"]
+                == victim["metadata"]["labels"]["app"]
+            ):
                 left[limit["metadata"]["name"]] -= 1
                 if left[limit["metadata"]["name"]] < 0 and victim not in protected:
                     protected.append(victim)
@@ -198,19 +242,26 @@ def slowly(preemptor: Document, objects: list[Document], on: str) -> tuple[list[
     return [v["metadata"]["name"] for v in victims], sum(victim in protected for victim in victims)
 
 
-# ------------------------------------------------------------------------------------------------ dry runs
+# ----------------------------------------------------------------------------------------- dry runs
 
 
 def told(outcome: Candidate | Status) -> object:
     if isinstance(outcome, Status):
         return outcome
-    return (outcome.node, [victim.pod.metadata.name for victim in outcome.victims.pods], outcome.victims.pdb_violations)
+    return (
+        outcome.node,
+        [victim.pod.metadata.name for victim in outcome.victims.pods],
+        outcome.victims.pdb_violations,
+    )
 
 
 def one_by_one(attempt: FailedAttempt, limits: Sequence[Budget]) -> dict[int, Candidate | Status]:
     """What every node that may help comes to, by position in the node tree's order."""
     order = attempt.snapshot.columns.order
-    return {at: dry_run(attempt, [int(order[at])], limits)[0] for at in np.flatnonzero(attempt.helped).tolist()}
+    return {
+        at: dry_run(attempt, [int(order[at])], limits)[0]
+        for at in np.flatnonzero(attempt.helped).tolist()
+    }
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -226,7 +277,9 @@ def test_many_nodes_at_once_one_by_one_and_slowly_come_to_the_same(
     for _ in range(2):  # The second time, of what is remembered.
         found = dry_runs.search(attempt, 0, len(attempt.snapshot), limits)
         candidates = {at: told(dry_runs.candidate(at)) for at in found.candidates.tolist()}
-        assert candidates == {at: told(outcome) for at, outcome in alone.items() if isinstance(outcome, Candidate)}
+        assert candidates == {
+            at: told(outcome) for at, outcome in alone.items() if isinstance(outcome, Candidate)
+        }
         refused = Counter(outcome for outcome in alone.values() if isinstance(outcome, Status))
         assert found.refused == (Counter() if candidates else refused)
     assert state_of(attempt.snapshot) == before
@@ -235,7 +288,8 @@ def test_many_nodes_at_once_one_by_one_and_slowly_come_to_the_same(
         name = attempt.snapshot.columns.names[attempt.snapshot.columns.order[at]]
         expected = slowly(preemptor, objects, name)
         if isinstance(outcome, Status):
-            # If the pod fits without anybody going, as where only a supposed removal made it fit, it is an error.
+            # If the pod fits without anybody going, as where only a supposed removal made it fit,
+            # it is an error.
             assert expected is None or not expected[0]
             lower = any(i.priority < 10 for i in infos(attempt.snapshot)[name].values())
             assert (outcome == NO_VICTIMS) == (not lower)
@@ -268,7 +322,9 @@ def test_a_search_stops_where_a_walk_would(
         if sound_only and outcome.victims.pdb_violations:
             continue
         met.append(at)
-        if len(met) >= enough and any(not candidate_at(outcomes, at).victims.pdb_violations for at in met):
+        if len(met) >= enough and any(
+            not candidate_at(outcomes, at).victims.pdb_violations for at in met
+        ):
             break
     dry_runs = DryRuns()
     for _ in range(2):
@@ -291,7 +347,7 @@ def candidate_at(outcomes: dict[int, Candidate | Status], at: int) -> Candidate:
     return found
 
 
-# ------------------------------------------------------------------------------------------------ suppositions
+# ------------------------------------------------------------------------------------- suppositions
 
 
 def infos(seen: Snapshot) -> dict[str, dict[str, PodInfo]]:
@@ -333,7 +389,9 @@ def test_a_supposition_leaves_no_trace(objects: list[Document], data: st.DataObj
     seen = snapshot(objects)
     before, version = state_of(seen), seen.columns.changes.version
     rows = st.sampled_from(seen.columns.order.tolist())
-    strangers = [read(pod(f"s{i}", 0, 3, app="web", kind="far from web", port=True)) for i in range(3)]
+    strangers = [
+        read(pod(f"s{i}", 0, 3, app="web", kind="far from web", port=True)) for i in range(3)
+    ]
 
     def suppose(depth: int) -> None:
         with supposing(seen) as supposition:
@@ -350,12 +408,18 @@ def test_a_supposition_leaves_no_trace(objects: list[Document], data: st.DataObj
                         supposition.settle()
                     case "nest" if depth < 2:
                         supposition.settle()
-                        ports = [info.freed_ports.copy() for info in seen.columns.infos if info is not None]
+                        ports = [
+                            info.freed_ports.copy()
+                            for info in seen.columns.infos
+                            if info is not None
+                        ]
                         inside = [list(pods) for pods in infos(seen).values()]
                         with pytest.raises(_Stop):
                             suppose(depth + 1)
                         assert [list(pods) for pods in infos(seen).values()] == inside
-                        assert [info.freed_ports for info in seen.columns.infos if info is not None] == ports
+                        assert [
+                            info.freed_ports for info in seen.columns.infos if info is not None
+                        ] == ports
                     case _:
                         raise _Stop
         raise _Stop
@@ -379,7 +443,7 @@ def test_a_supposition_leaves_no_trace(objects: list[Document], data: st.DataObj
     assert np.array_equal(seen.columns.order, snapshot(objects).columns.order)
 
 
-# ------------------------------------------------------------------------------------------------ ranking
+# ------------------------------------------------------------------------------------------ ranking
 
 VICTIMS = st.lists(
     st.builds(
@@ -396,10 +460,13 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
 
 
 @given(st.lists(st.tuples(VICTIMS, st.integers(0, 2)), min_size=1, max_size=6))
-def test_the_cheapest_is_who_is_left_by_one_criterion_after_the_other(made: list[tuple[list[Document], int]]) -> None:
+def test_the_cheapest_is_who_is_left_by_one_criterion_after_the_other(
+    made: list[tuple[list[Document], int]],
+) -> None:
     """Victims in any order: extenders need not keep it."""
     candidates = [
-        Candidate(f"n{i}", Victims(tuple(map(read, victims)), broken)) for i, (victims, broken) in enumerate(made)
+        Candidate(f"n{i}", Victims(tuple(map(read, victims)), broken))
+        for i, (victims, broken) in enumerate(made)
     ]
 
     def highest(victims: tuple[PodInfo, ...]) -> int:
@@ -408,7 +475,9 @@ def test_the_cheapest_is_who_is_left_by_one_criterion_after_the_other(made: list
     def latest(victims: tuple[PodInfo, ...]) -> float:
         important = [victim for victim in victims if victim.priority == highest(victims)]
         times = [victim.pod.status.start_time for victim in important]
-        return min(NOW if time is None else datetime.fromisoformat(time).timestamp() for time in times)
+        return min(
+            NOW if time is None else datetime.fromisoformat(time).timestamp() for time in times
+        )
 
     left = candidates
     for criterion in (

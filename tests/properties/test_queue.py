@@ -1,5 +1,6 @@
-"""The queue over random histories, step by step like the plain model of it: no pod is lost, none is in two queues, no
-wake-up is missed, none happens that no hint asked for, and pods come out in QueueSort's order.
+"""The queue over random histories, step by step like the plain model of it: no pod is lost, none is
+in two queues, no wake-up is missed, none happens that no hint asked for, and pods come out in
+QueueSort's order.
 
 BERTH_HISTORIES in the environment is how many histories to try instead of 500.
 """
@@ -11,15 +12,7 @@ from collections import Counter
 from itertools import count
 
 import msgspec
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-
-from actors.framework.events import WILDCARD, Action, ClusterEvent, Hint, Registration, Resource
-from actors.framework.status import SUCCESS, Status, unresolvable
-from actors.kube.core import Node, Pod, Service
-from actors.kube.meta import ObjectMeta
-from actors.messages import (
+from berth.actors.messages import (
     Activate,
     Answer,
     AttemptFailed,
@@ -36,8 +29,23 @@ from actors.messages import (
     QueuedPod,
     QueueMessage,
 )
-from actors.model.pod_info import PodInfo
-from actors.queue.state import Compared, HandOut, Moved, QueueRules, QueueState
+from berth.actors.queue.state import Compared, HandOut, Moved, QueueRules, QueueState
+from berth.actors.scheduling.framework.events import (
+    WILDCARD,
+    Action,
+    ClusterEvent,
+    Hint,
+    Registration,
+    Resource,
+)
+from berth.actors.scheduling.framework.status import SUCCESS, Status, unresolvable
+from berth.actors.scheduling.kube.core import Node, Pod, Service
+from berth.actors.scheduling.kube.meta import ObjectMeta
+from berth.actors.scheduling.model.pod_info import PodInfo
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
 from tests.kit.handle import Nowhere
 from tests.kit.queue_model import QueueModel
 
@@ -45,7 +53,9 @@ NAMES = "abcdef"
 PICKS = st.integers(0, 5)
 PLUGINS = ["OnGoodNode", "OnPods", "OnOwnLabels", "Never", "OnAll", "Unknown"]
 MAX_UNSCHEDULABLE = 300.0
-REJECTORS = st.sampled_from([frozenset((plugin,)) for plugin in PLUGINS]) | st.frozensets(st.sampled_from(PLUGINS))
+REJECTORS = st.sampled_from([frozenset((plugin,)) for plugin in PLUGINS]) | st.frozensets(
+    st.sampled_from(PLUGINS)
+)
 PENDING = st.sampled_from([frozenset[str]()] * 3 + [frozenset((plugin,)) for plugin in PLUGINS[:3]])
 
 
@@ -54,7 +64,9 @@ def good_node(_pod: Pod, _old: object | None, new: object | None) -> Hint:
 
 
 def own(pod: Pod, _old: object | None, new: object | None) -> Hint:
-    return Hint.QUEUE if isinstance(new, Pod) and new.metadata.uid == pod.metadata.uid else Hint.SKIP
+    return (
+        Hint.QUEUE if isinstance(new, Pod) and new.metadata.uid == pod.metadata.uid else Hint.SKIP
+    )
 
 
 NODES = Action.ADD | Action.UPDATE_NODE_LABEL
@@ -62,7 +74,9 @@ GONE = Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
 HINTS = {
     "OnGoodNode": (Registration(ClusterEvent(Resource.NODE, NODES), good_node),),
     "OnPods": (Registration(ClusterEvent(Resource.POD, Action.DELETE | Action.UPDATE_POD_LABEL)),),
-    "OnOwnLabels": (Registration(ClusterEvent(Resource.UNSCHEDULED_POD, Action.UPDATE_POD_LABEL), own),),
+    "OnOwnLabels": (
+        Registration(ClusterEvent(Resource.UNSCHEDULED_POD, Action.UPDATE_POD_LABEL), own),
+    ),
     "Never": (Registration(ClusterEvent(Resource.NODE, Action.ALL), lambda *_: Hint.SKIP),),
     "OnAll": (Registration(WILDCARD),),
     "Gates": (Registration(ClusterEvent(Resource.POD, GONE), own),),
@@ -73,7 +87,11 @@ HINTS = {
 def make_pod(name: str, uid: int, priority: int, *, gated: bool, label: str = "") -> Pod:
     document = {
         "metadata": {"namespace": "ns", "name": name, "uid": str(uid), "labels": {"l": label}},
-        "spec": {"schedulerName": "s", "priority": priority, "schedulingGates": [{"name": "g"}] * gated},
+        "spec": {
+            "schedulerName": "s",
+            "priority": priority,
+            "schedulingGates": [{"name": "g"}] * gated,
+        },
     }
     return msgspec.convert(document, Pod)
 
@@ -88,9 +106,17 @@ def order(info: PodInfo, enqueued_at: float) -> tuple[float, ...]:
 
 
 EVENTS = [
-    ClusterChanged(ClusterEvent(Resource.NODE, Action.ADD), None, Node(metadata=ObjectMeta(name="good"))),
-    ClusterChanged(ClusterEvent(Resource.NODE, Action.ADD), None, Node(metadata=ObjectMeta(name="bad"))),
-    ClusterChanged(ClusterEvent(Resource.NODE, NODES & Action.UPDATE), Node(), Node(metadata=ObjectMeta(name="good"))),
+    ClusterChanged(
+        ClusterEvent(Resource.NODE, Action.ADD), None, Node(metadata=ObjectMeta(name="good"))
+    ),
+    ClusterChanged(
+        ClusterEvent(Resource.NODE, Action.ADD), None, Node(metadata=ObjectMeta(name="bad"))
+    ),
+    ClusterChanged(
+        ClusterEvent(Resource.NODE, NODES & Action.UPDATE),
+        Node(),
+        Node(metadata=ObjectMeta(name="good")),
+    ),
     ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), Pod(), None),
     ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), Pod(), None, 0),
     ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE_OTHER), Pod(), Pod()),
@@ -103,7 +129,9 @@ class QueueHistory(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.doors: set[str] = set()  # names of pods that the plugin Door keeps out
-        self.queue = QueueState(QueueRules(order, self.gate, {"s": HINTS}, max_unschedulable=MAX_UNSCHEDULABLE))
+        self.queue = QueueState(
+            QueueRules(order, self.gate, {"s": HINTS}, max_unschedulable=MAX_UNSCHEDULABLE)
+        )
         self.model = QueueModel(self.gate, HINTS, MAX_UNSCHEDULABLE)
         self.uids = count()
         self.flying: dict[str, QueuedPod] = {}  # uid -> what was handed out
@@ -115,7 +143,9 @@ class QueueHistory(RuleBasedStateMachine):
 
     def send(self, *messages: QueueMessage) -> None:
         """The queue handles what the model has handled; both must have done the same."""
-        effects = [effect for message in messages for effect in self.queue.handle(message, self.model.now)]
+        effects = [
+            effect for message in messages for effect in self.queue.handle(message, self.model.now)
+        ]
         given = [effect.pod for effect in effects if isinstance(effect, HandOut)]
         for queued, row in zip(given, self.model.handed_out, strict=True):
             assert queued.info.pod is row.pod, "another pod, or one as it was before its update"
@@ -130,7 +160,9 @@ class QueueHistory(RuleBasedStateMachine):
         row = self.model.row(name)
         return None if row is None else row.pod
 
-    @initialize(tried=st.lists(st.tuples(st.integers(0, 2), REJECTORS, PENDING), min_size=2, max_size=5))
+    @initialize(
+        tried=st.lists(st.tuples(st.integers(0, 2), REJECTORS, PENDING), min_size=2, max_size=5)
+    )
     def some_have_been_tried(self, tried: list[tuple[int, frozenset[str], frozenset[str]]]) -> None:
         for name, (priority, unschedulable, pending) in zip(NAMES, tried, strict=False):
             self.add(name, priority, gated=False)
@@ -148,12 +180,21 @@ class QueueHistory(RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.rows) < len(NAMES))
     @rule(priority=st.integers(0, 2), gated=st.booleans(), healed=st.booleans())
     def added(self, priority: int, gated: bool, healed: bool) -> None:
-        """The queue is told, or has not heard of it and is healed; so with what is deleted, and made anew."""
+        """The queue is told, or has not heard of it and is healed; so with what is deleted, and
+        made anew.
+        """
         taken = {row.name for row in self.model.rows}
-        self.add(next(name for name in NAMES if name not in taken), priority, gated=gated, healed=healed)
+        self.add(
+            next(name for name in NAMES if name not in taken), priority, gated=gated, healed=healed
+        )
 
     @precondition(lambda self: self.model.rows)
-    @rule(pick=PICKS, priority=st.integers(0, 2), label=st.sampled_from(["", "x"]), stays_gated=st.booleans())
+    @rule(
+        pick=PICKS,
+        priority=st.integers(0, 2),
+        label=st.sampled_from(["", "x"]),
+        stays_gated=st.booleans(),
+    )
     def updated(self, pick: int, priority: int, label: str, stays_gated: bool) -> None:
         old = self.some(pick)
         gated = stays_gated and bool(old.spec.scheduling_gates)
@@ -191,7 +232,14 @@ class QueueHistory(RuleBasedStateMachine):
         self.model.ask()
         self.send(NextPod(Nowhere()))
 
-    def fail(self, uid: str, unschedulable: frozenset[str], pending: frozenset[str], *, error: bool = False) -> None:
+    def fail(
+        self,
+        uid: str,
+        unschedulable: frozenset[str],
+        pending: frozenset[str],
+        *,
+        error: bool = False,
+    ) -> None:
         queued = self.flying.pop(uid)
         self.model.fail(uid, unschedulable, pending, error=error)
         rejected_by = (frozenset[str](), frozenset[str]()) if error else (unschedulable, pending)
@@ -297,6 +345,8 @@ class QueueHistory(RuleBasedStateMachine):
 
 
 QueueHistory.TestCase.settings = settings(
-    max_examples=int(os.environ.get("BERTH_HISTORIES", "500")), stateful_step_count=40, deadline=None
+    max_examples=int(os.environ.get("BERTH_HISTORIES", "500")),
+    stateful_step_count=40,
+    deadline=None,
 )
 TestQueue = QueueHistory.TestCase

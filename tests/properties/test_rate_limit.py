@@ -1,14 +1,16 @@
-"""The token bucket over random histories: never more than burst + qps x seconds, in order, and no token withheld."""
+"""The token bucket over random histories: never more than burst + qps x seconds, in order, and no
+token withheld.
+"""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 import anyio
+from berth.actors.client.rate_limit import RateLimit, TokenBucket
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.client.rate_limit import RateLimit, TokenBucket
 from tests.kit.clock import VirtualClock
 
 GAPS = st.lists(st.integers(0, 3000).map(lambda ms: ms / 1000), min_size=1, max_size=60)
@@ -23,7 +25,8 @@ def test_no_span_of_time_holds_too_many(gaps: list[float], qps: float, burst: in
         delay = bucket.take(now)
         bucket.validate()
         assert delay >= 0
-        # Somebody who must wait does so because the bucket is empty: one request just before would have been too many.
+        # Somebody who must wait does so because the bucket is empty: one request just before would
+        # have been too many.
         if delay > 0:
             assert len(sent) >= max(burst, 1)
         sent.append(now + delay)

@@ -6,16 +6,22 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import msgspec
+from berth.actors.messages import (
+    EventType,
+    FinishSeries,
+    RecordEvent,
+    RefreshSeries,
+    SetNominatedNode,
+    SetUnschedulable,
+)
+from berth.actors.recorder.event import Event
+from berth.actors.recorder.series import SeriesTracker
+from berth.actors.recorder.state import RecorderState, Work, status_patch
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.meta import ObjectMeta, ObjectReference
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-
-from actors.kube.core import Pod
-from actors.kube.meta import ObjectMeta, ObjectReference
-from actors.messages import EventType, FinishSeries, RecordEvent, RefreshSeries, SetNominatedNode, SetUnschedulable
-from actors.recorder.event import Event
-from actors.recorder.series import SeriesTracker
-from actors.recorder.state import RecorderState, Work, status_patch
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PODS = st.sampled_from(["a", "b", "c", "d"])
@@ -25,11 +31,15 @@ MOST_EVENTS, MOST_FACTS = 3, 3
 
 def failed(pod: str, note: str = "no room") -> RecordEvent:
     regarding = ObjectReference("v1", "Pod", "ns", pod, f"uid-{pod}", "1")
-    return RecordEvent(regarding, EventType.WARNING, "FailedScheduling", "Scheduling", note, "default-scheduler")
+    return RecordEvent(
+        regarding, EventType.WARNING, "FailedScheduling", "Scheduling", note, "default-scheduler"
+    )
 
 
 def pod(name: str, version: int = 1) -> Pod:
-    return Pod(metadata=ObjectMeta(namespace="ns", name=name, uid=name, resource_version=str(version)))
+    return Pod(
+        metadata=ObjectMeta(namespace="ns", name=name, uid=name, resource_version=str(version))
+    )
 
 
 def count(event: Event) -> int:
@@ -62,7 +72,9 @@ class Recording(RuleBasedStateMachine):
         self.ordered[name] = note
         if nominated is not None:
             self.nominated[name] = nominated
-        self.state.handle(SetUnschedulable(pod(name), "Unschedulable", note, nominated), self.now, self.wall())
+        self.state.handle(
+            SetUnschedulable(pod(name), "Unschedulable", note, nominated), self.now, self.wall()
+        )
 
     @rule(name=PODS, node=st.sampled_from(["", "n1"]))
     def nomination(self, name: str, node: str) -> None:
@@ -93,7 +105,9 @@ class Recording(RuleBasedStateMachine):
             case Event():
                 before = self.served.get(work.metadata.name)
                 assert before is None or count(before) <= count(work), "an event's count goes back"
-                assert before is None or msgspec.structs.replace(work, series=before.series) == before
+                assert (
+                    before is None or msgspec.structs.replace(work, series=before.series) == before
+                )
                 self.served[work.metadata.name] = work
             case SetUnschedulable() | SetNominatedNode():
                 self.state.wrote(work)
@@ -111,12 +125,15 @@ class Recording(RuleBasedStateMachine):
     def each_object_is_written_once_at_a_time(self) -> None:
         self.state.validate()
         places = Counter(
-            work.metadata.name if isinstance(work, Event) else work.pod.metadata.uid for work in self.under_way
+            work.metadata.name if isinstance(work, Event) else work.pod.metadata.uid
+            for work in self.under_way
         )
         assert max(places.values(), default=0) <= 1
 
     def teardown(self) -> None:
-        """When all is delivered, every pod's condition is the last that was ordered, and so is its nomination."""
+        """When all is delivered, every pod's condition is the last that was ordered, and so is its
+        nomination.
+        """
         while self.under_way or len(self.state):
             self.take(6)
             self.answer(0, reached=True)
@@ -133,10 +150,15 @@ def test_a_condition_is_written_only_if_it_changes_and_keeps_its_transition_time
     patch = status_patch(order, order.pod, None, START)
     assert patch is not None
     assert patch["metadata"] == {"uid": "a", "resourceVersion": "1"}
-    told = msgspec.structs.replace(order.pod, status=msgspec.convert(patch["status"], type(order.pod.status)))
+    told = msgspec.structs.replace(
+        order.pod, status=msgspec.convert(patch["status"], type(order.pod.status))
+    )
     later = START + timedelta(seconds=60)
     assert status_patch(order, told, None, later) is None
     changed = status_patch(SetUnschedulable(told, "Unschedulable", "other"), told, None, later)
     assert changed is not None
     (condition,) = changed["status"]["conditions"]
-    assert (condition["message"], condition["lastTransitionTime"]) == ("other", "2026-01-01T00:00:00Z")
+    assert (condition["message"], condition["lastTransitionTime"]) == (
+        "other",
+        "2026-01-01T00:00:00Z",
+    )

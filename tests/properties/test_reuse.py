@@ -1,7 +1,9 @@
-"""Reuse, incremental counts and a fresh computation agree, whatever happened to pods and nodes before.
+"""Reuse, incremental counts and a fresh computation agree, whatever happened to pods and nodes
+before.
 
-One scheduler lives through the whole history: it remembers templates, and its snapshot is brought up to date by deltas.
-The other is given a snapshot built from nothing for each pod, and pods that it has never seen the like of.
+One scheduler lives through the whole history: it remembers templates, and its snapshot is brought
+up to date by deltas. The other is given a snapshot built from nothing for each pod, and pods that
+it has never seen the like of.
 """
 
 from __future__ import annotations
@@ -13,13 +15,25 @@ from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-
-from actors.cache.state import CacheState, Lend
-from actors.cycle.state import Chosen, Failed, Scheduler, Unfit
-from actors.framework.interface import (
+from berth.actors.cache.state import CacheState, Lend
+from berth.actors.messages import (
+    AssignedPodAdded,
+    AssignedPodDeleted,
+    Assume,
+    CacheMessage,
+    Forget,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    Nominate,
+    ObjectPut,
+    TakeSnapshot,
+    Unnominate,
+)
+from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Scheduler, Unfit
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.registry import build_profiles
+from berth.actors.scheduling.framework.interface import (
     SUCCESS,
     Code,
     CycleState,
@@ -35,30 +49,18 @@ from actors.framework.interface import (
     Verdicts,
     default_normalize,
 )
-from actors.framework.registry import build_profiles
-from actors.framework.runner import Profile
-from actors.kube.core import Namespace, Node, Pod, Service
-from actors.kube.policy import PodDisruptionBudget
-from actors.messages import (
-    AssignedPodAdded,
-    AssignedPodDeleted,
-    Assume,
-    CacheMessage,
-    Forget,
-    NodeAdded,
-    NodeDeleted,
-    NodeUpdated,
-    Nominate,
-    ObjectPut,
-    TakeSnapshot,
-    Unnominate,
-)
-from actors.model.pod_info import PodInfo
-from actors.model.snapshot import Snapshot
-from actors.plugins.in_tree import IN_TREE
-from actors.system import profiles_of
-from config.load import from_mapping
-from config.types import API_VERSION, KIND, KubeSchedulerConfiguration
+from berth.actors.scheduling.kube.core import Namespace, Node, Pod, Service
+from berth.actors.scheduling.kube.policy import PodDisruptionBudget
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.system import profiles_of
+from berth.config.load import from_mapping
+from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
 from tests.kit.handle import NoApi, Nowhere
 
 PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
@@ -67,7 +69,13 @@ ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 def _spread(key: str, action: str, **more: Any) -> dict[str, Any]:
     selector = {"matchLabels": {"app": "web"}}
-    return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": action, "labelSelector": selector, **more}
+    return {
+        "maxSkew": 1,
+        "topologyKey": key,
+        "whenUnsatisfiable": action,
+        "labelSelector": selector,
+        **more,
+    }
 
 
 def _near(key: str, **more: Any) -> dict[str, Any]:
@@ -76,11 +84,17 @@ def _near(key: str, **more: Any) -> dict[str, Any]:
 
 def _named(*nodes: str) -> dict[str, Any]:
     fields = [{"key": "metadata.name", "operator": "In", "values": nodes}]
-    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": fields}]}}}}
+    return {
+        "affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": fields}]}}}
+    }
 
 
 def _requests(cpu: int, **more: str) -> dict[str, Any]:
-    return {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": f"{cpu}m", **more}}}]}
+    return {
+        "containers": [
+            {"name": "c", "image": "web", "resources": {"requests": {"cpu": f"{cpu}m", **more}}}
+        ]
+    }
 
 
 REQUIRED, PREFERRED = (
@@ -92,14 +106,32 @@ SPECS: list[dict[str, Any]] = [
     _requests(100),
     _requests(900),
     {**_requests(200), "nodeSelector": {"disk": "ssd"}, "priority": 10},
-    {**_requests(200), "tolerations": [{"key": "soft", "operator": "Exists"}, {"key": "hard", "operator": "Exists"}]},
+    {
+        **_requests(200),
+        "tolerations": [
+            {"key": "soft", "operator": "Exists"},
+            {"key": "hard", "operator": "Exists"},
+        ],
+    },
     {"containers": [{"name": "c", "ports": [{"hostPort": 80, "containerPort": 80}]}]},
-    {**_requests(10), "topologySpreadConstraints": [_spread(ZONE, "DoNotSchedule"), _spread(HOST, "ScheduleAnyway")]},
+    {
+        **_requests(10),
+        "topologySpreadConstraints": [
+            _spread(ZONE, "DoNotSchedule"),
+            _spread(HOST, "ScheduleAnyway"),
+        ],
+    },
     {**_requests(10), "affinity": {"podAntiAffinity": {REQUIRED: [_near(HOST)]}}},
-    {**_requests(10), "affinity": {"podAffinity": {PREFERRED: [{"weight": 5, "podAffinityTerm": _near(ZONE)}]}}},
+    {
+        **_requests(10),
+        "affinity": {"podAffinity": {PREFERRED: [{"weight": 5, "podAffinityTerm": _near(ZONE)}]}},
+    },
     {**_requests(700), "priority": 20},
     {**_requests(400), "priority": 20, "affinity": {"podAntiAffinity": {REQUIRED: [_near(ZONE)]}}},
-    {"containers": [{"name": "c", "ports": [{"hostPort": 80, "containerPort": 80}]}], "priority": 30},
+    {
+        "containers": [{"name": "c", "ports": [{"hostPort": 80, "containerPort": 80}]}],
+        "priority": 30,
+    },
     {**_requests(50), "affinity": {"podAffinity": {REQUIRED: [_near(ZONE)]}}},
     {
         **_requests(300),
@@ -108,7 +140,11 @@ SPECS: list[dict[str, Any]] = [
                 PREFERRED: [
                     {
                         "weight": 7,
-                        "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]},
+                        "preference": {
+                            "matchExpressions": [
+                                {"key": "disk", "operator": "In", "values": ["ssd"]}
+                            ]
+                        },
                     }
                 ]
             }
@@ -116,7 +152,10 @@ SPECS: list[dict[str, Any]] = [
     },
     {**_requests(100), **_named("n1")},
     {**_requests(150), **_named("n5", "n2", "n0", "gone"), "priority": 15},
-    {**_requests(20), "topologySpreadConstraints": [_spread(HOST, "DoNotSchedule", nodeTaintsPolicy="Honor")]},
+    {
+        **_requests(20),
+        "topologySpreadConstraints": [_spread(HOST, "DoNotSchedule", nodeTaintsPolicy="Honor")],
+    },
     {
         **_requests(20),
         "nodeSelector": {"disk": "ssd"},
@@ -126,7 +165,10 @@ SPECS: list[dict[str, Any]] = [
             _spread(ZONE, "ScheduleAnyway"),
         ],
     },
-    {**_requests(20), "affinity": {"podAntiAffinity": {REQUIRED: [_near(HOST, namespaceSelector=TEAM)]}}},
+    {
+        **_requests(20),
+        "affinity": {"podAntiAffinity": {REQUIRED: [_near(HOST, namespaceSelector=TEAM)]}},
+    },
     {
         **_requests(20),
         "affinity": {
@@ -146,12 +188,17 @@ CHANGES = ["confirmed", "started", "terminating", "relabelled", "deleted", "forg
 NODES = [f"n{i}" for i in range(8)]
 
 
-def make_node(name: str, zone: str, ssd: bool, taint: str, cpu: int, cordoned: bool, memory: str = "8Gi") -> Node:
+def make_node(
+    name: str, zone: str, ssd: bool, taint: str, cpu: int, cordoned: bool, memory: str = "8Gi"
+) -> Node:
     labels = {HOST: name} | ({ZONE: zone} if zone else {}) | ({"disk": "ssd"} if ssd else {})
     effect = {"soft": "PreferNoSchedule", "hard": "NoSchedule"}.get(taint)
     document = {
         "metadata": {"name": name, "labels": labels},
-        "spec": {"unschedulable": cordoned, "taints": [{"key": taint, "effect": effect}] if effect else []},
+        "spec": {
+            "unschedulable": cordoned,
+            "taints": [{"key": taint, "effect": effect}] if effect else [],
+        },
         "status": {
             "allocatable": {"cpu": f"{cpu}m", "memory": memory, "pods": 4},
             "images": [{"names": ["web:latest"], "sizeBytes": 500_000_000}] if ssd else [],
@@ -179,7 +226,9 @@ def take(cache: CacheState) -> Snapshot:
 
 def told(unfit: Unfit) -> tuple[object, ...]:
     promised = unfit.nomination
-    names = None if promised is None else (promised.node, [victim.key for victim in promised.victims])
+    names = (
+        None if promised is None else (promised.node, [victim.key for victim in promised.victims])
+    )
     return unfit.message, unfit.rejected_by, names, unfit.denominate
 
 
@@ -217,14 +266,24 @@ class ReuseHistory(RuleBasedStateMachine):
     def begin(self, seed: int, crowd: int, drawn: list[int]) -> None:
         """A crowd of over 100 nodes makes the search stop early, at a place that rotates.
 
-        A history is about few kinds of pods, so that what is remembered of them has time to go wrong.
+        A history is about few kinds of pods, so that what is remembered of them has time to go
+        wrong.
         """
         self.kinds = [self.KINDS[kind % len(self.KINDS)] for kind in drawn]
         self.remembering, self.fresh = Scheduler(Random(seed), 30), Scheduler(Random(seed), 30)
         self.tell(ObjectPut(msgspec.convert({"metadata": {"name": "default"}}, Namespace)))
         for i in range(crowd):
             self.tell(
-                NodeAdded(make_node(f"crowd{i}", "abc"[i % 3], i % 5 == 0, "soft" if i % 7 == 0 else "", 1000, False))
+                NodeAdded(
+                    make_node(
+                        f"crowd{i}",
+                        "abc"[i % 3],
+                        i % 5 == 0,
+                        "soft" if i % 7 == 0 else "",
+                        1000,
+                        False,
+                    )
+                )
             )
 
     @rule(node=NODE)
@@ -241,11 +300,20 @@ class ReuseHistory(RuleBasedStateMachine):
 
     @rule(team=st.sampled_from(["blue", "red"]))
     def namespace(self, team: str) -> None:
-        self.tell(ObjectPut(msgspec.convert({"metadata": {"name": "default", "labels": {"team": team}}}, Namespace)))
+        self.tell(
+            ObjectPut(
+                msgspec.convert(
+                    {"metadata": {"name": "default", "labels": {"team": team}}}, Namespace
+                )
+            )
+        )
 
     @rule(app=st.sampled_from(["web", "other"]))
     def service(self, app: str) -> None:
-        document = {"metadata": {"namespace": "default", "name": app}, "spec": {"selector": {"app": app}}}
+        document = {
+            "metadata": {"namespace": "default", "name": app},
+            "spec": {"selector": {"app": app}},
+        }
         self.tell(ObjectPut(msgspec.convert(document, Service)))
 
     @rule(app=st.sampled_from(["web", "other"]), allowed=st.integers(0, 2))
@@ -286,7 +354,9 @@ class ReuseHistory(RuleBasedStateMachine):
 
     @rule(
         data=st.data(),
-        how=st.sampled_from(["confirmed", "started", "terminating", "relabelled", "deleted", "forgotten"]),
+        how=st.sampled_from(
+            ["confirmed", "started", "terminating", "relabelled", "deleted", "forgotten"]
+        ),
     )
     def pod_changes(self, data: st.DataObject, how: str) -> None:
         if not self.placed:
@@ -302,7 +372,9 @@ class ReuseHistory(RuleBasedStateMachine):
                 status = msgspec.structs.replace(bound.status, start_time=at)
                 self.tell(AssignedPodAdded(msgspec.structs.replace(bound, status=status)))
             case "terminating":
-                metadata = msgspec.structs.replace(bound.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+                metadata = msgspec.structs.replace(
+                    bound.metadata, deletion_timestamp="2026-01-01T00:00:00Z"
+                )
                 self.tell(AssignedPodAdded(msgspec.structs.replace(bound, metadata=metadata)))
             case "relabelled":
                 metadata = msgspec.structs.replace(bound.metadata, labels={"app": "web"})
@@ -350,11 +422,13 @@ class PreemptionHistory(ReuseHistory):
             self.tell(AssignedPodAdded(placed))
 
 
-# ------------------------------------------------------------------------------------------------ rules that fail
+# ---------------------------------------------------------------------------------- rules that fail
 
 
 class Broken:
-    """What fails for now: (extension point, what the rule reads) -> the node about which it fails, "" for any."""
+    """What fails for now: (extension point, what the rule reads) -> the node about which it fails,
+    "" for any.
+    """
 
     now: ClassVar[dict[tuple[str, Reads], str]] = {}
 
@@ -382,7 +456,9 @@ class _OnNodes(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         names = names_of(nodes)
         Broken.check("filter", self.reads, names)
-        return Verdicts.rejecting(np.array([name == "n3" for name in names], dtype=np.bool_), Code.UNSCHEDULABLE, "n3")
+        return Verdicts.rejecting(
+            np.array([name == "n3" for name in names], dtype=np.bool_), Code.UNSCHEDULABLE, "n3"
+        )
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
         Broken.check("preScore", self.reads, names_of(nodes))
@@ -420,11 +496,15 @@ POINTS = ["preFilter", "filter", "preScore", "score", "normalize"]
 def flaky_profile() -> Profile:
     enabled = {"multiPoint": {"enabled": [{"name": name, "weight": 2} for name in FLAKY]}}
     document = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": enabled}]}
-    return build_profiles(from_mapping(document), {**IN_TREE, **FLAKY}, NoApi())["default-scheduler"]
+    return build_profiles(from_mapping(document), {**IN_TREE, **FLAKY}, NoApi())[
+        "default-scheduler"
+    ]
 
 
 class FailingHistory(ReuseHistory):
-    """Rules fail for a while, anywhere. Meanwhile an attempt may fail; once they are well again all is as if new."""
+    """Rules fail for a while, anywhere. Meanwhile an attempt may fail; once they are well again all
+    is as if new.
+    """
 
     KINDS: ClassVar[Sequence[int]] = (0, 1, 2, 3, 5, 7, 8, 12, 14)
     PROFILE = flaky_profile()
@@ -445,7 +525,9 @@ class FailingHistory(ReuseHistory):
         drawn=DRAWN,
         times=st.integers(1, 3),
     )
-    def broken(self, point: str, reads: Reads, where: str, node: Node, drawn: int, times: int) -> None:
+    def broken(
+        self, point: str, reads: Reads, where: str, node: Node, drawn: int, times: int
+    ) -> None:
         """While a rule is broken a node comes or changes, and pods are tried."""
         kind = self.kinds[drawn % len(self.kinds)]
         Broken.now[point, reads] = where
@@ -479,9 +561,13 @@ class FailingPreemption(FailingHistory, PreemptionHistory):
 
 ReuseHistory.TestCase.settings = settings(max_examples=120, stateful_step_count=20, deadline=None)
 TestReuse = ReuseHistory.TestCase
-PreemptionHistory.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+PreemptionHistory.TestCase.settings = settings(
+    max_examples=150, stateful_step_count=25, deadline=None
+)
 TestPreemption = PreemptionHistory.TestCase
 FailingHistory.TestCase.settings = settings(max_examples=60, stateful_step_count=15, deadline=None)
 TestFailing = FailingHistory.TestCase
-FailingPreemption.TestCase.settings = settings(max_examples=60, stateful_step_count=15, deadline=None)
+FailingPreemption.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=15, deadline=None
+)
 TestFailingPreemption = FailingPreemption.TestCase

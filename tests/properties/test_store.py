@@ -1,4 +1,6 @@
-"""The API server's objects over random histories: what watchers are told, and what the journal gives back."""
+"""The API server's objects over random histories: what watchers are told, and what the journal
+gives back.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.journal import Journal
+from berth.tools.apiserver.patch import MERGE
+from berth.tools.apiserver.requests import DeleteOptions
+from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.store import Refused, Store
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-
-from tools.apiserver.api import Api
-from tools.apiserver.journal import Journal
-from tools.apiserver.patch import MERGE
-from tools.apiserver.requests import DeleteOptions
-from tools.apiserver.resources import BY_KIND
-from tools.apiserver.store import Refused, Store
 
 MAPS, PODS = BY_KIND["v1", "ConfigMap"], BY_KIND["v1", "Pod"]
 KINDS = st.sampled_from([MAPS, PODS])
@@ -61,7 +62,11 @@ class StoreHistory(RuleBasedStateMachine):
 
     @rule(kind=KINDS, space=SPACES, name=NAMES, label=WORDS, finalizer=st.booleans())
     def create(self, kind: Any, space: str, name: str, label: str, finalizer: bool) -> None:
-        metadata = {"name": name, "labels": {"l": label}, **({"finalizers": ["berth.dev/f"]} if finalizer else {})}
+        metadata = {
+            "name": name,
+            "labels": {"l": label},
+            **({"finalizers": ["berth.dev/f"]} if finalizer else {}),
+        }
         spec = {"spec": {"containers": [{"name": "c", "image": "i"}]}} if kind is PODS else {}
         taken = self.store.find(kind, space, name) is not None
         if taken:
@@ -133,7 +138,9 @@ class StoreHistory(RuleBasedStateMachine):
         if self.store.find(MAPS, "default", name) is None:
             return
         before, revision = contents(self.store), self.store.revision
-        Api(self.store).patch(MAPS, "default", name, {"metadata": {"annotations": {"a": label}}}, MERGE, "")
+        Api(self.store).patch(
+            MAPS, "default", name, {"metadata": {"annotations": {"a": label}}}, MERGE, ""
+        )
         written = self.store.revision > revision
         self.journal.__exit__(None, None, None)
         raw = self.path.read_bytes()

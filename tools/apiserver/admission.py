@@ -1,17 +1,18 @@
-"""Admission of new pods: the priority of their class, the overhead of their runtime, the tolerations that all pods get.
+"""Admission of new pods: the priority of their class, the overhead of their runtime, the
+tolerations that all pods get.
 
-Mirrors the admission plugins Priority, RuntimeClass, DefaultTolerationSeconds and ServiceAccount's refusal of what is
-in no namespace; and the status that the strategy of pods gives to a new one.
+Mirrors the admission plugins Priority, RuntimeClass, DefaultTolerationSeconds and ServiceAccount's
+refusal of what is in no namespace; and the status that the strategy of pods gives to a new one.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from actors.kube.quantity import nano_value
-from tools.apiserver.conditions import with_condition
-from tools.apiserver.resources import BY_KIND
-from tools.apiserver.store import Document, Refused, Store
+from berth.actors.scheduling.kube.quantity import nano_value
+from berth.tools.apiserver.conditions import with_condition
+from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.store import Document, Refused, Store
 
 PRIORITY_CLASSES = BY_KIND["scheduling.k8s.io/v1", "PriorityClass"]
 RUNTIME_CLASSES = BY_KIND["node.k8s.io/v1", "RuntimeClass"]
@@ -22,13 +23,20 @@ TOLERATION_SECONDS = 300
 TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 TOLERATED = tuple(
-    {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_SECONDS}
+    {
+        "key": taint,
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": TOLERATION_SECONDS,
+    }
     for taint in TAINTS
 )
 
 
 def admitted_pod(store: Store, pod: Document) -> Document:
-    """Raises Refused with 403, as the admission plugins do, or 422 where what a class says contradicts the pod."""
+    """Raises Refused with 403, as the admission plugins do, or 422 where what a class says
+    contradicts the pod.
+    """
     spec = dict(pod["spec"])
     _give_priority(store, spec)
     if spec.get("runtimeClassName"):
@@ -43,8 +51,14 @@ def admitted_pod(store: Store, pod: Document) -> Document:
 
 
 def readmitted_pod(pod: Document, before: Document) -> Document:
-    """An update of a pod: what admission once gave it is not taken away by who does not know of it."""
-    given = {field: before["spec"][field] for field in ("priority", "preemptionPolicy") if field in before["spec"]}
+    """An update of a pod: what admission once gave it is not taken away by who does not know of
+    it.
+    """
+    given = {
+        field: before["spec"][field]
+        for field in ("priority", "preemptionPolicy")
+        if field in before["spec"]
+    }
     spec = {**given, **pod["spec"]}
     return {**pod, "spec": {**spec, "tolerations": _tolerations(spec)}}
 
@@ -84,7 +98,11 @@ def _give_priority(store: Store, spec: dict[str, Any]) -> None:
             raise Refused(403, "Forbidden", f"no PriorityClass with name {name} was found")
     else:
         classes = [stored.document for stored in store.list(PRIORITY_CLASSES)]
-        found = min((c for c in classes if c.get("globalDefault")), key=lambda c: int(c.get("value", 0)), default=None)
+        found = min(
+            (c for c in classes if c.get("globalDefault")),
+            key=lambda c: int(c.get("value", 0)),
+            default=None,
+        )
         if found is not None:
             spec["priorityClassName"] = found["metadata"]["name"]
     value = (found or {}).get("value", 0)
@@ -95,7 +113,9 @@ def _give_priority(store: Store, spec: dict[str, Any]) -> None:
     policy = (found or {}).get("preemptionPolicy", "PreemptLowerPriority")
     if spec.get("preemptionPolicy", policy) != policy:
         given = f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec"
-        computed = f"priority admission controller computed {policy} from the given PriorityClass name"
+        computed = (
+            f"priority admission controller computed {policy} from the given PriorityClass name"
+        )
         raise Refused(403, "Forbidden", f"{given}; {computed}")
     spec["preemptionPolicy"] = policy
 
@@ -113,7 +133,8 @@ def _give_overhead(store: Store, spec: dict[str, Any], pod: str) -> None:
         raise Refused(
             403,
             "Forbidden",
-            f"pods \"{pod}\" is forbidden: pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
+            f"pods \"{pod}\" is forbidden: pod rejected: Pod's Overhead doesn't match "
+            "RuntimeClass's defined Overhead",
         )
     if overhead:
         spec["overhead"] = overhead
@@ -139,10 +160,20 @@ def _without_overhead(pod: str) -> Refused:
 
 
 def _tolerations(spec: dict[str, Any]) -> list[dict[str, Any]]:
-    """The pod's tolerations and those that every pod gets, for a while, of nodes that do not answer."""
+    """The pod's tolerations and those that every pod gets, for a while, of nodes that do not
+    answer.
+    """
     own = list(spec.get("tolerations") or ())
-    return own + [given for given in TOLERATED if not any(_tolerates(toleration, given["key"]) for toleration in own)]
+    return own + [
+        given
+        for given in TOLERATED
+        if not any(_tolerates(toleration, given["key"]) for toleration in own)
+    ]
 
 
 def _tolerates(toleration: dict[str, Any], taint: Any) -> bool:
-    return toleration.get("key") in (taint, "", None) and toleration.get("effect") in ("NoExecute", "", None)
+    return toleration.get("key") in (taint, "", None) and toleration.get("effect") in (
+        "NoExecute",
+        "",
+        None,
+    )

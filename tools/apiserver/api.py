@@ -1,8 +1,8 @@
 """What requests do to the store: create, update, patch, delete, bind, evict, scale. No HTTP here.
 
-Mirrors the generic registry of the API server with the strategies of the kinds: how a document is decoded, which fields
-a client may set, when a generation moves, what a deletion waits for. Every method raises Refused with what the API
-would answer.
+Mirrors the generic registry of the API server with the strategies of the kinds: how a document is
+decoded, which fields a client may set, when a generation moves, what a deletion waits for. Every
+method raises Refused with what the API would answer.
 """
 
 from __future__ import annotations
@@ -12,19 +12,34 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from tools.apiserver.admission import CLAIMS, PRIORITY_CLASSES, admitted_claim, admitted_pod, readmitted_pod
-from tools.apiserver.clock import now
-from tools.apiserver.conditions import with_condition
-from tools.apiserver.conversion import served_form, stored_form
-from tools.apiserver.defaults import defaulted
-from tools.apiserver.eviction import PODS, check_eviction, mark_disrupted
-from tools.apiserver.patch import STRATEGIC, patched
-from tools.apiserver.requests import Binding, DeleteOptions, Eviction, Named, Preconditions, Replicas, Scale, converted
-from tools.apiserver.resources import BY_KIND, CONDITIONAL, KINDS, Kind
-from tools.apiserver.schema import TYPES, pruned, strict_message, unknown_and_mistyped
-from tools.apiserver.selectors import Matches
-from tools.apiserver.store import Document, Refused, Store, Stored
-from tools.apiserver.validation import invalid_details, invalid_message, problems
+from berth.tools.apiserver.admission import (
+    CLAIMS,
+    PRIORITY_CLASSES,
+    admitted_claim,
+    admitted_pod,
+    readmitted_pod,
+)
+from berth.tools.apiserver.clock import now
+from berth.tools.apiserver.conditions import with_condition
+from berth.tools.apiserver.conversion import served_form, stored_form
+from berth.tools.apiserver.defaults import defaulted
+from berth.tools.apiserver.eviction import PODS, check_eviction, mark_disrupted
+from berth.tools.apiserver.patch import STRATEGIC, patched
+from berth.tools.apiserver.requests import (
+    Binding,
+    DeleteOptions,
+    Eviction,
+    Named,
+    Preconditions,
+    Replicas,
+    Scale,
+    converted,
+)
+from berth.tools.apiserver.resources import BY_KIND, CONDITIONAL, KINDS, Kind
+from berth.tools.apiserver.schema import TYPES, pruned, strict_message, unknown_and_mistyped
+from berth.tools.apiserver.selectors import Matches
+from berth.tools.apiserver.store import Document, Refused, Store, Stored
+from berth.tools.apiserver.validation import invalid_details, invalid_message, problems
 
 NAMESPACES = BY_KIND["v1", "Namespace"]
 NODES = BY_KIND["v1", "Node"]
@@ -33,18 +48,26 @@ FIRST_CLASSES = (("system-cluster-critical", 2000000000), ("system-node-critical
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 MOST_PROBLEMS = 1000  # that a refusal tells of
 LONGEST_PREFIX = 58  # of a generated name, which is a label of at most 63 characters
-OWNED_BY_SERVER = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "namespace")
+OWNED_BY_SERVER = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "namespace",
+)
 OVER = ("Succeeded", "Failed")
 
 
 class Api:
     """Does requests on a store.
 
-    `validation` is their fieldValidation: unknown fields and `duplicates` are refused if Strict, and told in `warnings`
-    if Warn. In any case they are not kept.
+    `validation` is their fieldValidation: unknown fields and `duplicates` are refused if Strict,
+    and told in `warnings` if Warn. In any case they are not kept.
     """
 
-    def __init__(self, store: Store, validation: str = "Ignore", duplicates: Sequence[str] = ()) -> None:
+    def __init__(
+        self, store: Store, validation: str = "Ignore", duplicates: Sequence[str] = ()
+    ) -> None:
         self.store = store
         self.warnings: list[str] = []
         self._validation = validation
@@ -63,12 +86,19 @@ class Api:
         document = self._decoded(kind, document)
         metadata = dict(document.get("metadata") or {})
         if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = metadata["generateName"][:LONGEST_PREFIX] + "".join(random.choices(ALPHABET, k=5))
+            metadata["name"] = metadata["generateName"][:LONGEST_PREFIX] + "".join(
+                random.choices(ALPHABET, k=5)
+            )
         if kind.namespaced:
             self._check_namespace(namespace, metadata)
             metadata["namespace"] = namespace
         metadata |= {"uid": str(uuid.uuid4()), "creationTimestamp": now()}
-        for field in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
+        for field in (
+            "resourceVersion",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+        ):
             metadata.pop(field, None)
         made = {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
         if kind.status:
@@ -83,7 +113,9 @@ class Api:
         _check(kind, made, None)
         return self.store.create(kind, made)
 
-    def update(self, kind: Kind, namespace: str, name: str, document: Document, subresource: str) -> Stored:
+    def update(
+        self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
+    ) -> Stored:
         """Replace an object, or only its status. A pod's binding is no matter of an update."""
         before = self.store.get(kind, namespace, name)
         document = self._decoded(kind, document)
@@ -105,7 +137,12 @@ class Api:
             metadata.pop(field, None)
             if field in before["metadata"]:
                 metadata[field] = before["metadata"][field]
-        after = {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+        after = {
+            **document,
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": metadata,
+        }
         after = stored_form(kind, defaulted(kind, after))
         if kind == PODS:
             after = readmitted_pod(after, before)
@@ -113,31 +150,58 @@ class Api:
             after.pop("status", None)
             if "status" in before:
                 after["status"] = before["status"]
-            metadata["generation"] = before["metadata"].get("generation", 1) + (after.get("spec") != before.get("spec"))
+            metadata["generation"] = before["metadata"].get("generation", 1) + (
+                after.get("spec") != before.get("spec")
+            )
         if kind == PODS and after["spec"].get("nodeName") != before["spec"].get("nodeName"):
-            problem = "spec.nodeName: Forbidden: a pod is bound through its binding subresource only"
+            problem = (
+                "spec.nodeName: Forbidden: a pod is bound through its binding subresource only"
+            )
             raise Refused(422, "Invalid", f'Pod "{name}" is invalid: {problem}')
         if subresource != "resize":
             _check(kind, after, before)
         written = self.store.update(kind, after)
-        waits = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds") or kind == NAMESPACES
-        return written if "deletionTimestamp" not in metadata or waits else self._remove(kind, namespace, name)
+        waits = (
+            metadata.get("finalizers")
+            or metadata.get("deletionGracePeriodSeconds")
+            or kind == NAMESPACES
+        )
+        return (
+            written
+            if "deletionTimestamp" not in metadata or waits
+            else self._remove(kind, namespace, name)
+        )
 
-    def patch(self, kind: Kind, namespace: str, name: str, patch: Any, how: str, subresource: str) -> Stored:
-        """What is there with the patch applied. It has the latest resourceVersion unless the patch names one."""
+    def patch(
+        self, kind: Kind, namespace: str, name: str, patch: Any, how: str, subresource: str
+    ) -> Stored:
+        """What is there with the patch applied. It has the latest resourceVersion unless the patch
+        names one.
+        """
         if subresource == "scale":
-            return self.rescale(kind, namespace, name, patched(kind, self.scale_of(kind, namespace, name), patch, how))
+            return self.rescale(
+                kind,
+                namespace,
+                name,
+                patched(kind, self.scale_of(kind, namespace, name), patch, how),
+            )
         after = patched(kind, served_form(kind, self.store.get(kind, namespace, name)), patch, how)
         return self.update(kind, namespace, name, after, subresource)
 
-    def apply(self, kind: Kind, namespace: str, name: str, document: Document, subresource: str) -> tuple[Stored, bool]:
-        """Server-side apply, without ownership of fields: merge into what is there, or create; true if created."""
+    def apply(
+        self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
+    ) -> tuple[Stored, bool]:
+        """Server-side apply, without ownership of fields: merge into what is there, or create; true
+        if created.
+        """
         if not subresource and self.store.find(kind, namespace, name) is None:
             return self.create(kind, namespace, document), True
         return self.patch(kind, namespace, name, document, STRATEGIC, subresource), False
 
     def delete(self, kind: Kind, namespace: str, name: str, options: DeleteOptions) -> Stored:
-        """A running pod gets its grace, what has finalizers waits for them, a namespace goes when it is empty."""
+        """A running pod gets its grace, what has finalizers waits for them, a namespace goes when
+        it is empty.
+        """
         before = self.store.stored(kind, namespace, name)
         metadata = before.document["metadata"]
         wanted = options.preconditions or Preconditions()
@@ -161,8 +225,12 @@ class Api:
         doomed["deletionGracePeriodSeconds"] = grace
         return self.store.update(kind, {**before.document, "metadata": doomed})
 
-    def delete_all(self, kind: Kind, namespace: str, matches: Matches | None, options: DeleteOptions) -> list[Stored]:
-        found = [s for s in self.store.list(kind, namespace) if matches is None or matches(s.document)]
+    def delete_all(
+        self, kind: Kind, namespace: str, matches: Matches | None, options: DeleteOptions
+    ) -> list[Stored]:
+        found = [
+            s for s in self.store.list(kind, namespace) if matches is None or matches(s.document)
+        ]
         return [self.delete(kind, *_place(stored), options) for stored in found]
 
     def bind(self, namespace: str, name: str, binding: Document) -> None:
@@ -172,7 +240,9 @@ class Api:
         node, uid = (asked.target or Named()).name, (asked.metadata or Named()).uid
         problem = ""
         if not node:
-            raise Refused(422, "Invalid", f'Binding "{name}" is invalid: target.name: Required value')
+            raise Refused(
+                422, "Invalid", f'Binding "{name}" is invalid: target.name: Required value'
+            )
         if uid and uid != pod["metadata"]["uid"]:
             problem = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}"
         elif "deletionTimestamp" in pod["metadata"]:
@@ -186,7 +256,9 @@ class Api:
             raise Refused(409, "Conflict", message)
         status = with_condition(pod["status"], "PodScheduled", "True")
         status.pop("nominatedNodeName", None)
-        self.store.update(PODS, {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": status})
+        self.store.update(
+            PODS, {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": status}
+        )
 
     def evict(self, namespace: str, name: str, eviction: Document) -> None:
         """Delete a pod if its disruption budget allows that; 429 if not."""
@@ -219,15 +291,23 @@ class Api:
         asked = converted(scale, Scale)
         replicas = (asked.spec or Replicas()).replicas
         if replicas < 0:
-            problem = f"spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0"
+            problem = (
+                f"spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0"
+            )
             raise Refused(422, "Invalid", f'Scale "{name}" is invalid: {problem}')
-        wanted = (asked.metadata or Named()).resource_version or document["metadata"]["resourceVersion"]
+        wanted = (asked.metadata or Named()).resource_version or document["metadata"][
+            "resourceVersion"
+        ]
         metadata = {**document["metadata"], "resourceVersion": wanted}
         spec = {**document["spec"], "replicas": replicas}
-        return self.update(kind, namespace, name, {**document, "metadata": metadata, "spec": spec}, "")
+        return self.update(
+            kind, namespace, name, {**document, "metadata": metadata, "spec": spec}, ""
+        )
 
     def _decoded(self, kind: Kind, document: Document) -> Document:
-        """What its kind reads of a document. Raises Refused with 400 for a wrong type, or if it is strict."""
+        """What its kind reads of a document. Raises Refused with 400 for a wrong type, or if it is
+        strict.
+        """
         found = unknown_and_mistyped(kind.type_name, document)
         if found.mistyped:
             raise Refused(400, "BadRequest", found.mistyped)
@@ -253,21 +333,34 @@ class Api:
     def _remove(self, kind: Kind, namespace: str, name: str) -> Stored:
         gone = self.store.delete(kind, namespace, name)
         home = self.store.find(NAMESPACES, "", namespace) if namespace else None
-        if home is not None and "deletionTimestamp" in home["metadata"] and self._is_empty(namespace):
+        if (
+            home is not None
+            and "deletionTimestamp" in home["metadata"]
+            and self._is_empty(namespace)
+        ):
             self.store.delete(NAMESPACES, "", namespace)
         return gone
 
     def _is_empty(self, namespace: str) -> bool:
-        return not any(True for kind in KINDS if kind.namespaced for _ in self.store.list(kind, namespace))
+        return not any(
+            True for kind in KINDS if kind.namespaced for _ in self.store.list(kind, namespace)
+        )
 
     def _end_namespace(self, namespace: Stored) -> Stored:
-        """Nothing new comes into a namespace that is being deleted, and what is in it is deleted."""
+        """Nothing new comes into a namespace that is being deleted, and what is in it is
+        deleted.
+        """
         name = namespace.document["metadata"]["name"]
         if name in FIRST_NAMESPACES:
-            raise Refused(403, "Forbidden", f'namespaces "{name}" is forbidden: this namespace may not be deleted')
+            raise Refused(
+                403,
+                "Forbidden",
+                f'namespaces "{name}" is forbidden: this namespace may not be deleted',
+            )
         metadata = {"deletionTimestamp": now(), **namespace.document["metadata"]}
         ending = self.store.update(
-            NAMESPACES, {**namespace.document, "metadata": metadata, "status": {"phase": "Terminating"}}
+            NAMESPACES,
+            {**namespace.document, "metadata": metadata, "status": {"phase": "Terminating"}},
         )
         for kind in KINDS:
             if kind.namespaced:
@@ -284,17 +377,23 @@ class Api:
             owners = metadata.get("ownerReferences") or ()
             if any(owner.get("uid") == uid for owner in owners):
                 kept = [owner for owner in owners if owner.get("uid") != uid]
-                self.store.update(kind, {**stored.document, "metadata": {**metadata, "ownerReferences": kept}})
+                self.store.update(
+                    kind, {**stored.document, "metadata": {**metadata, "ownerReferences": kept}}
+                )
 
 
 def _wanted_version(kind: Kind, given: Document, before: Document) -> str:
-    """The version that an update is of: the latest if it names none. Raises Refused with 422 where it has to."""
+    """The version that an update is of: the latest if it names none. Raises Refused with 422 where
+    it has to.
+    """
     wanted = given.get("resourceVersion") or "0"
     if wanted != "0":
         return str(wanted)
     if kind.kind in CONDITIONAL:
         problem = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
-        raise Refused(422, "Invalid", f'{kind.resource} "{before["metadata"]["name"]}" is invalid: {problem}')
+        raise Refused(
+            422, "Invalid", f'{kind.resource} "{before["metadata"]["name"]}" is invalid: {problem}'
+        )
     return str(before["metadata"]["resourceVersion"])
 
 
@@ -311,7 +410,11 @@ def _grace(pod: Document, asked: int | None) -> int:
     """Seconds; none for a pod that no kubelet looks after, or that is over."""
     if not pod["spec"].get("nodeName") or pod["status"].get("phase") in OVER:
         return 0
-    return int(pod["spec"].get("terminationGracePeriodSeconds", 30)) if asked is None else max(asked, 0)
+    return (
+        int(pod["spec"].get("terminationGracePeriodSeconds", 30))
+        if asked is None
+        else max(asked, 0)
+    )
 
 
 def _place(stored: Stored) -> tuple[str, str]:
@@ -320,4 +423,6 @@ def _place(stored: Stored) -> tuple[str, str]:
 
 
 def _conflict(kind: Kind, name: str, why: str) -> Refused:
-    return Refused(409, "Conflict", f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}')
+    return Refused(
+        409, "Conflict", f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}'
+    )

@@ -10,26 +10,25 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-
-from actors.kube.yaml_documents import documents
-from tools.apiserver.api import Api
-from tools.apiserver.conversion import served_raw
-from tools.apiserver.discovery import discovery
-from tools.apiserver.guard import Guard
-from tools.apiserver.http import Follow, Response, listen
-from tools.apiserver.http_reader import Request
-from tools.apiserver.openapi import VERSION_2, VERSION_2_TYPE
-from tools.apiserver.openapi import document as openapi
-from tools.apiserver.patch import JSON_PATCH, MERGE, STRATEGIC
-from tools.apiserver.protobuf import CONTENT_TYPE as PROTOBUF
-from tools.apiserver.protobuf import decoded
-from tools.apiserver.requests import delete_options
-from tools.apiserver.resources import BY_PATH, UNSERVED, Kind
-from tools.apiserver.schema import duplicate_fields
-from tools.apiserver.selectors import Matches, matches_of
-from tools.apiserver.store import Document, Refused, Store, Stored
-from tools.apiserver.tables import table
-from tools.apiserver.watch import Watch
+from berth.actors.scheduling.kube.yaml_documents import documents
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.conversion import served_raw
+from berth.tools.apiserver.discovery import discovery
+from berth.tools.apiserver.guard import Guard
+from berth.tools.apiserver.http import Follow, Response, listen
+from berth.tools.apiserver.http_reader import Request
+from berth.tools.apiserver.openapi import VERSION_2, VERSION_2_TYPE
+from berth.tools.apiserver.openapi import document as openapi
+from berth.tools.apiserver.patch import JSON_PATCH, MERGE, STRATEGIC
+from berth.tools.apiserver.protobuf import CONTENT_TYPE as PROTOBUF
+from berth.tools.apiserver.protobuf import decoded
+from berth.tools.apiserver.requests import delete_options
+from berth.tools.apiserver.resources import BY_PATH, UNSERVED, Kind
+from berth.tools.apiserver.schema import duplicate_fields
+from berth.tools.apiserver.selectors import Matches, matches_of
+from berth.tools.apiserver.store import Document, Refused, Store, Stored
+from berth.tools.apiserver.tables import table
+from berth.tools.apiserver.watch import Watch
 
 APPLY = "application/apply-patch+yaml"
 JSON, YAML = "application/json", "application/yaml"
@@ -41,7 +40,9 @@ Answer = Stored | Document
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a path names: a kind, and in it a namespace, an object and a subresource, each "" if not named."""
+    """What a path names: a kind, and in it a namespace, an object and a subresource, each "" if not
+    named.
+    """
 
     kind: Kind
     namespace: str
@@ -72,7 +73,9 @@ def target_of(path: str) -> Target:
 
 
 class Server:
-    """Answers requests from one store; `allowed_hosts` are names of the server beside this machine's own."""
+    """Answers requests from one store; `allowed_hosts` are names of the server beside this
+    machine's own.
+    """
 
     def __init__(self, store: Store, allowed_hosts: Collection[str] = ()) -> None:
         self._store = store
@@ -105,7 +108,9 @@ class Server:
         raw = request.body
         how = _media_type(request)
         document = _body(raw, how) if raw or request.method != "DELETE" else {}
-        dry = request.query.get("dryRun") == "All" or (isinstance(document, dict) and document.get("dryRun") == ["All"])
+        dry = request.query.get("dryRun") == "All" or (
+            isinstance(document, dict) and document.get("dryRun") == ["All"]
+        )
         validation = request.query.get("fieldValidation", "Warn")
         duplicates = duplicate_fields(raw) if validation == "Strict" and raw[:1] == b"{" else ()
         api = Api(self._store.fork() if dry else self._store, validation, duplicates)
@@ -126,9 +131,18 @@ class Server:
             case _:
                 raise self._not_allowed(request, target)
 
-    def _write(self, api: Api, request: Request, target: Target, document: Any, how: str) -> tuple[Answer, int]:
-        """Do what the request asks, whose body is of the type `how`; the answer and its HTTP code."""
-        kind, namespace, name, subresource = target.kind, target.namespace, target.name, target.subresource
+    def _write(
+        self, api: Api, request: Request, target: Target, document: Any, how: str
+    ) -> tuple[Answer, int]:
+        """Do what the request asks, whose body is of the type `how`; the answer and its HTTP
+        code.
+        """
+        kind, namespace, name, subresource = (
+            target.kind,
+            target.namespace,
+            target.name,
+            target.subresource,
+        )
         match request.method, subresource:
             case "POST", "" if not name:
                 return api.create(kind, namespace, _of_kind(kind, document)), 201
@@ -148,23 +162,32 @@ class Server:
                     stored, created = api.apply(kind, namespace, name, document, subresource)
                     return stored, 201 if created else 200
                 patched = api.patch(kind, namespace, name, document, how, subresource)
-                return api.scale_of(kind, namespace, name) if subresource == "scale" else patched, 200
+                return api.scale_of(
+                    kind, namespace, name
+                ) if subresource == "scale" else patched, 200
             case "DELETE", "":
                 options = delete_options(_object(document), request.query)
                 if name:
                     return api.delete(kind, namespace, name, options), 200
                 gone = api.delete_all(kind, namespace, _matches(request, kind), options)
-                return {**SUCCESS, "details": {"kind": kind.plural, "group": kind.group, "removed": len(gone)}}, 200
+                return {
+                    **SUCCESS,
+                    "details": {"kind": kind.plural, "group": kind.group, "removed": len(gone)},
+                }, 200
             case _:
                 raise self._not_allowed(request, target)
 
     def _not_allowed(self, request: Request, target: Target) -> Refused:
-        """405, with a reason where the API has one to offer. Raises Refused with 404 if there is no such object."""
+        """405, with a reason where the API has one to offer. Raises Refused with 404 if there is no
+        such object.
+        """
         if target.subresource in UNSERVED:
             self._store.stored(target.kind, target.namespace, target.name)
             why = f"pod {target.name} is hollow: no container runs in it, so there is no {target.subresource}"
             return Refused(405, "MethodNotAllowed", why)
-        return Refused(405, "MethodNotAllowed", f"{request.method} is not allowed on {request.path}")
+        return Refused(
+            405, "MethodNotAllowed", f"{request.method} is not allowed on {request.path}"
+        )
 
     def _list(self, request: Request, target: Target) -> list[Stored]:
         """All that is selected: `_shown` makes pages of it."""
@@ -175,8 +198,12 @@ class Server:
         found = self._store.list(target.kind, target.namespace, after)
         return [stored for stored in found if matches is None or matches(stored.document)]
 
-    def _shown(self, request: Request, kind: Kind, answer: Answer | list[Stored], code: int = 200) -> Response:
-        """The answer in the form that the client accepts: objects, their metadata, or a table to print."""
+    def _shown(
+        self, request: Request, kind: Kind, answer: Answer | list[Stored], code: int = 200
+    ) -> Response:
+        """The answer in the form that the client accepts: objects, their metadata, or a table to
+        print.
+        """
         accept = request.headers.get("accept", "")
         as_table = "as=Table" in accept.partition(",")[0]
         if isinstance(answer, Stored) and not as_table:
@@ -193,14 +220,34 @@ class Server:
         if as_table:
             include = request.query.get("includeObject", "Metadata")
             shown = [stored.document for stored in items]
-            return _json(table(kind, shown, revision=revision, now=datetime.now(UTC), include=include, continue_=token))
+            return _json(
+                table(
+                    kind,
+                    shown,
+                    revision=revision,
+                    now=datetime.now(UTC),
+                    include=include,
+                    continue_=token,
+                )
+            )
         metadata: Document = {"resourceVersion": revision}
         if token:
             metadata |= {"continue": token, "remainingItemCount": len(found) - len(items)}
         if "as=PartialObjectMetadataList" in accept:
-            head = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+            head = {
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": metadata,
+            }
             part = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
-            return _json({**head, "items": [{**part, "metadata": stored.document["metadata"]} for stored in items]})
+            return _json(
+                {
+                    **head,
+                    "items": [
+                        {**part, "metadata": stored.document["metadata"]} for stored in items
+                    ],
+                }
+            )
         head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata}
         opened = msgspec.json.encode(head)[:-1] + b',"items":['
         return Response(opened + b",".join([served_raw(kind, stored) for stored in items]) + b"]}")
@@ -209,7 +256,8 @@ class Server:
 def _media_type(request: Request) -> str:
     """Of the body, which is JSON if it says nothing. Raises Refused with 415 for what is no object.
 
-    Browsers send forms and plain text to any site, and other types only where that site has agreed to it.
+    Browsers send forms and plain text to any site, and other types only where that site has agreed
+    to it.
     """
     how = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     known: tuple[str, ...] = (JSON, YAML, PROTOBUF)
@@ -218,7 +266,9 @@ def _media_type(request: Request) -> str:
     elif not how or (request.method == "DELETE" and not request.body):
         how = JSON
     if how not in known:
-        raise Refused(415, "UnsupportedMediaType", f"Content-Type: expected {' or '.join(known)}, got {how!r}")
+        raise Refused(
+            415, "UnsupportedMediaType", f"Content-Type: expected {' or '.join(known)}, got {how!r}"
+        )
     return how
 
 
@@ -256,7 +306,9 @@ def _of_kind(kind: Kind, document: Any) -> Document:
 
 
 def _matches(request: Request, kind: Kind) -> Matches | None:
-    return matches_of(kind, request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
+    return matches_of(
+        kind, request.query.get("labelSelector", ""), request.query.get("fieldSelector", "")
+    )
 
 
 def _token(revision: str, namespace: str, name: str) -> str:
@@ -272,20 +324,32 @@ def _limit(request: Request) -> int | None:
 
 
 def _continued(request: Request) -> tuple[tuple[str, str] | None, int]:
-    """The key after which a list goes on, and the revision of its first page. Raises Refused with 400."""
+    """The key after which a list goes on, and the revision of its first page. Raises Refused with
+    400.
+    """
     token = request.query.get("continue", "")
     if not token:
         return None, 0
     try:
-        revision, namespace, name = msgspec.json.decode(base64.urlsafe_b64decode(token), type=tuple[int, str, str])
+        revision, namespace, name = msgspec.json.decode(
+            base64.urlsafe_b64decode(token), type=tuple[int, str, str]
+        )
     except (ValueError, msgspec.DecodeError):
-        raise Refused(400, "BadRequest", "continue: expected the token of an earlier list") from None
+        raise Refused(
+            400, "BadRequest", "continue: expected the token of an earlier list"
+        ) from None
     return (namespace, name), revision
 
 
 def _warnings(told: list[str]) -> tuple[str, ...]:
-    """As headers, as many as Kubernetes gives. A field's name may hold anything, but it must stay in its header."""
-    most = MOST_WARNING_CHARACTERS if sum(map(len, told)) > MOST_WARNINGS_CHARACTERS else MOST_WARNINGS_CHARACTERS
+    """As headers, as many as Kubernetes gives. A field's name may hold anything, but it must stay
+    in its header.
+    """
+    most = (
+        MOST_WARNING_CHARACTERS
+        if sum(map(len, told)) > MOST_WARNINGS_CHARACTERS
+        else MOST_WARNINGS_CHARACTERS
+    )
     headers, left = [], MOST_WARNINGS_CHARACTERS
     for warning in told:
         text = "".join([c if c.isprintable() else " " for c in warning[:most]])
@@ -303,15 +367,25 @@ def _json(document: Document, code: int = 200) -> Response:
 def refusal(refused: Refused) -> Document:
     """The Status that says it."""
     details = {} if refused.details is None else {"details": refused.details}
-    failed = {"status": "Failure", "message": str(refused), "reason": refused.reason, "code": refused.code}
+    failed = {
+        "status": "Failure",
+        "message": str(refused),
+        "reason": refused.reason,
+        "code": refused.code,
+    }
     return {"apiVersion": "v1", "kind": "Status", "metadata": {}, **failed, **details}
 
 
 @asynccontextmanager
 async def serve(
-    port: int = 0, host: str = "127.0.0.1", store: Store | None = None, allowed_hosts: Collection[str] = ()
+    port: int = 0,
+    host: str = "127.0.0.1",
+    store: Store | None = None,
+    allowed_hosts: Collection[str] = (),
 ) -> AsyncIterator[str]:
-    """An API server for as long as the block runs, empty without a store; yields its URL. Raises OSError."""
+    """An API server for as long as the block runs, empty without a store; yields its URL. Raises
+    OSError.
+    """
     store = Store() if store is None else store
     Api(store).seed()
     async with listen(Server(store, (host, *allowed_hosts)).answer, port, host) as url:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import anyio
 import click
+from berth.tools.apiserver.app import serve
+from berth.tools.apiserver.journal import Journal, JournalError
+from berth.tools.apiserver.kubeconfig import kubeconfig
+from berth.tools.apiserver.store import Refused, Store
 
-from tools.apiserver.app import serve
-from tools.apiserver.journal import Journal, JournalError
-from tools.apiserver.kubeconfig import kubeconfig
-from tools.apiserver.store import Refused, Store
-
-# Documents are trees that die with their last reader: looking through all of them for cycles only makes clients wait.
+# Documents are trees that die with their last reader: looking through all of them for cycles only
+# makes clients wait.
 COLLECT = (100_000, 50, 100)
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 
@@ -26,10 +26,16 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
               help="0 takes a free one.")  # fmt: skip
 @click.option("--data", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Keep the objects in FILE, so that they survive a restart.")  # fmt: skip
-@click.option("--kubeconfig-out", type=click.Path(path_type=Path), help="Write a kubeconfig for kubectl to this file.")
+@click.option(
+    "--kubeconfig-out",
+    type=click.Path(path_type=Path),
+    help="Write a kubeconfig for kubectl to this file.",
+)
 @click.option("--allowed-host", "allowed_hosts", multiple=True, metavar="NAME",
               help="Answer requests for this host too, such as those that a proxy hands on; repeatable.")  # fmt: skip
-def apiserver(port: int, data: Path | None, kubeconfig_out: Path | None, allowed_hosts: tuple[str, ...]) -> None:
+def apiserver(
+    port: int, data: Path | None, kubeconfig_out: Path | None, allowed_hosts: tuple[str, ...]
+) -> None:
     """Serve the Kubernetes API on 127.0.0.1 until interrupted: for trying things, and for tests.
 
     \b
@@ -38,7 +44,10 @@ def apiserver(port: int, data: Path | None, kubeconfig_out: Path | None, allowed
     """
     gc.set_threshold(*COLLECT)
     try:
-        anyio.run(partial(_run, port, data, kubeconfig_out, allowed_hosts), backend_options={"use_uvloop": True})
+        anyio.run(
+            partial(_run, port, data, kubeconfig_out, allowed_hosts),
+            backend_options={"use_uvloop": True},
+        )
     except KeyboardInterrupt:
         return
     except (JournalError, Refused) as problem:
@@ -48,7 +57,9 @@ def apiserver(port: int, data: Path | None, kubeconfig_out: Path | None, allowed
         raise click.ClickException(f"cannot start: {where}{problem.strerror or problem}") from None
 
 
-async def _run(port: int, data: Path | None, kubeconfig_out: Path | None, allowed_hosts: tuple[str, ...]) -> None:
+async def _run(
+    port: int, data: Path | None, kubeconfig_out: Path | None, allowed_hosts: tuple[str, ...]
+) -> None:
     with ExitStack() as stack:
         store = Store() if data is None else stack.enter_context(_opened(data)).store
         async with serve(port, store=store, allowed_hosts=allowed_hosts) as url:
@@ -63,5 +74,8 @@ async def _run(port: int, data: Path | None, kubeconfig_out: Path | None, allowe
 def _opened(data: Path) -> Journal:
     journal = Journal(data)
     if journal.cut_off:
-        click.echo(f"{data}: left out the last write, which was cut off after {journal.cut_off} bytes", err=True)
+        click.echo(
+            f"{data}: left out the last write, which was cut off after {journal.cut_off} bytes",
+            err=True,
+        )
     return journal

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from tools.apiserver.clock import now
-from tools.apiserver.store import Document
+from berth.tools.apiserver.clock import now
+from berth.tools.apiserver.store import Document
 
 
-def with_condition(status: Document, kind: str, value: str, reason: str = "", message: str = "") -> Document:
-    """The status of a pod with a condition that is new, or in the place of the one of its type that there is.
+def with_condition(
+    status: Document, kind: str, value: str, reason: str = "", message: str = ""
+) -> Document:
+    """The status of a pod with a condition that is new, or in the place of the one of its type that
+    there is.
 
     The time is that of the latest change of the value (True or False).
     """
     conditions: list[Document] = list(status.get("conditions") or ())
-    place = next((i for i, condition in enumerate(conditions) if condition["type"] == kind), len(conditions))
+    place = next(
+        (i for i, condition in enumerate(conditions) if condition["type"] == kind), len(conditions)
+    )
     before = conditions[place : place + 1]
-    since = before[0].get("lastTransitionTime") if before and before[0].get("status") == value else None
-    condition: Document = {"type": kind, "status": value, "lastProbeTime": None, "lastTransitionTime": since or now()}
+    since = (
+        before[0].get("lastTransitionTime") if before and before[0].get("status") == value else None
+    )
+    condition: Document = {
+        "type": kind,
+        "status": value,
+        "lastProbeTime": None,
+        "lastTransitionTime": since or now(),
+    }
     condition |= {field: text for field, text in (("reason", reason), ("message", message)) if text}
     conditions[place : place + 1] = [condition]
     return {**status, "conditions": conditions}

@@ -1,15 +1,15 @@
-"""Kinds that are served by two APIs: each object is stored in one form and shown in the other one, too.
+"""Kinds that are served by two APIs: each object is stored in one form and shown in the other one,
+too.
 
-There is one such kind: an Event of events.k8s.io/v1 is stored as one of core/v1. The two differ in the names of their
-fields, and in what may be written through them (see rules.cluster).
+There is one such kind: an Event of events.k8s.io/v1 is stored as one of core/v1. The two differ in
+the names of their fields, and in what may be written through them (see rules.cluster).
 """
 
 from __future__ import annotations
 
 import msgspec
-
-from tools.apiserver.resources import Kind
-from tools.apiserver.store import Document, Stored
+from berth.tools.apiserver.resources import Kind
+from berth.tools.apiserver.store import Document, Stored
 
 _STORED = {
     "deprecatedCount": "count",
@@ -41,4 +41,8 @@ def served_form(kind: Kind, document: Document) -> Document:
 
 def served_raw(kind: Kind, stored: Stored) -> bytes:
     """The JSON of `served_form`."""
-    return stored.raw if kind.stored_as is None else msgspec.json.encode(served_form(kind, stored.document))
+    return (
+        stored.raw
+        if kind.stored_as is None
+        else msgspec.json.encode(served_form(kind, stored.document))
+    )

@@ -1,4 +1,6 @@
-"""What an object gets that its author left out: the defaults of the API types, as far as anybody here reads them."""
+"""What an object gets that its author left out: the defaults of the API types, as far as anybody
+here reads them.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,17 @@ from collections.abc import Callable
 from ipaddress import IPv4Address
 from typing import Any
 
-from tools.apiserver.recall import recalled
-from tools.apiserver.resources import Kind
-from tools.apiserver.store import Document
+from berth.tools.apiserver.recall import recalled
+from berth.tools.apiserver.resources import Kind
+from berth.tools.apiserver.store import Document
 
 SERVICE_NETWORK = int(IPv4Address("10.96.0.0"))
 
 
 def defaulted(kind: Kind, document: Document) -> Document:
-    """The document, taken to be well formed, with its defaults; what is not changed is shared with the one given."""
+    """The document, taken to be well formed, with its defaults; what is not changed is shared with
+    the one given.
+    """
     fill = _DEFAULTS.get(kind.kind)
     return document if fill is None else fill(document)
 
@@ -31,17 +35,24 @@ def pod_spec(spec: dict[str, Any]) -> dict[str, Any]:
         "schedulerName": "default-scheduler",
         "enableServiceLinks": True,
         **spec,
-        "containers": [_container(container, host=host) for container in spec.get("containers") or ()],
+        "containers": [
+            _container(container, host=host) for container in spec.get("containers") or ()
+        ],
     }
     if spec.get("initContainers"):
-        filled["initContainers"] = [_container(container, host=host) for container in spec["initContainers"]]
+        filled["initContainers"] = [
+            _container(container, host=host) for container in spec["initContainers"]
+        ]
     return filled
 
 
 def _container(container: dict[str, Any], *, host: bool) -> dict[str, Any]:
     image = str(container.get("image", ""))
     latest = image.endswith(":latest") or ":" not in image.rsplit("/", 1)[-1]
-    filled = {"imagePullPolicy": "Always" if latest and "@" not in image else "IfNotPresent", **container}
+    filled = {
+        "imagePullPolicy": "Always" if latest and "@" not in image else "IfNotPresent",
+        **container,
+    }
     resources = dict(container.get("resources") or {})
     if resources.get("limits"):
         resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
@@ -69,7 +80,11 @@ def _templated(**defaults: Any) -> Callable[[Document], Document]:
 
     def fill(document: Document) -> Document:
         given = document.get("spec") or {}
-        spec = {**defaults, **given, **{field: defaults[field] for field in defaults if given.get(field) == {}}}
+        spec = {
+            **defaults,
+            **given,
+            **{field: defaults[field] for field in defaults if given.get(field) == {}},
+        }
         template = spec.get("template")
         if isinstance(template, dict):
             spec["template"] = {**template, "spec": pod_spec(template.get("spec") or {})}
@@ -79,7 +94,9 @@ def _templated(**defaults: Any) -> Callable[[Document], Document]:
 
 
 _ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
-_deployment = _templated(replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600, strategy=_ROLLING)
+_deployment = _templated(
+    replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600, strategy=_ROLLING
+)
 _daemon_set = _templated(
     revisionHistoryLimit=10,
     updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
@@ -109,7 +126,10 @@ def _job(document: Document) -> Document:
         template = spec.get("template") or {}
         metadata = template.get("metadata") or {}
         spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
-        template = {**template, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}}}
+        template = {
+            **template,
+            "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}},
+        }
         spec["template"] = template
     return filled
 
@@ -139,7 +159,10 @@ def _service(document: Document) -> Document:
 
 def _namespace(document: Document) -> Document:
     metadata = document["metadata"]
-    labels = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata.get("name", "")}
+    labels = {
+        **(metadata.get("labels") or {}),
+        "kubernetes.io/metadata.name": metadata.get("name", ""),
+    }
     return {**document, "metadata": {**metadata, "labels": labels}, "status": {"phase": "Active"}}
 
 
@@ -156,11 +179,19 @@ def _of_spec(**defaults: Any) -> Callable[[Document], Document]:
 
 
 def _storage_class(document: Document) -> Document:
-    return {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate", "allowVolumeExpansion": False, **document}
+    return {
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "Immediate",
+        "allowVolumeExpansion": False,
+        **document,
+    }
 
 
 def _pending(fill: Callable[[Document], Document]) -> Callable[[Document], Document]:
-    return lambda document: {**fill(document), "status": document.get("status") or {"phase": "Pending"}}
+    return lambda document: {
+        **fill(document),
+        "status": document.get("status") or {"phase": "Pending"},
+    }
 
 
 _DEFAULTS: dict[str, Callable[[Document], Document]] = {
@@ -174,7 +205,9 @@ _DEFAULTS: dict[str, Callable[[Document], Document]] = {
     "StatefulSet": _stateful_set,
     "DaemonSet": _daemon_set,
     "Job": _job,
-    "PersistentVolume": _pending(_of_spec(persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")),
+    "PersistentVolume": _pending(
+        _of_spec(persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
+    ),
     "PersistentVolumeClaim": _pending(_of_spec(volumeMode="Filesystem")),
     "StorageClass": _storage_class,
     "PriorityClass": lambda document: {"preemptionPolicy": "PreemptLowerPriority", **document},

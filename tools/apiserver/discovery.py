@@ -1,9 +1,11 @@
-"""What the server serves, for clients that ask before they do anything: versions, groups and resources."""
+"""What the server serves, for clients that ask before they do anything: versions, groups and
+resources.
+"""
 
 from __future__ import annotations
 
-from tools.apiserver.resources import KINDS, Kind
-from tools.apiserver.store import Document
+from berth.tools.apiserver.resources import KINDS, Kind
+from berth.tools.apiserver.store import Document
 
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 VERSION = {
@@ -27,7 +29,11 @@ def discovery(path: str) -> Document | None:
         case ["api"]:
             return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
         case ["apis"]:
-            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in _groups()]}
+            return {
+                "kind": "APIGroupList",
+                "apiVersion": "v1",
+                "groups": [_group(name) for name in _groups()],
+            }
         case ["apis", group] if group in _groups():
             return {"kind": "APIGroup", "apiVersion": "v1", **_group(group)}
         case ["api", version]:
@@ -70,16 +76,24 @@ def _entries(kind: Kind) -> list[Document]:
         "kind": kind.kind,
         "verbs": VERBS,
     }
-    categories = {"categories": ["all"]} if kind.kind in ("Pod", "Service") or kind.group in ("apps", "batch") else {}
+    categories = (
+        {"categories": ["all"]}
+        if kind.kind in ("Pod", "Service") or kind.group in ("apps", "batch")
+        else {}
+    )
     entries = [{**plain, "shortNames": list(kind.short), **categories}]
 
     def subresource(name: str, verbs: list[str], **other: str) -> None:
-        entries.append({**plain, "singularName": "", "name": f"{kind.plural}/{name}", "verbs": verbs, **other})
+        entries.append(
+            {**plain, "singularName": "", "name": f"{kind.plural}/{name}", "verbs": verbs, **other}
+        )
 
     if kind.status:
         subresource("status", ["get", "patch", "update"])
     if kind.scale:
-        subresource("scale", ["get", "patch", "update"], group="autoscaling", version="v1", kind="Scale")
+        subresource(
+            "scale", ["get", "patch", "update"], group="autoscaling", version="v1", kind="Scale"
+        )
     if kind.kind == "Pod":
         subresource("binding", ["create"], kind="Binding")
         subresource("eviction", ["create"], group="policy", version="v1", kind="Eviction")

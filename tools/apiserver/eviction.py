@@ -1,19 +1,19 @@
 """The eviction subresource: a pod is deleted only if every PodDisruptionBudget over it allows that.
 
-Mirrors the API-initiated eviction of Kubernetes: pods that are pending or over are let go; a budget's permission is
-taken from its status before the pod is deleted, so that two evictions cannot use the same one.
+Mirrors the API-initiated eviction of Kubernetes: pods that are pending or over are let go; a
+budget's permission is taken from its status before the pod is deleted, so that two evictions cannot
+use the same one.
 """
 
 from __future__ import annotations
 
 import msgspec
-
-from actors.kube.labels import from_label_selector
-from actors.kube.meta import LabelSelector
-from tools.apiserver.clock import now
-from tools.apiserver.conditions import with_condition
-from tools.apiserver.resources import BY_KIND
-from tools.apiserver.store import Document, Refused, Store
+from berth.actors.scheduling.kube.labels import from_label_selector
+from berth.actors.scheduling.kube.meta import LabelSelector
+from berth.tools.apiserver.clock import now
+from berth.tools.apiserver.conditions import with_condition
+from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.store import Document, Refused, Store
 
 PODS = BY_KIND["v1", "Pod"]
 BUDGETS = BY_KIND["policy/v1", "PodDisruptionBudget"]
@@ -21,11 +21,20 @@ RETRY_SECONDS = 10
 
 
 def check_eviction(store: Store, pod: Document) -> None:
-    """Take the permission to evict this pod. Raises Refused: 429 if a budget says no, 500 for several budgets."""
-    if pod["status"].get("phase") in ("Pending", "Succeeded", "Failed") or "deletionTimestamp" in pod["metadata"]:
+    """Take the permission to evict this pod. Raises Refused: 429 if a budget says no, 500 for
+    several budgets.
+    """
+    if (
+        pod["status"].get("phase") in ("Pending", "Succeeded", "Failed")
+        or "deletionTimestamp" in pod["metadata"]
+    ):
         return
     namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
-    budgets = [stored.document for stored in store.list(BUDGETS, namespace) if _covers(stored.document, pod)]
+    budgets = [
+        stored.document
+        for stored in store.list(BUDGETS, namespace)
+        if _covers(stored.document, pod)
+    ]
     if not budgets:
         return
     if len(budgets) > 1:
@@ -45,27 +54,36 @@ def check_eviction(store: Store, pod: Document) -> None:
     allowed = status.get("disruptionsAllowed", 0)
     if allowed <= 0:
         why = (
-            f"The disruption budget {budget['metadata']['name']} needs {status.get('desiredHealthy', 0)} healthy pods "
+            f"The disruption budget {budget['metadata']['name']} needs "
+            f"{status.get('desiredHealthy', 0)} healthy pods "
             f"and has {status.get('currentHealthy', 0)} currently"
         )
         raise _too_many("Cannot evict pod as it would violate the pod's disruption budget.", why)
     disrupted = {**(status.get("disruptedPods") or {}), name: now()}
     store.update(
-        BUDGETS, {**budget, "status": {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}}
+        BUDGETS,
+        {
+            **budget,
+            "status": {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted},
+        },
     )
 
 
 def mark_disrupted(store: Store, pod: Document) -> None:
     """Say on the pod why it goes."""
     why = ("EvictionByEvictionAPI", "Eviction API: evicting")
-    store.update(PODS, {**pod, "status": with_condition(pod["status"], "DisruptionTarget", "True", *why)})
+    store.update(
+        PODS, {**pod, "status": with_condition(pod["status"], "DisruptionTarget", "True", *why)}
+    )
 
 
 def _covers(budget: Document, pod: Document) -> bool:
     selector = budget["spec"].get("selector")
     if selector is None:
         return False
-    return from_label_selector(msgspec.convert(selector, LabelSelector)).matches(pod["metadata"].get("labels") or {})
+    return from_label_selector(msgspec.convert(selector, LabelSelector)).matches(
+        pod["metadata"].get("labels") or {}
+    )
 
 
 def _ready(pod: Document) -> bool:
@@ -75,4 +93,6 @@ def _ready(pod: Document) -> bool:
 
 def _too_many(message: str, why: str) -> Refused:
     causes = [{"reason": "DisruptionBudget", "message": why}]
-    return Refused(429, "TooManyRequests", message, {"causes": causes, "retryAfterSeconds": RETRY_SECONDS})
+    return Refused(
+        429, "TooManyRequests", message, {"causes": causes, "retryAfterSeconds": RETRY_SECONDS}
+    )

@@ -1,9 +1,11 @@
-"""Whom the server answers: it has no authentication, so a browser must not carry the requests of others to it.
+"""Whom the server answers: it has no authentication, so a browser must not carry the requests of
+others to it.
 
-Any web page can send requests to a port of the machine that its reader sits at. Two things tell them from kubectl's. A
-page whose own name was made to mean 127.0.0.1 (DNS rebinding) sends that name as the Host. Requests of any other page
-carry its Origin if they could change something, or if the page could read the answer. The port in the Host is not
-looked at: that of a forwarded connection differs, and it says nothing about the page.
+Any web page can send requests to a port of the machine that its reader sits at. Two things tell
+them from kubectl's. A page whose own name was made to mean 127.0.0.1 (DNS rebinding) sends that
+name as the Host. Requests of any other page carry its Origin if they could change something, or if
+the page could read the answer. The port in the Host is not looked at: that of a forwarded
+connection differs, and it says nothing about the page.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from tools.apiserver.http_reader import Request
-from tools.apiserver.store import Refused
+from berth.tools.apiserver.http_reader import Request
+from berth.tools.apiserver.store import Refused
 
 LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:@,/\s]+))(?::\d+)?", re.IGNORECASE)
@@ -20,7 +22,9 @@ _SCHEME = re.compile(r"https?://")
 
 
 class Guard:
-    """`hosts` are the names and addresses, beside those of this machine, under which the server may be asked."""
+    """`hosts` are the names and addresses, beside those of this machine, under which the server may
+    be asked.
+    """
 
     def __init__(self, hosts: Collection[str]) -> None:
         self._hosts = {host.lower() for host in (*LOCAL_HOSTS, *hosts)}
@@ -33,8 +37,14 @@ class Guard:
         named = _HOST.fullmatch(host)
         if named is None or (named[1] or named[2]).lower() not in self._hosts:
             expected = ", ".join(sorted(self._hosts))
-            message = f"Host: expected one of {expected}, got {host!r}; --allowed-host allows another"
+            message = (
+                f"Host: expected one of {expected}, got {host!r}; --allowed-host allows another"
+            )
             raise Refused(403, "Forbidden", message)
         origin = request.headers.get("origin")
         if origin is not None and _SCHEME.sub("", origin, count=1).lower() != host.lower():
-            raise Refused(403, "Forbidden", f"Origin: the page of another origin is not answered, got {origin!r}")
+            raise Refused(
+                403,
+                "Forbidden",
+                f"Origin: the page of another origin is not answered, got {origin!r}",
+            )

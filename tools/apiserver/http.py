@@ -1,8 +1,9 @@
-"""HTTP/1.1 as the embedded API server speaks it: requests with whole bodies, answers in one piece or as a stream.
+"""HTTP/1.1 as the embedded API server speaks it: requests with whole bodies, answers in one piece
+or as a stream.
 
-Most requests are small writes that are answered at once, so that one is answered where its last byte is read: no task
-is started for it. Requests on one connection are answered one after another, in their order; who does not read what he
-is answered is not answered more, and no longer read from.
+Most requests are small writes that are answered at once, so that one is answered where its last
+byte is read: no task is started for it. Requests on one connection are answered one after another,
+in their order; who does not read what he is answered is not answered more, and no longer read from.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ from typing import cast
 
 import anyio
 import msgspec
-
-from tools.apiserver.http_reader import BadRequestError, Request, RequestReader
+from berth.tools.apiserver.http_reader import BadRequestError, Request, RequestReader
 
 STOP_SECONDS = 0.5
-IDLE_SECONDS = 90.0  # as kube-apiserver has it; also for the request that does not end, or whose answer nobody reads
+# As kube-apiserver has it; also for the request that does not end, or whose answer nobody reads.
+IDLE_SECONDS = 90.0
 SWEEP_SECONDS = 10.0
 LINGER_SECONDS = 2.0
-MOST_WAITING = 64 << 10  # bytes of requests that are not looked at as the one before them is being answered
-_STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
+MOST_WAITING = (
+    64 << 10
+)  # bytes of requests that are not looked at as the one before them is being answered
+_STATUS_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus
+}
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -34,7 +39,9 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Stream:
-    """An answer that goes on: chunks are sent as they are given. Raises ConnectionResetError once nobody listens."""
+    """An answer that goes on: chunks are sent as they are given. Raises ConnectionResetError once
+    nobody listens.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -66,7 +73,9 @@ class Connection(asyncio.Protocol):
         self._unsent = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one, but does not say so
+        self._transport = cast(
+            "asyncio.Transport", transport
+        )  # uvloop's is one, but does not say so
         self._open_ones.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -101,7 +110,9 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def close_if_idle(self) -> None:
-        """A client that sends no whole request for long, or reads none of its answer, would be kept for ever."""
+        """A client that sends no whole request for long, or reads none of its answer, would be kept
+        for ever.
+        """
         if self._transport is None or self._following is not None:
             return
         unsent, self._unsent = self._unsent, self._transport.get_write_buffer_size()
@@ -127,14 +138,20 @@ class Connection(asyncio.Protocol):
         finally:
             if not ended:
                 self.abort()
-        self._hold_up(len(self._reader) > MOST_WAITING and not self._listening() and not self._refused)
+        self._hold_up(
+            len(self._reader) > MOST_WAITING and not self._listening() and not self._refused
+        )
 
     def _listening(self) -> bool:
         free = self._following is None and self._writable.is_set() and not self._refused
         return free and self._transport is not None and not self._transport.is_closing()
 
     def _hold_up(self, paused: bool) -> None:
-        if paused != self._paused and self._transport is not None and not self._transport.is_closing():
+        if (
+            paused != self._paused
+            and self._transport is not None
+            and not self._transport.is_closing()
+        ):
             self._paused = paused
             if paused:
                 self._transport.pause_reading()
@@ -164,10 +181,14 @@ class Connection(asyncio.Protocol):
         return True
 
     def _refuse(self, problem: BadRequestError) -> None:
-        """The last answer. The connection stays for a moment, so that a client that still sends gets to read it."""
+        """The last answer. The connection stays for a moment, so that a client that still sends
+        gets to read it.
+        """
         assert self._transport is not None
         body = str(problem).encode()
-        self._transport.write(_head(Response(body, problem.status, "text/plain"), len(body), keep=False) + body)
+        self._transport.write(
+            _head(Response(body, problem.status, "text/plain"), len(body), keep=False) + body
+        )
         self._transport.write_eof()
         self._refused = True
         self._loop.call_later(LINGER_SECONDS, self.abort)
@@ -178,7 +199,9 @@ class Connection(asyncio.Protocol):
             await self.send(_head(Response(b""), None, keep=keep))
             await follow(Stream(self))
             if self._transport is not None:
-                self._transport.write(b"0\r\n\r\n")  # without a wait for a client that reads nothing any more
+                self._transport.write(
+                    b"0\r\n\r\n"
+                )  # without a wait for a client that reads nothing any more
             ended = True
         except ConnectionResetError:
             return
@@ -198,7 +221,9 @@ def _head(answer: Response, length: int | None, *, keep: bool) -> bytes:
     more = "" if keep else "Connection: close\r\n"
     for warning in answer.warnings:
         more += f"Warning: {warning}\r\n"
-    head = f"{_STATUS_LINES[answer.status]}Content-Type: {answer.content_type}\r\n{body}\r\n{more}\r\n"
+    head = (
+        f"{_STATUS_LINES[answer.status]}Content-Type: {answer.content_type}\r\n{body}\r\n{more}\r\n"
+    )
     return head.encode("utf-8", "replace")
 
 
@@ -206,7 +231,9 @@ def _head(answer: Response, length: int | None, *, keep: bool) -> bytes:
 async def listen(answer: Answer, port: int = 0, host: str = "127.0.0.1") -> AsyncIterator[str]:
     """Answer requests for as long as the block runs; yields the URL. Raises OSError."""
     connections: set[Connection] = set()
-    server = await asyncio.get_running_loop().create_server(lambda: Connection(answer, connections), host, port)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Connection(answer, connections), host, port
+    )
     sweeping = asyncio.create_task(_sweep(connections))
     try:
         yield f"http://{host}:{server.sockets[0].getsockname()[1]}"

@@ -1,4 +1,5 @@
-"""Requests of HTTP/1.1 out of the bytes of one connection: no I/O, and no byte is looked at again and again.
+"""Requests of HTTP/1.1 out of the bytes of one connection: no I/O, and no byte is looked at again
+and again.
 
 A request comes with its whole body. Bodies are as long as those that kube-apiserver takes.
 """
@@ -17,7 +18,9 @@ import msgspec
 MOST_HEAD_BYTES = 64 << 10
 MOST_BYTES = 3 << 20  # of a body
 MOST_LINE_BYTES = 4 << 10  # of the size of a chunk with what may be said of it
-MOST_COMMON_BYTES = 2 << 10  # of headers that are remembered: those of one client are mostly the same
+MOST_COMMON_BYTES = (
+    2 << 10
+)  # of headers that are remembered: those of one client are mostly the same
 _LINE = re.compile(r"([A-Z]+) (/[!-~]*) HTTP/1\.([01])")
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
 
@@ -70,7 +73,10 @@ class RequestReader:
 
     def asks_to_go_on(self) -> bool:
         """True once for a request whose client waits for a word before it sends the body."""
-        waits = self._head is not None and self._head.headers.get("expect", "").lower() == "100-continue"
+        waits = (
+            self._head is not None
+            and self._head.headers.get("expect", "").lower() == "100-continue"
+        )
         if not waits or self._promised:
             return False
         self._promised = True
@@ -90,7 +96,9 @@ class RequestReader:
         path, _, asked = head.target.partition("?")
         query = dict(reversed(parse_qsl(asked, keep_blank_values=True))) if asked else {}
         keep = head.minor == "1" and "close" not in head.headers.get("connection", "").lower()
-        return Request(head.method, unquote(path) if "%" in path else path, query, head.headers, body, keep)
+        return Request(
+            head.method, unquote(path) if "%" in path else path, query, head.headers, body, keep
+        )
 
     def _read_head(self) -> _Head | None:
         end = self._data.find(b"\r\n\r\n")
@@ -118,7 +126,10 @@ class RequestReader:
         while not self._last_chunk:
             line = _SIZE.match(self._data, at)
             if line is None:
-                if len(self._data) - at > MOST_LINE_BYTES or b"\n" in self._data[at : at + MOST_LINE_BYTES]:
+                if (
+                    len(self._data) - at > MOST_LINE_BYTES
+                    or b"\n" in self._data[at : at + MOST_LINE_BYTES]
+                ):
                     raise BadRequestError(400, "expected the size of a chunk")
                 break
             size = int(line[1], 16)

@@ -1,12 +1,14 @@
-"""The journal: a file in which every write is a line of JSON, so that a server started anew has its objects back.
+"""The journal: a file in which every write is a line of JSON, so that a server started anew has its
+objects back.
 
-A write is in the file before it is in the store: one that the file does not take whole is refused, and nothing of it
-stays in either. What is in the file survives the end of the process, however it ends. It is not synced at each write,
-so the end of the machine may cost the last ones; it is synced when it is rewritten and when it is closed.
+A write is in the file before it is in the store: one that the file does not take whole is refused,
+and nothing of it stays in either. What is in the file survives the end of the process, however it
+ends. It is not synced at each write, so the end of the machine may cost the last ones; it is synced
+when it is rewritten and when it is closed.
 
-The file is rewritten without its past when it is opened. A last line that was cut off, by a crash in the middle of a
-write that nobody was told had succeeded, is left out; any other line that cannot be read is an error, since an object
-would be lost with it. One server at a time has the file.
+The file is rewritten without its past when it is opened. A last line that was cut off, by a crash
+in the middle of a write that nobody was told had succeeded, is left out; any other line that cannot
+be read is an error, since an object would be lost with it. One server at a time has the file.
 """
 
 from __future__ import annotations
@@ -22,9 +24,8 @@ from types import TracebackType
 from typing import BinaryIO
 
 import msgspec
-
-from tools.apiserver.resources import BY_KIND, Kind
-from tools.apiserver.store import Document, Event, Refused, Store
+from berth.tools.apiserver.resources import BY_KIND, Kind
+from berth.tools.apiserver.store import Document, Event, Refused, Store
 
 
 class JournalError(ValueError):
@@ -50,7 +51,9 @@ class Tail:
         self._torn = False  # behind that length there may be a part of something
 
     def add(self, data: bytes) -> None:
-        """Raises OSError, and then the data is not in the file, or will be taken out before anything else is added."""
+        """Raises OSError, and then the data is not in the file, or will be taken out before
+        anything else is added.
+        """
         if self._torn:
             self._cut()
         self._torn = True
@@ -78,13 +81,16 @@ class Tail:
 
 
 class Journal:
-    """A context manager. `store` is the store that the file describes, and every write to it goes into the file.
+    """A context manager. `store` is the store that the file describes, and every write to it goes
+    into the file.
 
     `cut_off` is the length in bytes of a last line that was left out, as it had no end.
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises JournalError, or OSError if the file cannot be read or written; it is then as it was."""
+        """Raises JournalError, or OSError if the file cannot be read or written; it is then as it
+        was.
+        """
         self.store = Store(journal=self._write)
         self.cut_off = 0
         self._path = path
@@ -102,14 +108,19 @@ class Journal:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Raises JournalError if the file cannot be synced."""
         with self._file:
             try:
                 os.fsync(self._file.fileno())
             except OSError as problem:
-                raise JournalError(f"{self._path} cannot be synced: {problem.strerror or problem}") from problem
+                raise JournalError(
+                    f"{self._path} cannot be synced: {problem.strerror or problem}"
+                ) from problem
 
     def _lock(self, file: BinaryIO | FileIO) -> None:
         """Held until the file is closed, also by the end of the process."""
@@ -129,8 +140,13 @@ class Journal:
             self._lock(file)
             shutil.copymode(self._path, beside)
             tail = Tail(file.fileno())
-            head = _line(COMPACTED.encode(), b'{"metadata":{"resourceVersion":"%d"}}' % self.store.revision)
-            tail.add(head + b"".join(_line(b"ADDED", stored.raw) for _, stored in self.store.everything()))
+            head = _line(
+                COMPACTED.encode(), b'{"metadata":{"resourceVersion":"%d"}}' % self.store.revision
+            )
+            tail.add(
+                head
+                + b"".join(_line(b"ADDED", stored.raw) for _, stored in self.store.everything())
+            )
             os.fsync(file.fileno())
             beside.replace(self._path)
         except BaseException:
@@ -146,14 +162,18 @@ class Journal:
         except OSError as problem:
             name = written.after.document["metadata"]["name"]
             why = f"{self._path} cannot be written to: {problem.strerror or problem}"
-            raise Refused(500, "InternalError", f'{kind.resource} "{name}" cannot be kept: {why}') from problem
+            raise Refused(
+                500, "InternalError", f'{kind.resource} "{name}" cannot be kept: {why}'
+            ) from problem
 
     def _replay(self, written: bytes) -> None:
         if not written:
             return
         lines = written.split(b"\n")
         self.cut_off = len(lines[-1])
-        if not (lines[-1].startswith(_HEAD) or _HEAD.startswith(lines[-1])):  # no line of ours that was cut off
+        if not (
+            lines[-1].startswith(_HEAD) or _HEAD.startswith(lines[-1])
+        ):  # no line of ours that was cut off
             raise JournalError(f"{self._path}, line {len(lines)}: no write of an API server")
         living: dict[tuple[Kind, str, str], Document] = {}
         revision = 1
@@ -167,7 +187,9 @@ class Journal:
                 kind = BY_KIND[line.object["apiVersion"], line.object["kind"]]
                 key = (kind, metadata.get("namespace", ""), metadata["name"])
             except (msgspec.DecodeError, KeyError, TypeError, ValueError) as problem:
-                raise JournalError(f"{self._path}, line {number}: no write of an API server: {problem}") from None
+                raise JournalError(
+                    f"{self._path}, line {number}: no write of an API server: {problem}"
+                ) from None
             if line.type == "DELETED":
                 living.pop(key, None)
             else:

@@ -1,8 +1,10 @@
-"""OpenAPI v3 documents of what is served, made from the schema: what kubectl reads before it validates or explains.
+"""OpenAPI v3 documents of what is served, made from the schema: what kubectl reads before it
+validates or explains.
 
-One document a group version, and an index of them, as Kubernetes publishes them; descriptions are left out. Of version
-2 there is a document that defines nothing: kubectl reads it before it takes a List apart, always as protobuf, skips
-what is not defined there, and leaves every item to the server's validation.
+One document a group version, and an index of them, as Kubernetes publishes them; descriptions are
+left out. Of version 2 there is a document that defines nothing: kubectl reads it before it takes a
+List apart, always as protobuf, skips what is not defined there, and leaves every item to the
+server's validation.
 """
 
 from __future__ import annotations
@@ -10,15 +12,18 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from tools.apiserver.resources import KINDS, Kind
-from tools.apiserver.schema import TYPES, Shape
+from berth.tools.apiserver.resources import KINDS, Kind
+from berth.tools.apiserver.schema import TYPES, Shape
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 _NAMED: dict[str, tuple[str, dict[str, Any]]] = {  # scalars that are components of their own
     "quantity": (_QUANTITY, {"oneOf": [{"type": "string"}, {"type": "number"}]}),
-    "intstr": (_INT_OR_STRING, {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]}),
+    "intstr": (
+        _INT_OR_STRING,
+        {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
+    ),
     "time": (f"{_META}.Time", {"type": "string", "format": "date-time"}),
     "microtime": (f"{_META}.MicroTime", {"type": "string", "format": "date-time"}),
     "any": ("io.k8s.apimachinery.pkg.runtime.RawExtension", {"type": "object"}),
@@ -46,7 +51,9 @@ def _lengthed(number: int, octets: bytes) -> bytes:
 
 
 # The Document of gnostic's OpenAPI v2: its version and an Info of title and version.
-VERSION_2 = _lengthed(1, b"2.0") + _lengthed(2, _lengthed(1, _TITLE.encode()) + _lengthed(2, _VERSION.encode()))
+VERSION_2 = _lengthed(1, b"2.0") + _lengthed(
+    2, _lengthed(1, _TITLE.encode()) + _lengthed(2, _VERSION.encode())
+)
 VERSION_2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
@@ -62,7 +69,9 @@ def _document(path: str) -> dict[str, Any] | None:
     if parts[:2] != ["openapi", "v3"]:
         return None
     if len(parts) == 2:
-        return {"paths": {prefix: {"serverRelativeURL": f"/openapi/v3/{prefix}"} for prefix in served}}
+        return {
+            "paths": {prefix: {"serverRelativeURL": f"/openapi/v3/{prefix}"} for prefix in served}
+        }
     kinds = [kind for kind in KINDS if _prefix(kind) == parts[2]]
     if not kinds:
         return None
@@ -129,7 +138,9 @@ def _paths(kind: Kind, reference: dict[str, Any]) -> dict[str, Any]:
     place = f"/{_prefix(kind)}/namespaces/{{namespace}}" if kind.namespaced else f"/{_prefix(kind)}"
     one = f"{place}/{kind.plural}/{{name}}"
     found = {
-        f"{place}/{kind.plural}": {"post": _operation(kind, reference, "post", ("application/json",))},
+        f"{place}/{kind.plural}": {
+            "post": _operation(kind, reference, "post", ("application/json",))
+        },
         one: _changes(kind, reference),
     }
     return {**found, f"{one}/status": _changes(kind, reference)} if kind.status else found
@@ -143,11 +154,22 @@ def _changes(kind: Kind, reference: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _operation(kind: Kind, body: dict[str, Any], action: str, content: tuple[str, ...]) -> dict[str, Any]:
-    queries = ("dryRun", "fieldManager", "fieldValidation", *(("force",) if action == "patch" else ()))
+def _operation(
+    kind: Kind, body: dict[str, Any], action: str, content: tuple[str, ...]
+) -> dict[str, Any]:
+    queries = (
+        "dryRun",
+        "fieldManager",
+        "fieldValidation",
+        *(("force",) if action == "patch" else ()),
+    )
     return {
         "parameters": [
-            {"name": name, "in": "query", "schema": {"type": "boolean" if name == "force" else "string"}}
+            {
+                "name": name,
+                "in": "query",
+                "schema": {"type": "boolean" if name == "force" else "string"},
+            }
             for name in queries
         ],
         "requestBody": {"required": True, "content": {form: {"schema": body} for form in content}},

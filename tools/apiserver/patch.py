@@ -8,10 +8,9 @@ from typing import Any
 
 import jsonpatch
 import msgspec
-
-from tools.apiserver.resources import Kind
-from tools.apiserver.schema import TYPES, Shape
-from tools.apiserver.store import Document, Refused
+from berth.tools.apiserver.resources import Kind
+from berth.tools.apiserver.schema import TYPES, Shape
+from berth.tools.apiserver.store import Document, Refused
 
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
@@ -19,13 +18,20 @@ JSON_PATCH = "application/json-patch+json"
 BY_VALUE = "*"
 MOST_OPERATIONS = 10_000
 MOST_COPIED_BYTES = 3 << 20
-_UNFIT = (TypeError, LookupError, AttributeError, ValueError)  # what the way through a value of another type raises
+_UNFIT = (
+    TypeError,
+    LookupError,
+    AttributeError,
+    ValueError,
+)  # what the way through a value of another type raises
 DELETE_FROM = "$deleteFromPrimitiveList/"
 ORDER = "$setElementOrder/"
 
 
 def patched(kind: Kind, document: Document, patch: Any, content_type: str) -> Document:
-    """The document with the patch applied. Raises Refused: 415 for an unknown type, 422 if it does not fit."""
+    """The document with the patch applied. Raises Refused: 415 for an unknown type, 422 if it does
+    not fit.
+    """
     try:
         match content_type:
             case "application/merge-patch+json":
@@ -36,7 +42,9 @@ def patched(kind: Kind, document: Document, patch: Any, content_type: str) -> Do
                 result = _json_patched(document, patch)
             case other:
                 expected = f"{JSON_PATCH}, {MERGE} or {STRATEGIC}"
-                raise Refused(415, "UnsupportedMediaType", f"Content-Type: expected {expected}, got {other!r}")
+                raise Refused(
+                    415, "UnsupportedMediaType", f"Content-Type: expected {expected}, got {other!r}"
+                )
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, *_UNFIT) as problem:
         raise Refused(422, "Invalid", f"the patch does not fit: {problem}") from None
     if not isinstance(result, dict) or not isinstance(result.get("metadata"), dict):
@@ -45,17 +53,23 @@ def patched(kind: Kind, document: Document, patch: Any, content_type: str) -> Do
 
 
 def _json_patched(document: Any, patch: Any) -> Any:
-    """RFC 6902. Raises Refused: 400 for what is no patch, 413 for more operations or copies than Kubernetes takes."""
+    """RFC 6902. Raises Refused: 400 for what is no patch, 413 for more operations or copies than
+    Kubernetes takes.
+    """
     if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
         raise Refused(400, "BadRequest", "the patch does not fit: expected a list of operations")
     if len(patch) > MOST_OPERATIONS:
-        why = f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(patch)}"
+        why = (
+            f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(patch)}"
+        )
         raise Refused(413, "RequestEntityTooLarge", why)
     result = copy.deepcopy(document)
     copied = 0
     for operation in patch:
         if operation.get("op") == "copy" and isinstance(operation.get("from"), str):
-            copied += len(msgspec.json.encode(jsonpatch.JsonPointer(operation["from"]).resolve(result)))
+            copied += len(
+                msgspec.json.encode(jsonpatch.JsonPointer(operation["from"]).resolve(result))
+            )
             if copied > MOST_COPIED_BYTES:
                 why = f"the patch does not fit: it copies more than {MOST_COPIED_BYTES} bytes"
                 raise Refused(413, "RequestEntityTooLarge", why)
@@ -77,7 +91,9 @@ def _merge(old: Any, patch: Any) -> Any:
 
 
 def _merge_strategic(shape: Shape | None, old: Any, patch: Any) -> Any:
-    """As Kubernetes merges: lists by the merge key that their type has, with its `$` directives heeded."""
+    """As Kubernetes merges: lists by the merge key that their type has, with its `$` directives
+    heeded.
+    """
     if not isinstance(patch, dict):
         return patch
     if patch.get("$patch") == "replace":
@@ -90,7 +106,9 @@ def _merge_strategic(shape: Shape | None, old: Any, patch: Any) -> Any:
     for key, value in patch.items():
         if key.startswith(DELETE_FROM):
             name, unwanted = key.removeprefix(DELETE_FROM), set(map(_identity, _listed(key, value)))
-            result[name] = [item for item in result.get(name) or () if _identity(item) not in unwanted]
+            result[name] = [
+                item for item in result.get(name) or () if _identity(item) not in unwanted
+            ]
         elif key.startswith("$"):
             continue
         elif value is None or (isinstance(value, dict) and value.get("$patch") == "delete"):
@@ -133,16 +151,24 @@ def _places(items: list[Any], key: str) -> dict[Any, list[int]]:
 
 
 def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: str) -> list[Any]:
-    """The items that the order names, in that order; the others keep their place before what they were before."""
+    """The items that the order names, in that order; the others keep their place before what they
+    were before.
+    """
     wanted, was = _places(order, key), _places(old, key)
     found = [(_identity(item, key), item) for item in merged]
-    named = deque(sorted((pair for pair in found if pair[0] in wanted), key=lambda pair: wanted[pair[0]][0]))
+    named = deque(
+        sorted((pair for pair in found if pair[0] in wanted), key=lambda pair: wanted[pair[0]][0])
+    )
     result: list[Any] = []
     for identity, other in found:
         if identity in wanted:
             continue
         if identity not in was:
-            raise Refused(422, "Invalid", f"the patch does not fit: {ORDER}: expected every item that is patched")
+            raise Refused(
+                422,
+                "Invalid",
+                f"the patch does not fit: {ORDER}: expected every item that is patched",
+            )
         while named and named[0][0] in was and was[named[0][0]][0] < was[identity][0]:
             result.append(named.popleft()[1])
         result.append(other)
@@ -154,7 +180,11 @@ def _merge_list(shape: Shape | None, old: list[Any], patch: list[Any], key: str)
         have = set(map(_identity, old))
         return old + [item for item in patch if _identity(item) not in have]
     if not all(isinstance(item, dict) for item in patch):
-        raise Refused(422, "Invalid", f"the patch does not fit: expected objects in a list that is merged by {key}")
+        raise Refused(
+            422,
+            "Invalid",
+            f"the patch does not fit: expected objects in a list that is merged by {key}",
+        )
     replaces = any(item.get("$patch") == "replace" for item in patch)
     result: list[Any] = [] if replaces else list(old)
     places = _places(result, key)

@@ -1,9 +1,10 @@
 """Bodies of application/vnd.kubernetes.protobuf: what kubectl's typed clients send instead of JSON.
 
-Owns the way from such a body to the JSON form of its object. Mirrors runtime.Unknown, the envelope behind four magic
-bytes that names a kind, and Kubernetes' generated messages, which are read by the field numbers of types.txt; no
-message is written. Go writes every field that is no pointer, so a zero is absence unless its field says otherwise.
-Unknown fields are skipped, as they are there. Whatever the bytes, the answer is a document or Refused.
+Owns the way from such a body to the JSON form of its object. Mirrors runtime.Unknown, the envelope
+behind four magic bytes that names a kind, and Kubernetes' generated messages, which are read by the
+field numbers of types.txt; no message is written. Go writes every field that is no pointer, so a
+zero is absence unless its field says otherwise. Unknown fields are skipped, as they are there.
+Whatever the bytes, the answer is a document or Refused.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
-
-from tools.apiserver.resources import BY_KIND
-from tools.apiserver.schema import TYPES, Field, Shape
-from tools.apiserver.store import Document, Refused
+from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.schema import TYPES, Field, Shape
+from berth.tools.apiserver.store import Document, Refused
 
 CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"
@@ -30,7 +30,9 @@ _VARINT_BYTES = 10
 _NUMBERS = 1 << 29
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-Numbers = dict[int, "tuple[str, Field] | Numbers"]  # the fields of a message; Numbers for one whose fields are its own
+Numbers = dict[
+    int, "tuple[str, Field] | Numbers"
+]  # the fields of a message; Numbers for one whose fields are its own
 
 
 class _MalformedError(ValueError):
@@ -51,7 +53,9 @@ def decoded(body: bytes) -> Document:
     try:
         return _document(body)
     except (_MalformedError, UnicodeDecodeError, msgspec.DecodeError, RecursionError) as problem:
-        raise Refused(400, "BadRequest", f"the body cannot be read as protobuf: {problem}") from None
+        raise Refused(
+            400, "BadRequest", f"the body cannot be read as protobuf: {problem}"
+        ) from None
 
 
 def _document(body: bytes) -> Document:
@@ -59,8 +63,12 @@ def _document(body: bytes) -> Document:
         raise _MalformedError(f"expected it to begin with {MAGIC!r}, got {body[: len(MAGIC)]!r}")
     type_meta, raw, encoding, form = _flat(body[len(MAGIC) :], _BYTES, _BYTES, _BYTES, _BYTES)
     if encoding.octets or form.octets not in (b"", CONTENT_TYPE.encode()):
-        raise _MalformedError(f"expected plain protobuf inside, got {form.octets!r} encoded as {encoding.octets!r}")
-    api_version, kind = (record.octets.decode() for record in _flat(type_meta.octets, _BYTES, _BYTES))
+        raise _MalformedError(
+            f"expected plain protobuf inside, got {form.octets!r} encoded as {encoding.octets!r}"
+        )
+    api_version, kind = (
+        record.octets.decode() for record in _flat(type_meta.octets, _BYTES, _BYTES)
+    )
     document: Document = {"apiVersion": api_version, "kind": kind}
     _fill(document, _numbers(_shape_of(api_version, kind)), raw.octets)
     return document
@@ -93,7 +101,9 @@ def _numbers(shape: Shape) -> Numbers:
 
 
 def _fill(document: Document, numbers: Numbers, data: bytes) -> None:
-    """Add the fields of a message to a document; one that comes again is merged, or replaced if it is a scalar."""
+    """Add the fields of a message to a document; one that comes again is merged, or replaced if it
+    is a scalar.
+    """
     for record in _records(data):
         known = numbers.get(record.number)
         if isinstance(known, dict):
@@ -162,7 +172,9 @@ def _value(shape: Shape, record: _Record) -> Any:
             (raw,) = _flat(octets, _BYTES)
             return msgspec.json.decode(raw.octets) if raw.octets else None
         case other:
-            raise _MalformedError(f"field {record.number} is of type {other}, which no message here has")
+            raise _MalformedError(
+                f"field {record.number} is of type {other}, which no message here has"
+            )
 
 
 def _time(octets: bytes, *, micro: bool) -> str:
@@ -173,11 +185,15 @@ def _time(octets: bytes, *, micro: bool) -> str:
         moment = _EPOCH + timedelta(seconds=_signed(seconds.integer, 64), microseconds=more)
     except OverflowError:
         raise _MalformedError("a time is outside of the years 1 to 9999") from None
-    return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds' if micro else 'seconds')}Z"
+    return (
+        f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds' if micro else 'seconds')}Z"
+    )
 
 
 def _flat(data: bytes, *wires: int) -> list[_Record]:
-    """The fields 1, 2, ... of a message, which are of these wire types: the last of each, or its zero."""
+    """The fields 1, 2, ... of a message, which are of these wire types: the last of each, or its
+    zero.
+    """
     found = [_Record(number, wire) for number, wire in enumerate(wires, 1)]
     for record in _records(data):
         if record.number <= len(wires):
@@ -187,7 +203,9 @@ def _flat(data: bytes, *wires: int) -> list[_Record]:
 
 def _expected(record: _Record, wire: int) -> _Record:
     if record.wire != wire:
-        raise _MalformedError(f"expected wire type {wire} for field {record.number}, got {record.wire}")
+        raise _MalformedError(
+            f"expected wire type {wire} for field {record.number}, got {record.wire}"
+        )
     return record
 
 
@@ -216,7 +234,9 @@ def _records(data: bytes) -> Iterator[_Record]:
         else:
             raise _MalformedError(f"unexpected wire type {wire} of field {number}")
         if size > len(data) - at:
-            raise _MalformedError(f"field {number} ends {size - len(data) + at} bytes after its message")
+            raise _MalformedError(
+                f"field {number} ends {size - len(data) + at} bytes after its message"
+            )
         if not groups:
             yield _Record(number, wire, integer, data[at : at + size])
         at += size

@@ -1,6 +1,8 @@
-"""What was worked out for a document holds for every equal one: thousands of pods come from a few templates.
+"""What was worked out for a document holds for every equal one: thousands of pods come from a few
+templates.
 
-Only for functions of nothing but their document, whose results nobody changes. Kubernetes has no name for it.
+Only for functions of nothing but their document, whose results nobody changes. Kubernetes has no
+name for it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ def recalled(function: Callable[[dict[str, Any]], _T]) -> Callable[[dict[str, An
     def recall(document: dict[str, Any]) -> _T:
         try:
             key = _ENCODER.encode(document)
-        except (OverflowError, RecursionError):  # a number or a depth that no well-formed document has
+        except (
+            OverflowError,
+            RecursionError,
+        ):  # a number or a depth that no well-formed document has
             return function(document)
         if len(key) > MOST_BYTES:
             return function(document)

@@ -1,6 +1,8 @@
-"""The bodies of requests that are no objects to store: options of a deletion, bindings, evictions and scales.
+"""The bodies of requests that are no objects to store: options of a deletion, bindings, evictions
+and scales.
 
-They hold what is heeded of DeleteOptions, Binding, Eviction and Scale; what else a body has is left alone.
+They hold what is heeded of DeleteOptions, Binding, Eviction and Scale; what else a body has is left
+alone.
 """
 
 from __future__ import annotations
@@ -9,8 +11,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
-
-from tools.apiserver.store import Document, Refused
+from berth.tools.apiserver.store import Document, Refused
 
 _T = TypeVar("_T")
 
@@ -56,7 +57,11 @@ class Scale(msgspec.Struct, frozen=True):
 
 def delete_options(document: Document, query: Mapping[str, str]) -> DeleteOptions:
     """What the body says, and where it is silent the query. Raises Refused with 400."""
-    asked = {field: query[field] for field in ("gracePeriodSeconds", "propagationPolicy") if field in query}
+    asked = {
+        field: query[field]
+        for field in ("gracePeriodSeconds", "propagationPolicy")
+        if field in query
+    }
     return converted({**asked, **document}, DeleteOptions, strict=False)
 
 

@@ -6,17 +6,26 @@ import msgspec
 
 # What of a pod needs containers that run: known, so that it can be refused in words.
 UNSERVED = ("log", "exec", "attach", "portforward", "proxy")
-# Of what kinds an update must name the resourceVersion that it is of; of the others it is of whatever is there.
+# Of what kinds an update must name the resourceVersion that it is of; of the others it is of
+# whatever is there.
 CONDITIONAL = frozenset(
-    ("Lease", "PodDisruptionBudget", "RuntimeClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment")
+    (
+        "Lease",
+        "PodDisruptionBudget",
+        "RuntimeClass",
+        "CSINode",
+        "CSIDriver",
+        "CSIStorageCapacity",
+        "VolumeAttachment",
+    )
 )
 
 
 class Kind(msgspec.Struct, frozen=True, eq=False):
     """A kind and where it is served; `status` and `scale` say whether it has these subresources.
 
-    One that is `stored_as` another kind is that kind by other names (see conversion). There is one of each, below, so
-    that they are the same or not: a store looks for its shelf at every turn.
+    One that is `stored_as` another kind is that kind by other names (see conversion). There is one
+    of each, below, so that they are the same or not: a store looks for its shelf at every turn.
     """
 
     group: str
@@ -36,7 +45,9 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
     @property
     def type_name(self) -> str:
         """Its type in types.txt."""
-        return self.kind if self.stored_as is None else f"{self.group.partition('.')[0]}.{self.kind}"
+        return (
+            self.kind if self.stored_as is None else f"{self.group.partition('.')[0]}.{self.kind}"
+        )
 
     @property
     def resource(self) -> str:
@@ -52,7 +63,9 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
         """Where objects of this kind are on the server."""
         base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         place = (
-            f"{base}/namespaces/{namespace}/{self.plural}" if self.namespaced and namespace else f"{base}/{self.plural}"
+            f"{base}/namespaces/{namespace}/{self.plural}"
+            if self.namespaced and namespace
+            else f"{base}/{self.plural}"
         )
         return f"{place}/{name}" if name else place
 
@@ -66,29 +79,89 @@ KINDS = (
     _EVENTS,
     Kind("", "v1", "configmaps", "ConfigMap", namespaced=True, short=("cm",), status=False),
     Kind("", "v1", "secrets", "Secret", namespaced=True, status=False),
-    Kind("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, short=("sa",), status=False),
+    Kind(
+        "", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, short=("sa",), status=False
+    ),
     Kind("", "v1", "endpoints", "Endpoints", namespaced=True, short=("ep",), status=False),
     Kind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False, short=("pv",)),
-    Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True, short=("pvc",)),
-    Kind("", "v1", "replicationcontrollers", "ReplicationController", namespaced=True, short=("rc",), scale=True),
+    Kind(
+        "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True, short=("pvc",)
+    ),
+    Kind(
+        "",
+        "v1",
+        "replicationcontrollers",
+        "ReplicationController",
+        namespaced=True,
+        short=("rc",),
+        scale=True,
+    ),
     Kind("apps", "v1", "deployments", "Deployment", namespaced=True, short=("deploy",), scale=True),
     Kind("apps", "v1", "replicasets", "ReplicaSet", namespaced=True, short=("rs",), scale=True),
     Kind("apps", "v1", "statefulsets", "StatefulSet", namespaced=True, short=("sts",), scale=True),
     Kind("apps", "v1", "daemonsets", "DaemonSet", namespaced=True, short=("ds",)),
     Kind("batch", "v1", "jobs", "Job", namespaced=True),
     Kind("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True, status=False),
-    Kind("events.k8s.io", "v1", "events", "Event", namespaced=True, short=("ev",), status=False, stored_as=_EVENTS),
-    Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True, short=("pdb",)),
-    Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, short=("pc",), status=False),
-    Kind("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False, short=("sc",), status=False),
+    Kind(
+        "events.k8s.io",
+        "v1",
+        "events",
+        "Event",
+        namespaced=True,
+        short=("ev",),
+        status=False,
+        stored_as=_EVENTS,
+    ),
+    Kind(
+        "policy",
+        "v1",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        namespaced=True,
+        short=("pdb",),
+    ),
+    Kind(
+        "scheduling.k8s.io",
+        "v1",
+        "priorityclasses",
+        "PriorityClass",
+        namespaced=False,
+        short=("pc",),
+        status=False,
+    ),
+    Kind(
+        "storage.k8s.io",
+        "v1",
+        "storageclasses",
+        "StorageClass",
+        namespaced=False,
+        short=("sc",),
+        status=False,
+    ),
     Kind("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False, status=False),
     Kind("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False, status=False),
-    Kind("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", namespaced=True, status=False),
+    Kind(
+        "storage.k8s.io",
+        "v1",
+        "csistoragecapacities",
+        "CSIStorageCapacity",
+        namespaced=True,
+        status=False,
+    ),
     Kind("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False),
     Kind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False, status=False),
     Kind("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", namespaced=True),
-    Kind("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", namespaced=True, status=False),
-    Kind("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False, status=False),
+    Kind(
+        "resource.k8s.io",
+        "v1",
+        "resourceclaimtemplates",
+        "ResourceClaimTemplate",
+        namespaced=True,
+        status=False,
+    ),
+    Kind(
+        "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False, status=False
+    ),
     Kind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False, status=False),
 )
 

@@ -1,8 +1,9 @@
-"""The shape of the kinds that are served: the names and types of their fields, and how their lists are merged.
+"""The shape of the kinds that are served: the names and types of their fields, and how their lists
+are merged.
 
-types.txt is the notation; it is compiled once into shapes, and documents are walked beside them. What a document holds
-that its kind does not know is an unknown field; what it holds in another type is refused, as Kubernetes' decoder does.
-Every message is worded as that decoder words it.
+types.txt is the notation; it is compiled once into shapes, and documents are walked beside them.
+What a document holds that its kind does not know is an unknown field; what it holds in another type
+is refused, as Kubernetes' decoder does. Every message is worded as that decoder words it.
 """
 
 from __future__ import annotations
@@ -14,27 +15,46 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from actors.kube import quantity
-from tools.apiserver.recall import recalled
+from berth.actors.scheduling.kube import quantity
+from berth.tools.apiserver.recall import recalled
 
 SCALARS = frozenset(
-    ("string", "bool", "int32", "int64", "float64", "quantity", "intstr", "time", "microtime", "bytes", "any")
+    (
+        "string",
+        "bool",
+        "int32",
+        "int64",
+        "float64",
+        "quantity",
+        "intstr",
+        "time",
+        "microtime",
+        "bytes",
+        "any",
+    )
 )
 _EXACT: dict[str, type] = {"string": str, "bool": bool}
 _JSON = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
 _GO = {"time": "string", "microtime": "string", "intstr": "int32", "bytes": "[]uint8"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 _LAYOUTS = {"time": "2006-01-02T15:04:05Z07:00", "microtime": "2006-01-02T15:04:05.000000Z07:00"}
-_QUANTITY_RULE = r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_QUANTITY_RULE = (
+    r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
 
-MOST_DEPTH = 100  # of what may be anything; so is the depth of a whole object bounded, and every reader can read it
+# Of what may be anything; so is the depth of a whole object bounded, and every reader can read it.
+MOST_DEPTH = 100
 MOST_ITEMS = 250_000  # of all lists of an object, each of which is validated
 
-Path_ = tuple[Any, ...]  # (parent, step) pairs, () at the root; a step is a field, an index or a 1-tuple of a map's key
+Path_ = tuple[
+    Any, ...
+]  # (parent, step) pairs, () at the root; a step is a field, an index or a 1-tuple of a map's key
 
 
 class Shape:
-    """A type: of `fields` if an object, of `item` if a list, of `values` if a map, else a scalar of that name."""
+    """A type: of `fields` if an object, of `item` if a list, of `values` if a map, else a scalar of
+    that name.
+    """
 
     __slots__ = ("api_version", "exact", "fields", "item", "name", "values")
 
@@ -52,16 +72,21 @@ class Shape:
         if self.item is not None:
             return f"[]{self.item.go}"
         if self.values is not None:
-            return "v1.ResourceList" if self.values.name == "quantity" else f"map[string]{self.values.go}"
+            return (
+                "v1.ResourceList"
+                if self.values.name == "quantity"
+                else f"map[string]{self.values.go}"
+            )
         return _GO.get(self.name, self.name) if self.fields is None else f"v1.{self.name}"
 
 
 class Field(NamedTuple):
-    """A field of an object; the merge key is "*" for a list merged by value, None for one that is replaced.
+    """A field of an object; the merge key is "*" for a list merged by value, None for one that is
+    replaced.
 
-    `keeps_zero` says whether an empty string, false or 0 is a value rather than absence. `numbers` are those of the
-    field in protobuf: its own last, before it those of the messages around it that JSON does not have; () if the field
-    is not in the message.
+    `keeps_zero` says whether an empty string, false or 0 is a value rather than absence. `numbers`
+    are those of the field in protobuf: its own last, before it those of the messages around it that
+    JSON does not have; () if the field is not in the message.
     """
 
     shape: Shape
@@ -72,7 +97,8 @@ class Field(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """`unknown`: a message for each unknown field. `mistyped`: what the first value of a wrong type says, or "".
+    """`unknown`: a message for each unknown field. `mistyped`: what the first value of a wrong type
+    says, or "".
 
     The message does not always say where that value is; `where` does.
     `nulls` says whether there are any, outside of what may hold anything.
@@ -85,7 +111,9 @@ class Findings(NamedTuple):
 
 
 def compiled(text: str) -> dict[str, Shape]:
-    """The object types of a notation by name. Raises ValueError for a type that is defined nowhere or twice."""
+    """The object types of a notation by name. Raises ValueError for a type that is defined nowhere
+    or twice.
+    """
     entries: dict[str, list[str]] = {}
     shapes: dict[str, Shape] = {}
     words: list[str] = []
@@ -140,37 +168,51 @@ TYPES = compiled(Path(__file__).with_name("types.txt").read_text(encoding="utf-8
 
 
 def list_merge_key(type_name: str, field: str) -> str | None:
-    """The key a strategic merge patch merges that list by; None if the list, or no such list, is replaced."""
+    """The key a strategic merge patch merges that list by; None if the list, or no such list, is
+    replaced.
+    """
     fields = TYPES[type_name].fields or {}
     return fields[field].merge_key if field in fields else None
 
 
 def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
-    """What strict decoding of a document of this kind finds. A kind without a type here is taken as it is."""
+    """What strict decoding of a document of this kind finds. A kind without a type here is taken as
+    it is.
+    """
     found = Findings([], "")
     shape = TYPES.get(kind)
     if shape is None:
         return found
     walk = _Walk()
     walk.visit(shape, document, (), "")
-    return Findings(walk.unknown, walk.mistyped and f"{_cannot(shape)}: {walk.mistyped}", walk.where, walk.nulls)
+    return Findings(
+        walk.unknown, walk.mistyped and f"{_cannot(shape)}: {walk.mistyped}", walk.where, walk.nulls
+    )
 
 
 def pruned(shape: Shape, value: Any) -> Any:
-    """A well-typed value as Kubernetes reads it: without nulls, and without fields that its type does not have."""
+    """A well-typed value as Kubernetes reads it: without nulls, and without fields that its type
+    does not have.
+    """
     if type(value) is dict and shape.fields is not None:
         fields = shape.fields
-        known = ((key, below) for key, below in value.items() if below is not None and key in fields)
+        known = (
+            (key, below) for key, below in value.items() if below is not None and key in fields
+        )
         return {key: pruned(fields[key].shape, below) for key, below in known}
     if type(value) is dict and shape.values is not None:
-        return {key: pruned(shape.values, below) for key, below in value.items() if below is not None}
+        return {
+            key: pruned(shape.values, below) for key, below in value.items() if below is not None
+        }
     if type(value) is list and shape.item is not None:
         return [pruned(shape.item, below) for below in value if below is not None]
     return value
 
 
 def strict_message(kind: str, unknown: list[str]) -> str:
-    """The refusal of a request with fieldValidation=Strict; what is unknown or duplicate are messages."""
+    """The refusal of a request with fieldValidation=Strict; what is unknown or duplicate are
+    messages.
+    """
     return f"{_cannot(TYPES[kind])}: strict decoding error: {', '.join(unknown)}"
 
 
@@ -211,7 +253,9 @@ class _Walk:
         else:
             self._scalar(shape, value, path, owner)
 
-    def _object(self, shape: Shape, fields: dict[str, Field], value: dict[str, Any], path: Path_) -> None:
+    def _object(
+        self, shape: Shape, fields: dict[str, Field], value: dict[str, Any], path: Path_
+    ) -> None:
         for key, below in value.items():
             field = fields.get(key)
             if field is None:
@@ -252,7 +296,10 @@ class _Walk:
             case "time" | "microtime" if kind is str:
                 if _TIME.fullmatch(value) is None:
                     layout = _LAYOUTS[shape.name]
-                    self._found(f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"', path)
+                    self._found(
+                        f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"',
+                        path,
+                    )
             case "bytes" if kind is str:
                 try:
                     binascii.a2b_base64(value, strict_mode=True)
@@ -277,7 +324,12 @@ def _is_deep(value: Any) -> bool:
     """Whether a value that may be anything is nested more deeply than MOST_DEPTH."""
     level = [value]
     for _ in range(MOST_DEPTH):
-        level = [b for v in level if type(v) in (dict, list) for b in (v.values() if type(v) is dict else v)]
+        level = [
+            b
+            for v in level
+            if type(v) in (dict, list)
+            for b in (v.values() if type(v) is dict else v)
+        ]
         if not level:
             return False
     return True
@@ -305,7 +357,9 @@ def _quantity_problem(value: Any) -> str:
 
 
 def _fields(path: Path_) -> list[str]:
-    """The fields on the way, without indices and the keys of maps, as Go's decoder names a place."""
+    """The fields on the way, without indices and the keys of maps, as Go's decoder names a
+    place.
+    """
     names: list[str] = []
     while path:
         path, step = path
@@ -327,7 +381,9 @@ def _with_indices(path: Path_) -> str:
 
 
 def duplicate_fields(body: bytes) -> list[str]:
-    """A message for each field that an object of the JSON text gives twice. Raises ValueError if it is no JSON."""
+    """A message for each field that an object of the JSON text gives twice. Raises ValueError if it
+    is no JSON.
+    """
     repeated: list[tuple[dict[str, Any], list[str]]] = []
 
     def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -347,7 +403,10 @@ def duplicate_fields(body: bytes) -> list[str]:
 
 def _duplicates(value: Any, path: Path_, names_of: dict[int, list[str]], found: list[str]) -> None:
     if isinstance(value, dict):
-        found.extend(f'duplicate field "{_with_indices((path, name))}"' for name in names_of.get(id(value), ()))
+        found.extend(
+            f'duplicate field "{_with_indices((path, name))}"'
+            for name in names_of.get(id(value), ())
+        )
         for key, below in value.items():
             _duplicates(below, (path, key), names_of, found)
     elif isinstance(value, list):
@@ -356,11 +415,20 @@ def _duplicates(value: Any, path: Path_, names_of: dict[int, list[str]], found: 
 
 
 def canonical(shape: Shape, value: Any) -> Any:
-    """Without what is absent or empty, and with quantities as numbers: equal for what Kubernetes takes as equal."""
+    """Without what is absent or empty, and with quantities as numbers: equal for what Kubernetes
+    takes as equal.
+    """
     if shape.fields is not None and isinstance(value, dict):
         fields = shape.fields
-        pairs = ((key, canonical(fields[key].shape, below) if key in fields else below) for key, below in value.items())
-        return {key: below for key, below in pairs if below not in (None, {}, [], "") and below is not False}
+        pairs = (
+            (key, canonical(fields[key].shape, below) if key in fields else below)
+            for key, below in value.items()
+        )
+        return {
+            key: below
+            for key, below in pairs
+            if below not in (None, {}, [], "") and below is not False
+        }
     if shape.item is not None and isinstance(value, list):
         return [canonical(shape.item, below) for below in value]
     if shape.values is not None and isinstance(value, dict):

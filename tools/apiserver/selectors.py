@@ -1,6 +1,7 @@
 """Label and field selectors of list and watch requests.
 
-A field selector may name an object's name and namespace, and of some kinds a few fields more, as in Kubernetes.
+A field selector may name an object's name and namespace, and of some kinds a few fields more, as in
+Kubernetes.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from actors.kube.labels import SelectorError, parse
-from tools.apiserver.resources import Kind
-from tools.apiserver.store import Document, Refused
+from berth.actors.scheduling.kube.labels import SelectorError, parse
+from berth.tools.apiserver.resources import Kind
+from berth.tools.apiserver.store import Document, Refused
 
 Matches = Callable[[Document], bool]
 _FIELD = re.compile(r"([\w.]+)(!=|==|=)(.*)")
@@ -31,8 +32,8 @@ _OF_KIND = {
     "Job": ("status.successful",),
     "ResourceSlice": ("spec.driver", "spec.nodeName"),
 }  # fmt: skip
-# Where a label of a field selector is not the path of its field, as the object is stored: the path, or several of which
-# the first counts that holds anything.
+# Where a label of a field selector is not the path of its field, as the object is stored: the path,
+# or several of which the first counts that holds anything.
 _PATHS = {
     "source": ("source.component", "reportingComponent"),
     "status.successful": ("status.succeeded",),
@@ -76,7 +77,9 @@ def _fields(kind: Kind, text: str) -> Matches | None:
         match = _FIELD.fullmatch(part)
         if match is None:
             raise Refused(
-                400, "BadRequest", f"invalid selector: {part!r}; can't understand it as key=value or key!=value"
+                400,
+                "BadRequest",
+                f"invalid selector: {part!r}; can't understand it as key=value or key!=value",
             )
         label, operator, value = match.groups()
         if label not in _OF_ALL and label not in _OF_KIND.get(kind.type_name, ()):
@@ -87,7 +90,10 @@ def _fields(kind: Kind, text: str) -> Matches | None:
         return None
 
     def holds(document: Document) -> bool:
-        return all((_field(document, paths, absent) == value) == equal for paths, absent, value, equal in requirements)
+        return all(
+            (_field(document, paths, absent) == value) == equal
+            for paths, absent, value, equal in requirements
+        )
 
     return holds
 

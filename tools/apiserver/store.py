@@ -1,8 +1,10 @@
-"""The store: objects as JSON documents under one revision counter, with the recent past of each kind for watchers.
+"""The store: objects as JSON documents under one revision counter, with the recent past of each
+kind for watchers.
 
-A document is never changed in place: every write puts a new one in, and each is encoded at most once however many
-read it. Watchers read the history of a kind from a revision on; a revision older than the history is compacted, and
-whoever asks for it must list again. Mirrors etcd as far as the API server's watch cache shows it.
+A document is never changed in place: every write puts a new one in, and each is encoded at most
+once however many read it. Watchers read the history of a kind from a revision on; a revision older
+than the history is compacted, and whoever asks for it must list again. Mirrors etcd as far as the
+API server's watch cache shows it.
 """
 
 from __future__ import annotations
@@ -15,8 +17,7 @@ from itertools import islice, takewhile
 from typing import Any
 
 import msgspec
-
-from tools.apiserver.resources import Kind
+from berth.tools.apiserver.resources import Kind
 
 Document = dict[str, Any]
 Key = tuple[str, str]
@@ -25,9 +26,13 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class Refused(Exception):  # noqa: N818 - it is an answer, as the API gives it
-    """A metav1.Status that says no: HTTP code, reason and message, and the details that some clients read."""
+    """A metav1.Status that says no: HTTP code, reason and message, and the details that some
+    clients read.
+    """
 
-    def __init__(self, code: int, reason: str, message: str, details: Document | None = None) -> None:
+    def __init__(
+        self, code: int, reason: str, message: str, details: Document | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
@@ -52,7 +57,9 @@ class Stored:
 
 
 class Event(msgspec.Struct, frozen=True):
-    """`after` is the object as the event left it (as it was last, for DELETED), `before` as it was before."""
+    """`after` is the object as the event left it (as it was last, for DELETED), `before` as it was
+    before.
+    """
 
     type: str
     after: Stored
@@ -71,9 +78,13 @@ class Shelf:
 
 
 class Store:
-    """`journal` is told of every write, with the kind, before anything is changed; what it raises undoes the write."""
+    """`journal` is told of every write, with the kind, before anything is changed; what it raises
+    undoes the write.
+    """
 
-    def __init__(self, history: int = HISTORY, journal: Callable[[Kind, Event], None] | None = None) -> None:
+    def __init__(
+        self, history: int = HISTORY, journal: Callable[[Kind, Event], None] | None = None
+    ) -> None:
         self.revision = 1
         self._history = history
         self._journal = journal
@@ -81,7 +92,9 @@ class Store:
         self._compacted = 0  # for the kinds of which nothing is known yet
 
     def fork(self) -> Store:
-        """A store with the same objects, and no past and no journal, that is written to without effect on this one."""
+        """A store with the same objects, and no past and no journal, that is written to without
+        effect on this one.
+        """
         other = Store(0)
         other.revision = self.revision
         for kind, shelf in self._shelves.items():
@@ -90,7 +103,9 @@ class Store:
         return other
 
     def restore(self, kind: Kind, document: Document) -> None:
-        """Put back an object of an earlier life, at the revision that it carries; nobody is told."""
+        """Put back an object of an earlier life, at the revision that it carries; nobody is
+        told.
+        """
         revision = int(document["metadata"]["resourceVersion"])
         self._keep(self._shelf(kind), Stored(document, revision))
         self.revision = max(self.revision, revision)
@@ -103,7 +118,11 @@ class Store:
             shelf.compacted = self.revision
 
     def everything(self) -> Iterator[tuple[Kind, Stored]]:
-        return ((kind, stored) for kind, shelf in self._shelves.items() for stored in list(shelf.objects.values()))
+        return (
+            (kind, stored)
+            for kind, shelf in self._shelves.items()
+            for stored in list(shelf.objects.values())
+        )
 
     def find(self, kind: Kind, namespace: str, name: str) -> Document | None:
         shelf = self._shelves.get(kind.stored_as or kind)
@@ -130,7 +149,11 @@ class Store:
             shelf.order = sorted(shelf.objects)
         order = shelf.order
         first = max((namespace, ""), after or ("", ""))
-        at = bisect_right(order, after) if after is not None and after >= first else bisect_left(order, first)
+        at = (
+            bisect_right(order, after)
+            if after is not None and after >= first
+            else bisect_left(order, first)
+        )
         for key in islice(order, at, None):
             if namespace and key[0] != namespace:
                 return
@@ -143,11 +166,15 @@ class Store:
         key = _key(document)
         if key in self._shelf(kind).objects:
             details = {"name": key[1], "group": kind.group, "kind": kind.plural}
-            raise Refused(409, "AlreadyExists", f'{kind.resource} "{key[1]}" already exists', details)
+            raise Refused(
+                409, "AlreadyExists", f'{kind.resource} "{key[1]}" already exists', details
+            )
         return self._put(kind, "ADDED", document, None)
 
     def update(self, kind: Kind, document: Document) -> Stored:
-        """Replace. Raises Refused: 404, or 409 if the document carries a resourceVersion that is not the latest."""
+        """Replace. Raises Refused: 404, or 409 if the document carries a resourceVersion that is
+        not the latest.
+        """
         namespace, name = _key(document)
         before = self.stored(kind, namespace, name)
         latest = before.document["metadata"]["resourceVersion"]
@@ -158,7 +185,10 @@ class Store:
                 f'Operation cannot be fulfilled on {kind.resource} "{name}": the object has been modified; '
                 "please apply your changes to the latest version and try again",
             )
-        if {**document, "metadata": {**document["metadata"], "resourceVersion": latest}} == before.document:
+        if {
+            **document,
+            "metadata": {**document["metadata"], "resourceVersion": latest},
+        } == before.document:
             return before
         return self._put(kind, "MODIFIED", document, before)
 
@@ -172,20 +202,28 @@ class Store:
         return gone
 
     def since(self, kind: Kind, revision: int) -> Sequence[Event]:
-        """The events of a kind after a revision, oldest first. Raises Refused with 410 if some are forgotten."""
+        """The events of a kind after a revision, oldest first. Raises Refused with 410 if some are
+        forgotten.
+        """
         self.check_known(kind, revision)
         shelf = self._shelf(kind)
-        fresh = list(takewhile(lambda event: event.after.revision > revision, reversed(shelf.history)))
+        fresh = list(
+            takewhile(lambda event: event.after.revision > revision, reversed(shelf.history))
+        )
         fresh.reverse()
         return fresh
 
     def check_known(self, kind: Kind, revision: int) -> None:
-        """Raises Refused with 410 for a revision that is forgotten, or that is of another store since it is to come."""
+        """Raises Refused with 410 for a revision that is forgotten, or that is of another store
+        since it is to come.
+        """
         compacted = self._shelf(kind).compacted
         if revision < compacted:
             raise Refused(410, "Expired", f"too old resource version: {revision} ({compacted})")
         if revision > self.revision:
-            raise Refused(410, "Expired", f"too large resource version: {revision}, current: {self.revision}")
+            raise Refused(
+                410, "Expired", f"too large resource version: {revision}, current: {self.revision}"
+            )
 
     async def news(self, kind: Kind) -> None:
         """Wait for the next write of a kind."""
@@ -209,7 +247,9 @@ class Store:
             shelf.order = None
         shelf.objects[key] = stored
 
-    def _record(self, kind: Kind, happened: str, document: Document, before: Stored | None) -> Stored:
+    def _record(
+        self, kind: Kind, happened: str, document: Document, before: Stored | None
+    ) -> Stored:
         revision = self.revision + 1
         metadata = {**document["metadata"], "resourceVersion": str(revision)}
         written = Stored({**document, "metadata": metadata}, revision)

@@ -1,16 +1,17 @@
 """Whether an object is one that Kubernetes would keep: its metadata, and the rules of its kind.
 
-Documents come with their defaults and of the right types (see schema). A problem is a field's path and what is wrong
-with it, in the words of Kubernetes' field errors; the refusal lists them all, once each.
+Documents come with their defaults and of the right types (see schema). A problem is a field's path
+and what is wrong with it, in the words of Kubernetes' field errors; the refusal lists them all,
+once each.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tools.apiserver.recall import recalled
-from tools.apiserver.rules import cluster, pod_updates, pods, storage, workloads
-from tools.apiserver.rules.fields import (
+from berth.tools.apiserver.recall import recalled
+from berth.tools.apiserver.rules import cluster, pod_updates, pods, storage, workloads
+from berth.tools.apiserver.rules.fields import (
     Document,
     dns_label,
     dns_subdomain,
@@ -19,7 +20,7 @@ from tools.apiserver.rules.fields import (
     qualified_name,
     required,
 )
-from tools.apiserver.schema import TYPES
+from berth.tools.apiserver.schema import TYPES
 
 _LABEL_NAMES = ("Namespace", "Service")
 _ANNOTATION_BYTES = 256 << 10
@@ -35,7 +36,9 @@ _REASONS = {
 
 
 def problems(kind: str, document: Document, before: Document | None = None) -> list[str]:
-    """What is wrong with an object of a kind; `before` is the stored object if this is an update of it."""
+    """What is wrong with an object of a kind; `before` is the stored object if this is an update of
+    it.
+    """
     return _metadata(kind, document.get("metadata") or {}) + _of_kind(kind, document, before)
 
 
@@ -45,7 +48,9 @@ def _of_kind(kind: str, document: Document, before: Document | None) -> list[str
     match kind:
         case "Pod":
             found = _pod_spec(spec)
-            return found + (pods.new_pod(spec) if was is None else pod_updates.pod_update(spec, was))
+            return found + (
+                pods.new_pod(spec) if was is None else pod_updates.pod_update(spec, was)
+            )
         case "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "ReplicationController":
             return workloads.workload(kind, spec, was)
         case "Job":
@@ -85,7 +90,9 @@ def _of_flat_kind(kind: str, document: Document, before: Document | None) -> lis
         case "Event":
             return cluster.event(document, "reportingComponent")
         case "events.Event":
-            return cluster.event(document, "reportingController") + cluster.strict_event(document, before)
+            return cluster.event(document, "reportingController") + cluster.strict_event(
+                document, before
+            )
         case "ConfigMap":
             return cluster.config_map(document, before)
         case _:
@@ -98,7 +105,10 @@ def _metadata(kind: str, metadata: Document) -> list[str]:
     found: list[str] = []
     if prefix:
         # what is added to a prefix ends it well, so it may itself end in a dash
-        found += [invalid("metadata.generateName", prefix, message) for message in form(prefix.rstrip("-") or "-")]
+        found += [
+            invalid("metadata.generateName", prefix, message)
+            for message in form(prefix.rstrip("-") or "-")
+        ]
     if name:
         found += [invalid("metadata.name", name, message) for message in form(name)]
     elif not prefix:
@@ -108,7 +118,10 @@ def _metadata(kind: str, metadata: Document) -> list[str]:
     if metadata.get("annotations"):
         found += _annotations(metadata["annotations"])
     for i, finalizer in enumerate(metadata.get("finalizers") or ()):
-        found += [invalid(f"metadata.finalizers[{i}]", finalizer, message) for message in qualified_name(finalizer)]
+        found += [
+            invalid(f"metadata.finalizers[{i}]", finalizer, message)
+            for message in qualified_name(finalizer)
+        ]
     for i, owner in enumerate(metadata.get("ownerReferences") or ()):
         found += _owner(f"metadata.ownerReferences[{i}]", owner)
     return found
@@ -118,10 +131,14 @@ def _annotations(annotations: dict[str, str]) -> list[str]:
     found: list[str] = []
     size = 0
     for key, value in annotations.items():
-        found += [invalid("metadata.annotations", key, message) for message in qualified_name(key.lower())]
+        found += [
+            invalid("metadata.annotations", key, message) for message in qualified_name(key.lower())
+        ]
         size += len(key.encode()) + len((value or "").encode())
     if size > _ANNOTATION_BYTES:
-        found.append(f"metadata.annotations: Too long: may not be more than {_ANNOTATION_BYTES} bytes")
+        found.append(
+            f"metadata.annotations: Too long: may not be more than {_ANNOTATION_BYTES} bytes"
+        )
     return found
 
 
@@ -140,7 +157,9 @@ def invalid_message(kind: str, name: str, found: list[str]) -> str:
     name_of_kind = TYPES[kind].name
     full = name_of_kind if not version or group == "core" else f"{name_of_kind}.{group}"
     told = list(dict.fromkeys(found))
-    return f'{full} "{name}" is invalid: {told[0] if len(told) == 1 else "[" + ", ".join(told) + "]"}'
+    return (
+        f'{full} "{name}" is invalid: {told[0] if len(told) == 1 else "[" + ", ".join(told) + "]"}'
+    )
 
 
 def invalid_details(kind: str, name: str, found: list[str]) -> dict[str, Any]:
@@ -149,5 +168,12 @@ def invalid_details(kind: str, name: str, found: list[str]) -> dict[str, Any]:
     causes = []
     for problem in found:
         field, _, message = problem.partition(": ")
-        causes.append({"reason": _REASONS[message.partition(":")[0]], "message": message, "field": field})
-    return {"name": name, **({} if group == "core" else {"group": group}), "kind": TYPES[kind].name, "causes": causes}
+        causes.append(
+            {"reason": _REASONS[message.partition(":")[0]], "message": message, "field": field}
+        )
+    return {
+        "name": name,
+        **({} if group == "core" else {"group": group}),
+        "kind": TYPES[kind].name,
+        "causes": causes,
+    }

@@ -1,4 +1,6 @@
-"""Watches: what happens to the objects of one kind, line by line, until the client leaves or its time is over."""
+"""Watches: what happens to the objects of one kind, line by line, until the client leaves or its
+time is over.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,13 @@ import asyncio
 from datetime import UTC, datetime
 
 import msgspec
-
-from tools.apiserver.conversion import served_raw
-from tools.apiserver.http import Stream
-from tools.apiserver.http_reader import Request
-from tools.apiserver.resources import Kind
-from tools.apiserver.selectors import matches_of
-from tools.apiserver.store import Document, Event, Refused, Store, Stored
-from tools.apiserver.tables import table
+from berth.tools.apiserver.conversion import served_raw
+from berth.tools.apiserver.http import Stream
+from berth.tools.apiserver.http_reader import Request
+from berth.tools.apiserver.resources import Kind
+from berth.tools.apiserver.selectors import matches_of
+from berth.tools.apiserver.store import Document, Event, Refused, Store, Stored
+from berth.tools.apiserver.tables import table
 
 BOOKMARK_SECONDS = 30.0
 LONGEST_SECONDS = 3600
@@ -21,15 +22,21 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class Watch:
-    """One request. A watcher sees an object that leaves its selection as deleted, one that comes into it as added."""
+    """One request. A watcher sees an object that leaves its selection as deleted, one that comes
+    into it as added.
+    """
 
     def __init__(self, store: Store, kind: Kind, namespace: str, request: Request) -> None:
-        """Raises Refused for a query that cannot be answered: 400, or 410 if its revision is forgotten."""
+        """Raises Refused for a query that cannot be answered: 400, or 410 if its revision is
+        forgotten.
+        """
         query = request.query
         self._store = store
         self._kind = kind
         self._namespace = namespace
-        self._matches = matches_of(kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        self._matches = matches_of(
+            kind, query.get("labelSelector", ""), query.get("fieldSelector", "")
+        )
         self._as_table = "as=Table" in request.headers.get("accept", "").split(",", maxsplit=1)[0]
         self._include = query.get("includeObject", "Metadata")
         self._bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
@@ -38,9 +45,13 @@ class Watch:
         self._mark_initial = initial in ("true", "1")
         try:
             self._revision = int(query.get("resourceVersion") or 0)
-            self._seconds = min(int(query.get("timeoutSeconds") or LONGEST_SECONDS), LONGEST_SECONDS)
+            self._seconds = min(
+                int(query.get("timeoutSeconds") or LONGEST_SECONDS), LONGEST_SECONDS
+            )
         except ValueError as problem:
-            raise Refused(400, "BadRequest", f"resourceVersion, timeoutSeconds: {problem}") from None
+            raise Refused(
+                400, "BadRequest", f"resourceVersion, timeoutSeconds: {problem}"
+            ) from None
         self._from_start = self._mark_initial or (self._revision == 0 and not initial)
         if not self._from_start:
             self._revision = self._revision or store.revision
@@ -53,8 +64,15 @@ class Watch:
         except TimeoutError:
             return
         except Refused as refused:
-            failed = {"status": "Failure", "message": str(refused), "reason": refused.reason, "code": refused.code}
-            status = msgspec.json.encode({"apiVersion": "v1", "kind": "Status", "metadata": {}, **failed})
+            failed = {
+                "status": "Failure",
+                "message": str(refused),
+                "reason": refused.reason,
+                "code": refused.code,
+            }
+            status = msgspec.json.encode(
+                {"apiVersion": "v1", "kind": "Status", "metadata": {}, **failed}
+            )
             await stream.write(_line("ERROR", status))
 
     async def _follow(self, stream: Stream) -> None:
@@ -68,7 +86,11 @@ class Watch:
                 await stream.write(b"".join(lines))
         while True:
             latest = self._store.revision
-            lines = [line for event in self._store.since(self._kind, self._revision) for line in self._seen(event)]
+            lines = [
+                line
+                for event in self._store.since(self._kind, self._revision)
+                for line in self._seen(event)
+            ]
             self._revision = latest
             if lines:
                 await stream.write(b"".join(lines))
@@ -117,9 +139,18 @@ class Watch:
         metadata: Document = {"resourceVersion": str(self._revision)}
         if annotations:
             metadata["annotations"] = annotations
-        mark: Document = {"kind": self._kind.kind, "apiVersion": self._kind.api_version, "metadata": metadata}
+        mark: Document = {
+            "kind": self._kind.kind,
+            "apiVersion": self._kind.api_version,
+            "metadata": metadata,
+        }
         if self._as_table:
-            mark = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "rows": []}
+            mark = {
+                "kind": "Table",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": metadata,
+                "rows": [],
+            }
         return _line("BOOKMARK", msgspec.json.encode(mark))
 
 

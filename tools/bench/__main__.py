@@ -1,6 +1,6 @@
-"""`python -m tools.bench` is `berth bench`."""
+"""`python -m berth.tools.bench` is `berth bench`."""
 
-from tools.bench.command import bench
+from berth.tools.bench.command import bench
 
 if __name__ == "__main__":
     bench(prog_name="berth bench")

@@ -1,8 +1,9 @@
-"""What the cache costs: `python -m tools.bench.cache [-o json]`.
+"""What the cache costs: `python -m berth.tools.bench.cache [-o json]`.
 
-Each figure is microseconds for one operation on a cache that holds so many pods, 50 to a node. Only two rows may grow
-with the cluster: a node that comes or goes gives all nodes a new order, and the comparison looks at each pod (every
-half minute, in the background), but in slices: the last row is the longest that it holds up the event loop at once.
+Each figure is microseconds for one operation on a cache that holds so many pods, 50 to a node. Only
+two rows may grow with the cluster: a node that comes or goes gives all nodes a new order, and the
+comparison looks at each pod (every half minute, in the background), but in slices: the last row is
+the longest that it holds up the event loop at once.
 """
 
 from __future__ import annotations
@@ -16,16 +17,10 @@ import anyio
 import anyio.lowlevel
 import click
 import msgspec
-from rich.console import Console
-from rich.table import Table
-
-from actors.cache.actor import CacheActor
-from actors.cache.debugger import CacheDebugger
-from actors.cache.state import CacheState
-from actors.framework.status import SUCCESS
-from actors.kube.core import Node, Pod
-from actors.kube.meta import key
-from actors.messages import (
+from berth.actors.cache.actor import CacheActor
+from berth.actors.cache.debugger import CacheDebugger
+from berth.actors.cache.state import CacheState
+from berth.actors.messages import (
     AssignedPodAdded,
     AssignedPodDeleted,
     Assume,
@@ -39,11 +34,16 @@ from actors.messages import (
     RecorderMessage,
     TakeSnapshot,
 )
-from actors.model.pod_info import PodInfo
-from actors.queue.actor import QueueActor
-from actors.queue.state import QueueRules, QueueState
-from actors.runtime.clock import SystemClock
-from actors.runtime.mailbox import Mailbox
+from berth.actors.queue.actor import QueueActor
+from berth.actors.queue.state import QueueRules, QueueState
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.scheduling.framework.status import SUCCESS
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.meta import key
+from berth.actors.scheduling.model.pod_info import PodInfo
+from rich.console import Console
+from rich.table import Table
 
 SIZES = (1_000, 10_000, 100_000)
 PODS_A_NODE = 50
@@ -58,8 +58,9 @@ class Nobody:
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """Microseconds an operation, for a cache of `pods`; `compare` is one whole comparison, and `compare_stall` the
-    longest time during it in which nothing else could run (of the best of three).
+    """Microseconds an operation, for a cache of `pods`; `compare` is one whole comparison, and
+    `compare_stall` the longest time during it in which nothing else could run (of the best of
+    three).
     """
 
     pods: int
@@ -78,9 +79,16 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 def make_pod(number: int, node: str = "") -> Pod:
-    metadata = {"namespace": "ns", "name": f"p{number}", "uid": f"u{number}", "labels": {"app": f"a{number % 20}"}}
+    metadata = {
+        "namespace": "ns",
+        "name": f"p{number}",
+        "uid": f"u{number}",
+        "labels": {"app": f"a{number % 20}"},
+    }
     container = {"resources": {"requests": {"cpu": "100m", "memory": "128Mi"}}}
-    return msgspec.convert({"metadata": metadata, "spec": {"containers": [container], "nodeName": node}}, Pod)
+    return msgspec.convert(
+        {"metadata": metadata, "spec": {"containers": [container], "nodeName": node}}, Pod
+    )
 
 
 def make_node(number: int, turn: int = 0) -> Node:
@@ -167,15 +175,21 @@ def measure(size: int) -> Figures:
     )
 
 
-async def comparison(state: CacheState, nodes: dict[str, Node], pods: dict[str, Pod]) -> tuple[float, float]:
-    """Microseconds for a whole comparison, and for the longest wait of somebody who wants to run all the time."""
+async def comparison(
+    state: CacheState, nodes: dict[str, Node], pods: dict[str, Pod]
+) -> tuple[float, float]:
+    """Microseconds for a whole comparison, and for the longest wait of somebody who wants to run
+    all the time.
+    """
     cache: Mailbox[CacheMessage] = Mailbox("cache", None)
     queue: Mailbox[QueueMessage] = Mailbox("queue", None)
     binding: Mailbox[BindingMessage] = Mailbox("binding", None)
     recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
     rules = QueueRules(lambda info, at: (-info.priority, at), lambda _: SUCCESS, {})
     clock, longest = SystemClock(), 0.0
-    debugger = CacheDebugger(cache, queue, lambda: nodes, lambda: pods, {"default-scheduler"}, clock, {})
+    debugger = CacheDebugger(
+        cache, queue, lambda: nodes, lambda: pods, {"default-scheduler"}, clock, {}
+    )
 
     async def wait_turns() -> None:
         nonlocal longest
@@ -199,7 +213,9 @@ async def comparison(state: CacheState, nodes: dict[str, Node], pods: dict[str, 
 
 
 @click.command()
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
 def main(output: str) -> None:
     """Measure the cache's operations at 1,000, 10,000 and 100,000 pods."""
     measured = [measure(size) for size in SIZES]
@@ -208,7 +224,9 @@ def main(output: str) -> None:
         return
     table = Table("microseconds an operation", *(f"{figures.pods:,} pods" for figures in measured))
     for field in Figures.__struct_fields__[1:]:
-        table.add_row(field.replace("_", " "), *(f"{getattr(figures, field):,.1f}" for figures in measured))
+        table.add_row(
+            field.replace("_", " "), *(f"{getattr(figures, field):,.1f}" for figures in measured)
+        )
     Console().print(table)
 
 

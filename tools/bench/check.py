@@ -1,11 +1,13 @@
-"""Whether a running scheduler decides as `berth explain` does: a sample of its decisions, made once more from nothing.
+"""Whether a running scheduler decides as `berth explain` does: a sample of its decisions, made once
+more from nothing.
 
-A running scheduler remembers: columns, counts, what rules said of pods alike. Before a sampled decision, all that
-it rests on is written down as the objects that the cache holds (frozen, so references are enough): nodes with the pods
-on them, assumed ones included, promises, and what else plugins look up. Later a cluster is built from them alone, and
-tools/explain decides on the pod there. A pod that was placed must be on a node with the highest score of those that a
-search node by node from the scheduler's own start finds; one that was not must have been told the same, because of the
-same plugins, and have been promised the same node by the same victims.
+A running scheduler remembers: columns, counts, what rules said of pods alike. Before a sampled
+decision, all that it rests on is written down as the objects that the cache holds (frozen, so
+references are enough): nodes with the pods on them, assumed ones included, promises, and what else
+plugins look up. Later a cluster is built from them alone, and tools/explain decides on the pod
+there. A pod that was placed must be on a node with the highest score of those that a search node by
+node from the scheduler's own start finds; one that was not must have been told the same, because of
+the same plugins, and have been promised the same node by the same victims.
 """
 
 from __future__ import annotations
@@ -16,22 +18,29 @@ from random import Random
 from typing import Generic, TypeVar
 
 import msgspec
-
-from actors.cache.state import CacheState, Lend
-from actors.cycle.state import Chosen, Failed, Outcome, Scheduler, Unfit, choose_nodes, sample_size
-from actors.framework.extender import unasked
-from actors.framework.runner import Profile
-from actors.kube.core import Node, Pod
-from actors.kube.kinds import LOOKED_UP
-from actors.kube.meta import HasMetadata
-from actors.messages import Assume, NodeAdded, Nominate, ObjectPut, TakeSnapshot
-from actors.model.pod_info import PodInfo
-from actors.model.snapshot import Snapshot
-from actors.system import profiles_of
-from config.types import Extender, KubeSchedulerConfiguration
-from tools.bench.measure import Checked, Difference, Effort, Meter
-from tools.explain.decision import Decision, Explained, Failure, Given, steps
-from tools.explain.handle import ReadOnlyHandle
+from berth.actors.cache.state import CacheState, Lend
+from berth.actors.messages import Assume, NodeAdded, Nominate, ObjectPut, TakeSnapshot
+from berth.actors.scheduling.decision.algorithm import (
+    Chosen,
+    Failed,
+    Outcome,
+    Scheduler,
+    Unfit,
+    choose_nodes,
+    sample_size,
+)
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.framework.questions import unasked
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.kinds import LOOKED_UP
+from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.system import profiles_of
+from berth.config.types import Extender, KubeSchedulerConfiguration
+from berth.tools.bench.measure import Checked, Difference, Effort, Meter
+from berth.tools.explain.decision import Decision, Explained, Failure, Given, steps
+from berth.tools.explain.handle import ReadOnlyHandle
 
 T = TypeVar("T")
 SEED = 0
@@ -40,8 +49,8 @@ Report = Callable[[int, int], None]  # checked so far, and how many there are
 
 
 class Written(msgspec.Struct, frozen=True):
-    """A cluster as it was. `nodes` are in the node tree's order; on one after the other run as many of the next `pods`
-    as `numbers` says: flat, because it is written down while pods wait.
+    """A cluster as it was. `nodes` are in the node tree's order; on one after the other run as many
+    of the next `pods` as `numbers` says: flat, because it is written down while pods wait.
     """
 
     nodes: list[Node]
@@ -75,7 +84,9 @@ class Sample(Generic[T]):
         self.kept: list[T] = []
 
     def place(self) -> int | None:
-        """Where to keep what is met next, an earlier one making way if there are enough; None if nowhere."""
+        """Where to keep what is met next, an earlier one making way if there are enough; None if
+        nowhere.
+        """
         self._met += 1
         place = len(self.kept) if len(self.kept) < self._size else self._chance.randrange(self._met)
         return place if place < self._size else None
@@ -85,10 +96,16 @@ class Sample(Generic[T]):
 
 
 class Witness(Scheduler):
-    """A scheduler some decisions of which are kept: a sample in each window. What extenders take part in is not."""
+    """A scheduler some decisions of which are kept: a sample in each window. What extenders take
+    part in is not.
+    """
 
     def __init__(
-        self, rng: Random, percentage_of_nodes_to_score: int, size: int, extenders: Sequence[Extender] = ()
+        self,
+        rng: Random,
+        percentage_of_nodes_to_score: int,
+        size: int,
+        extenders: Sequence[Extender] = (),
     ) -> None:
         super().__init__(rng, percentage_of_nodes_to_score, extenders)
         self._chance_of_all = rng
@@ -112,7 +129,9 @@ class Witness(Scheduler):
         chance = Random()
         chance.setstate(self._chance_of_all.getstate())
         outcome = super().schedule(profile, info, snapshot)
-        self.windows[-1].keep(place, Kept(profile.scheduler_name, info.pod, cluster, start, chance, outcome))
+        self.windows[-1].keep(
+            place, Kept(profile.scheduler_name, info.pod, cluster, start, chance, outcome)
+        )
         return outcome
 
 
@@ -142,7 +161,9 @@ def check(
         for kept in window.kept:
             found = difference(kept, configuration)
             if found:
-                differ.append(Difference(f"{kept.pod.metadata.namespace}/{kept.pod.metadata.name}", found))
+                differ.append(
+                    Difference(f"{kept.pod.metadata.namespace}/{kept.pod.metadata.name}", found)
+                )
             done += 1
             report(done, every)
         yield Checked(len(window.kept), len(window.kept) - len(differ), tuple(differ))
@@ -165,7 +186,9 @@ def difference(kept: Kept, configuration: KubeSchedulerConfiguration) -> str:
             sample = _sample(kept, decision, profile, configuration)
             if sample < decision.total.keys():
                 given = Given(kept.chance, sample)
-                again = unasked(steps(profile, info, snapshot, extended=False, given=given)).decision
+                again = unasked(
+                    steps(profile, info, snapshot, extended=False, given=given)
+                ).decision
                 assert isinstance(again, Decision)
                 decision = again
             return _of_chosen(chosen, decision)
@@ -216,7 +239,9 @@ class _Ignored:
         """The snapshot is taken from the effect."""
 
 
-def _sample(kept: Kept, decision: Decision, profile: Profile, configuration: KubeSchedulerConfiguration) -> Set[str]:
+def _sample(
+    kept: Kept, decision: Decision, profile: Profile, configuration: KubeSchedulerConfiguration
+) -> Set[str]:
     """The nodes that a search one by one, from where the scheduler began, would have found."""
     names = kept.cluster.names()
     if decision.prefilter_nodes is not None:
@@ -236,10 +261,16 @@ def _of_chosen(chosen: Chosen, decision: Decision) -> str:
     node, best = chosen.node, decision.best[0]
     if node not in decision.total:
         verdict = decision.filter.get(node)
-        why = "it is not in the sample" if verdict is None or not verdict.plugin else f"{verdict.plugin}: {verdict}"
+        why = (
+            "it is not in the sample"
+            if verdict is None or not verdict.plugin
+            else f"{verdict.plugin}: {verdict}"
+        )
         return f"{node} was chosen, which explain does not: {why}"
     if chosen.feasible != len(decision.total):
-        return _other("the number of nodes to score", str(chosen.feasible), str(len(decision.total)))
+        return _other(
+            "the number of nodes to score", str(chosen.feasible), str(len(decision.total))
+        )
     if node in decision.best:
         return ""
     by_plugin = "; ".join(
@@ -259,7 +290,9 @@ def _of_unfit(unfit: Unfit, decision: Decision, explained: Explained) -> str:
         refusals.append(decision.prefilter)
     plugins = {verdict.plugin for verdict in refusals} - {""}
     pending = {verdict.plugin for verdict in refusals if verdict.code == "Pending"} - {""}
-    if decision.prefilter_nodes is not None:  # Who left the other nodes out has no verdict of its own.
+    if (
+        decision.prefilter_nodes is not None
+    ):  # Who left the other nodes out has no verdict of its own.
         plugins |= unfit.rejected_by
     promised, expected = (
         "nothing"
@@ -296,6 +329,10 @@ def _short(value: object) -> str:
         case Failure(message):
             return f"an error: {message}"
         case Decision(hosts=hosts, message=message):
-            return f"one of {len(hosts)}: {', '.join(hosts[:MOST_NAMES])}" if hosts else f"no node: {message}"
+            return (
+                f"one of {len(hosts)}: {', '.join(hosts[:MOST_NAMES])}"
+                if hosts
+                else f"no node: {message}"
+            )
         case _:
             return str(value)

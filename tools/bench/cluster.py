@@ -1,12 +1,14 @@
-"""What a workload is played on: the writes that its operations make. Reading is by the PodTracker that it fills."""
+"""What a workload is played on: the writes that its operations make. Reading is by the PodTracker
+that it fills.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from tools.apiserver.resources import Kind
-from tools.bench.templates import Document
+from berth.tools.apiserver.resources import Kind
+from berth.tools.bench.templates import Document
 
 
 class ClusterError(Exception):
@@ -18,7 +20,9 @@ class ExistsError(ClusterError):
 
 
 class Cluster(Protocol):
-    """`parallel` is how many writes may be under way at once. Documents are shared, hence not to be changed."""
+    """`parallel` is how many writes may be under way at once. Documents are shared, hence not to be
+    changed.
+    """
 
     parallel: int
 

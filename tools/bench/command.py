@@ -9,20 +9,19 @@ from pathlib import Path
 import anyio
 import click
 import msgspec
+from berth.actors.client.credentials import KubeconfigError
+from berth.actors.client.kubeconfig import load as load_connection
+from berth.actors.runtime.logs import configure_logs
+from berth.tools.bench.compare import CompareError, compare, read
+from berth.tools.bench.compare import table as ratios_table
+from berth.tools.bench.measure import Result, median
+from berth.tools.bench.opcodes import WorkloadError
+from berth.tools.bench.operations import Report
+from berth.tools.bench.report import differences_table, profile_tables, results_table
+from berth.tools.bench.session import NotRunError, Settings, Where, measure
+from berth.tools.bench.workload import Run, load, plan, select
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-from actors.client.credentials import KubeconfigError
-from actors.client.kubeconfig import load as load_connection
-from actors.runtime.logs import configure_logs
-from tools.bench.compare import CompareError, compare, read
-from tools.bench.compare import table as ratios_table
-from tools.bench.measure import Result, median
-from tools.bench.opcodes import WorkloadError
-from tools.bench.operations import Report
-from tools.bench.report import differences_table, profile_tables, results_table
-from tools.bench.session import NotRunError, Settings, Where, measure
-from tools.bench.workload import Run, load, plan, select
 
 WIDTH = 160
 
@@ -36,11 +35,26 @@ WIDTH = 160
 @click.option("--api", type=click.Choice(["embedded", "inproc"]), default=None,
               help="embedded: the API server and the scheduler in processes of their own, over HTTP. inproc: both in "
               "one, without HTTP, which is the cost of scheduling alone.  [default: embedded]")  # fmt: skip
-@click.option("--kubeconfig", default="", metavar="FILE", help="Run on this cluster; what is created there is deleted.")
+@click.option(
+    "--kubeconfig",
+    default="",
+    metavar="FILE",
+    help="Run on this cluster; what is created there is deleted.",
+)
 @click.option("--scheduler", type=click.Choice(["berth", "none"]), default="berth", show_default=True,
               help="none: only measure, while another scheduler does the work.")  # fmt: skip
-@click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Report the median of N runs.")
-@click.option("--profile", is_flag=True, help="Show where the scheduler's time goes, by its stack each millisecond.")
+@click.option(
+    "--runs",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Report the median of N runs.",
+)
+@click.option(
+    "--profile",
+    is_flag=True,
+    help="Show where the scheduler's time goes, by its stack each millisecond.",
+)
 @click.option("--stacks", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
               help="--profile, and write the stacks there, for flamegraph.pl or speedscope.")  # fmt: skip
 @click.option("--check", type=click.IntRange(0), default=0, show_default=True, metavar="N",
@@ -49,17 +63,21 @@ WIDTH = 160
               help="End a workload in which pods wait and nothing moves for so long.")  # fmt: skip
 @click.option("--compare", "compared", nargs=2, type=click.Path(path_type=Path), metavar="A.json B.json",
               help="Show B's results as multiples of A's; nothing is run.")  # fmt: skip
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
 def bench(
     file: Path | None, names: tuple[str, ...], labels: tuple[str, ...], api: Where | None, kubeconfig: str,
     scheduler: str, runs: int, profile: bool, stacks: Path | None, check: int, stall: float,
     compared: tuple[Path, Path] | None, output: str,
 ) -> None:  # fmt: skip
-    """Run the workloads of a scheduler_perf configuration FILE, each in fresh processes, and report the figures.
+    """Run the workloads of a scheduler_perf configuration FILE, each in fresh processes, and report
+    the figures.
 
-    Throughput is sampled each second as scheduler_perf does. CPU and memory are those of the scheduler's process.
-    A workload that cannot be run here is named with the reason, and the others go on. The exit code is 1 if one fails,
-    misses its threshold, or has a decision that differs under --check.
+    Throughput is sampled each second as scheduler_perf does. CPU and memory are those of the
+    scheduler's process. A workload that cannot be run here is named with the reason, and the others
+    go on. The exit code is 1 if one fails, misses its threshold, or has a decision that differs
+    under --check.
 
     \b
     berth bench misc/performance-config.yaml --workload SchedulingBasic --label performance
@@ -73,13 +91,17 @@ def bench(
         if file is None:
             raise click.UsageError("expected a FILE with workloads, or --compare")
         if api == "inproc" and (kubeconfig or scheduler == "none"):
-            raise click.UsageError("--api inproc goes with neither --kubeconfig nor --scheduler none")
+            raise click.UsageError(
+                "--api inproc goes with neither --kubeconfig nor --scheduler none"
+            )
         if check and scheduler == "none":
             raise click.UsageError("--check goes without --scheduler none")
         if api == "embedded" and kubeconfig:
             raise click.UsageError("--kubeconfig goes without --api")
         wanted = [label for given in labels for label in given.split(",") if label]
-        chosen = [plan(file, case, workload) for case, workload in select(load(file), names, wanted)]
+        chosen = [
+            plan(file, case, workload) for case, workload in select(load(file), names, wanted)
+        ]
         connection = load_connection(kubeconfig) if kubeconfig else None
     except (WorkloadError, CompareError, KubeconfigError) as problem:
         raise click.ClickException(str(problem)) from None
@@ -87,7 +109,13 @@ def bench(
         raise click.ClickException(f"{file}: no workload is selected")
     where: Where = "kubeconfig" if kubeconfig else api or "embedded"
     settings = Settings(
-        where, scheduler == "berth", stall, profile or stacks is not None, check, kubeconfig, connection
+        where,
+        scheduler == "berth",
+        stall,
+        profile or stacks is not None,
+        check,
+        kubeconfig,
+        connection,
     )
     configure_logs(0, "text", quiet=True)
     results, failed = _run_all(file, chosen, settings, runs)
@@ -115,7 +143,11 @@ def _show(results: list[Result], output: str) -> None:
 
 def _write_stacks(path: Path, results: Sequence[Result]) -> None:
     """One line a stack, the workload at its bottom, and how often it was met."""
-    lines = (f"{result.name};{stack} {times}\n" for result in results for stack, times in result.profile.items())
+    lines = (
+        f"{result.name};{stack} {times}\n"
+        for result in results
+        for stack, times in result.profile.items()
+    )
     try:
         path.write_text("".join(lines), encoding="utf-8")
     except OSError as problem:
@@ -130,7 +162,9 @@ def _compare(first: Path, second: Path, output: str) -> None:
         Console().print(ratios_table(ratios, str(first), str(second)))
 
 
-def _run_all(file: Path, chosen: Sequence[Run], settings: Settings, runs: int) -> tuple[list[Result], bool]:
+def _run_all(
+    file: Path, chosen: Sequence[Run], settings: Settings, runs: int
+) -> tuple[list[Result], bool]:
     """The results, and whether a workload failed; what did not run is said on standard error."""
     results: list[Result] = []
     failed = False
@@ -138,7 +172,9 @@ def _run_all(file: Path, chosen: Sequence[Run], settings: Settings, runs: int) -
         try:
             taken = []
             for turn in range(runs):
-                title = f"[{number}/{len(chosen)}] {run.name}" + (f" run {turn + 1}" if runs > 1 else "")
+                title = f"[{number}/{len(chosen)}] {run.name}" + (
+                    f" run {turn + 1}" if runs > 1 else ""
+                )
                 with _progress(title) as report:
                     taken.append(anyio.run(measure, file, run, settings, report, _say))
             results += [median(windows) for windows in zip(*taken, strict=True)]
@@ -156,11 +192,20 @@ def _say(line: str) -> None:
 def _progress(title: str) -> Iterator[Report]:
     """A bar on a terminal, nothing elsewhere; what it is told moves it."""
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task(title, total=None)
 
         def report(step: str, done: int, total: int) -> None:
-            bar.update(task, description=f"{title}: {step}", completed=min(done, total), total=total)
+            bar.update(
+                task, description=f"{title}: {step}", completed=min(done, total), total=total
+            )
 
         yield report

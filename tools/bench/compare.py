@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from berth.tools.bench.measure import Result
 from rich.table import Table
-
-from tools.bench.measure import Result
 
 
 class CompareError(ValueError):
@@ -37,7 +36,9 @@ def read(path: Path) -> list[Result]:
 
 
 def compare(first: Sequence[Result], second: Sequence[Result]) -> list[Ratios]:
-    """Of the workloads that are in both, in the first's order. Raises CompareError if there are none."""
+    """Of the workloads that are in both, in the first's order. Raises CompareError if there are
+    none.
+    """
     others = {result.name: result for result in second}
     found = [_ratios(result, others[result.name]) for result in first if result.name in others]
     if not found:
@@ -69,5 +70,7 @@ def table(ratios: Sequence[Ratios], first: str, second: str) -> Table:
         shown.add_column(column, justify="right")
     for each in ratios:
         figures = msgspec.structs.astuple(each)[1:]
-        shown.add_row(each.name, *("-" if figure is None else f"x{figure:.2f}" for figure in figures))
+        shown.add_row(
+            each.name, *("-" if figure is None else f"x{figure:.2f}" for figure in figures)
+        )
     return shown

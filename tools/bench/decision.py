@@ -1,8 +1,9 @@
-"""What a decision costs: `python -m tools.bench.decision [-o json]`.
+"""What a decision costs: `python -m berth.tools.bench.decision [-o json]`.
 
-Each figure is microseconds in which the scheduler decides on one pod of a cluster of 5,000 nodes (`--nodes`), the
-cache's part apart. Pods come one after the other, all of one template, and are assumed where they were placed, as when
-a Deployment is scaled up; the first ones, which fill what is remembered, are not counted.
+Each figure is microseconds in which the scheduler decides on one pod of a cluster of 5,000 nodes
+(`--nodes`), the cache's part apart. Pods come one after the other, all of one template, and are
+assumed where they were placed, as when a Deployment is scaled up; the first ones, which fill what
+is remembered, are not counted.
 """
 
 from __future__ import annotations
@@ -17,19 +18,25 @@ from typing import Any
 import click
 import msgspec
 import numpy as np
+from berth.actors.cache.state import CacheState, Lend
+from berth.actors.messages import (
+    AssignedPodAdded,
+    Assume,
+    NodeAdded,
+    Nominate,
+    ObjectPut,
+    TakeSnapshot,
+)
+from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Scheduler, Unfit
+from berth.actors.scheduling.kube.core import Namespace, Node, Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.system import profiles_of
+from berth.config.types import KubeSchedulerConfiguration
+from berth.tools.bench.cache import Nobody
+from berth.tools.explain.handle import ReadOnlyHandle
 from rich.console import Console
 from rich.table import Table
-
-from actors.cache.state import CacheState, Lend
-from actors.cycle.state import Chosen, Failed, Scheduler, Unfit
-from actors.kube.core import Namespace, Node, Pod
-from actors.messages import AssignedPodAdded, Assume, NodeAdded, Nominate, ObjectPut, TakeSnapshot
-from actors.model.pod_info import PodInfo
-from actors.model.snapshot import Snapshot
-from actors.system import profiles_of
-from config.types import KubeSchedulerConfiguration
-from tools.bench.cache import Nobody
-from tools.explain.handle import ReadOnlyHandle
 
 NODES = 5_000
 ZONES = 3
@@ -46,7 +53,12 @@ def _near(topology: str, **more: Any) -> dict[str, Any]:
 
 
 def _spread(action: str) -> dict[str, Any]:
-    constraint = {"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": action, "labelSelector": SELECTOR}
+    constraint = {
+        "maxSkew": 5,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": action,
+        "labelSelector": SELECTOR,
+    }
     return {"topologySpreadConstraints": [constraint]}
 
 
@@ -99,14 +111,29 @@ def make_node(number: int) -> Node:
 
 
 def make_pod(number: int, spec: Mapping[str, Any], millicores: int = 100) -> Pod:
-    metadata = {"namespace": "default", "name": f"p{number}", "uid": f"u{number}", "labels": {"color": "blue"}}
-    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": f"{millicores}m", "memory": "500Mi"}}}
+    metadata = {
+        "namespace": "default",
+        "name": f"p{number}",
+        "uid": f"u{number}",
+        "labels": {"color": "blue"},
+    }
+    container = {
+        "name": "c",
+        "image": "pause",
+        "resources": {"requests": {"cpu": f"{millicores}m", "memory": "500Mi"}},
+    }
     return msgspec.convert({"metadata": metadata, "spec": {"containers": [container], **spec}}, Pod)
 
 
 def make_cache(nodes: int) -> CacheState:
     cache = CacheState()
-    cache.handle(ObjectPut(msgspec.convert({"metadata": {"name": "default", "labels": {"team": "devops"}}}, Namespace)))
+    cache.handle(
+        ObjectPut(
+            msgspec.convert(
+                {"metadata": {"name": "default", "labels": {"team": "devops"}}}, Namespace
+            )
+        )
+    )
     for number in range(nodes):
         cache.handle(NodeAdded(make_node(number)))
     return cache
@@ -151,13 +178,23 @@ def measure(name: str, times: int, nodes: int = NODES) -> Figures:
                 raise AssertionError(status.message)
     gc.enable()
     figures = np.array(taken[WARMING:]) * 1e6
-    return Figures(name, float(np.median(figures)), float(np.percentile(figures, 99)), float(figures.mean()))
+    return Figures(
+        name, float(np.median(figures)), float(np.percentile(figures, 99)), float(figures.mean())
+    )
 
 
 @click.command()
-@click.option("-n", "--times", default=1_000, show_default=True, help="How many pods of each kind are decided on.")
+@click.option(
+    "-n",
+    "--times",
+    default=1_000,
+    show_default=True,
+    help="How many pods of each kind are decided on.",
+)
 @click.option("--nodes", default=NODES, type=click.IntRange(1), show_default=True)
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
 @click.argument("names", nargs=-1)
 def main(times: int, nodes: int, output: str, names: Sequence[str]) -> None:
     """Measure decisions on pods of each kind, or of the kinds named."""
@@ -167,7 +204,9 @@ def main(times: int, nodes: int, output: str, names: Sequence[str]) -> None:
         return
     table = Table("microseconds a decision", "median", "p99", "mean")
     for figures in measured:
-        table.add_row(figures.pods, f"{figures.median:,.0f}", f"{figures.p99:,.0f}", f"{figures.mean:,.0f}")
+        table.add_row(
+            figures.pods, f"{figures.median:,.0f}", f"{figures.p99:,.0f}", f"{figures.mean:,.0f}"
+        )
     Console().print(table)
 
 

@@ -1,8 +1,10 @@
-"""A cluster in the scheduler's own process: typed objects handed from hand to hand, no HTTP and no JSON.
+"""A cluster in the scheduler's own process: typed objects handed from hand to hand, no HTTP and no
+JSON.
 
-What is left is the cost of scheduling. The rules of the API server that a scheduler can notice hold: defaults and
-admission of pods, bindings that are refused, grace and finalizers of deletions, one version for every write. Objects
-that the scheduler does not follow are kept by the embedded API server's own store; events are taken and dropped.
+What is left is the cost of scheduling. The rules of the API server that a scheduler can notice
+hold: defaults and admission of pods, bindings that are refused, grace and finalizers of deletions,
+one version for every write. Objects that the scheduler does not follow are kept by the embedded API
+server's own store; events are taken and dropped.
 """
 
 from __future__ import annotations
@@ -13,28 +15,27 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from typing import Any, Generic, TypeVar
 
 import msgspec
-
-from actors.client.access import Calls, Source
-from actors.client.rest import CONTENT_TYPES, ApiError
-from actors.client.tenure import Tenure
-from actors.client.watch import Changed, Deleted, Listed, Told
-from actors.kube.core import OVER, Pod, PodCondition
-from actors.kube.kinds import BY_KIND as FOLLOWED
-from actors.kube.kinds import NOT_FINISHED
-from actors.kube.meta import HasMetadata, ObjectMeta
-from actors.runtime.bell import Bell
-from tools.apiserver.admission import admitted_pod
-from tools.apiserver.api import Api
-from tools.apiserver.app import target_of
-from tools.apiserver.clock import now
-from tools.apiserver.defaults import defaulted
-from tools.apiserver.patch import patched
-from tools.apiserver.requests import DeleteOptions
-from tools.apiserver.resources import BY_KIND, Kind
-from tools.apiserver.store import Refused, Store
-from tools.bench.cluster import ClusterError, ExistsError
-from tools.bench.pods import PodTracker
-from tools.bench.templates import Document
+from berth.actors.client.access import Calls, Source
+from berth.actors.client.rest import CONTENT_TYPES, ApiError
+from berth.actors.client.tenure import Tenure
+from berth.actors.client.watch import Changed, Deleted, Listed, Told
+from berth.actors.runtime.bell import Bell
+from berth.actors.scheduling.kube.core import OVER, Pod, PodCondition
+from berth.actors.scheduling.kube.kinds import BY_KIND as FOLLOWED
+from berth.actors.scheduling.kube.kinds import NOT_FINISHED
+from berth.actors.scheduling.kube.meta import HasMetadata, ObjectMeta
+from berth.tools.apiserver.admission import admitted_pod
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.app import target_of
+from berth.tools.apiserver.clock import now
+from berth.tools.apiserver.defaults import defaulted
+from berth.tools.apiserver.patch import patched
+from berth.tools.apiserver.requests import DeleteOptions
+from berth.tools.apiserver.resources import BY_KIND, Kind
+from berth.tools.apiserver.store import Refused, Store
+from berth.tools.bench.cluster import ClusterError, ExistsError
+from berth.tools.bench.pods import PodTracker
+from berth.tools.bench.templates import Document
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata)
@@ -57,7 +58,9 @@ class _Shelf(Generic[Kept]):
 
 
 class _Subscription(Generic[Kept]):
-    """One follower of a kind; it reads at its own pace. With `unfinished`, it is not told of pods that are over."""
+    """One follower of a kind; it reads at its own pace. With `unfinished`, it is not told of pods
+    that are over.
+    """
 
     def __init__(self, shelf: _Shelf[Kept], *, unfinished: bool) -> None:
         self._shelf = shelf
@@ -110,7 +113,7 @@ class InProcess:
         assert selector in ("", NOT_FINISHED), selector
         return _Subscription(self._shelves.setdefault(path, _Shelf()), unfinished=bool(selector))
 
-    # ------------------------------------------------------------------------------------------ as Cluster
+    # ----------------------------------------------------------------------------------- as Cluster
 
     async def create(self, kind: Kind, namespace: str, name: str, document: Document) -> None:
         shelf = self._shelves.get(kind.path())
@@ -149,7 +152,10 @@ class InProcess:
         if "resize" not in subresources:
             given = after.metadata
             metadata = msgspec.structs.replace(
-                kept, labels=given.labels, annotations=given.annotations, finalizers=given.finalizers
+                kept,
+                labels=given.labels,
+                annotations=given.annotations,
+                finalizers=given.finalizers,
             )
         after = msgspec.structs.replace(after, metadata=metadata)
         if isinstance(after, Pod):
@@ -167,7 +173,7 @@ class InProcess:
         elif (namespace, name) in shelf.items:
             self._delete(kind, namespace, name, grace)
 
-    # -------------------------------------------------------------------------------------------- as Calls
+    # ------------------------------------------------------------------------------------- as Calls
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         pod = self._pods.items.get((namespace, name)) or self._found(PODS, namespace, name)
@@ -185,19 +191,28 @@ class InProcess:
         self._now()
         conditions: tuple[PodCondition, ...] = (self._scheduled,)
         if pod.status.conditions:
-            others = (condition for condition in pod.status.conditions if condition.type != "PodScheduled")
+            others = (
+                condition for condition in pod.status.conditions if condition.type != "PodScheduled"
+            )
             conditions = (*others, self._scheduled)
         status = msgspec.structs.replace(pod.status, conditions=conditions, nominated_node_name="")
         self._version += 1
         metadata = msgspec.structs.replace(pod.metadata, resource_version=str(self._version))
         spec = msgspec.structs.replace(pod.spec, node_name=node)
-        self._put(self._pods, msgspec.structs.replace(pod, metadata=metadata, spec=spec, status=status))
+        self._put(
+            self._pods, msgspec.structs.replace(pod, metadata=metadata, spec=spec, status=status)
+        )
 
     async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
         return await self.call("PATCH", path, answer, body, CONTENT_TYPES[kind])
 
     async def call(
-        self, method: str, path: str, answer: type[T], body: object | None = None, content_type: str = ""
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: object | None = None,
+        content_type: str = "",
     ) -> T:
         """What the scheduler asks for besides bindings. Raises ApiError."""
         if method == "POST" and path.endswith(EVENTS_END) and isinstance(body, answer):
@@ -206,7 +221,11 @@ class InProcess:
             found = self._answer(method, path.partition("?")[0], body, content_type)
         except Refused as refused:
             raise ApiError(refused.code, refused.reason, str(refused)) from None
-        return found if isinstance(found, answer) else msgspec.convert(msgspec.to_builtins(found), answer)
+        return (
+            found
+            if isinstance(found, answer)
+            else msgspec.convert(msgspec.to_builtins(found), answer)
+        )
 
     def _answer(self, method: str, path: str, body: object, content_type: str) -> object:
         target = target_of(path)
@@ -215,16 +234,24 @@ class InProcess:
             return body
         if kind.path() not in self._shelves:
             if method == "GET" and not name:
-                return {"items": [stored.document for stored in self._rest.store.list(kind, namespace)]}
+                return {
+                    "items": [stored.document for stored in self._rest.store.list(kind, namespace)]
+                }
             if method == "GET":
                 return self._rest.store.get(kind, namespace, name)
-            return self._rest.patch(kind, namespace, name, body, content_type, target.subresource).document
+            return self._rest.patch(
+                kind, namespace, name, body, content_type, target.subresource
+            ).document
         match method:
             case "GET" if name:
                 return self._found(kind, namespace, name)
             case "GET":
                 items = self._shelves[kind.path()].items
-                return {"items": [item for (where, _), item in items.items() if namespace in ("", where)]}
+                return {
+                    "items": [
+                        item for (where, _), item in items.items() if namespace in ("", where)
+                    ]
+                }
             case "DELETE":
                 options = msgspec.convert(body or {}, DeleteOptions)
                 return self._delete(kind, namespace, name, options.grace_period_seconds)
@@ -233,15 +260,23 @@ class InProcess:
             case _:
                 raise Refused(405, "MethodNotAllowed", f"{method} {path} is not served in process")
 
-    def _patch(self, kind: Kind, namespace: str, name: str, body: object, content_type: str) -> object:
+    def _patch(
+        self, kind: Kind, namespace: str, name: str, body: object, content_type: str
+    ) -> object:
         before = self._found(kind, namespace, name)
-        uid = body.get("metadata", {}).get("uid", before.metadata.uid) if isinstance(body, dict) else ""
+        uid = (
+            body.get("metadata", {}).get("uid", before.metadata.uid)
+            if isinstance(body, dict)
+            else ""
+        )
         if uid != before.metadata.uid:
-            raise Refused(409, "Conflict", f'{kind.resource} "{name}" is another object than was meant')
+            raise Refused(
+                409, "Conflict", f'{kind.resource} "{name}" is another object than was meant'
+            )
         after = patched(kind, msgspec.to_builtins(before), body, content_type)
         return self._write(kind, msgspec.convert(after, type(before), strict=False))
 
-    # ----------------------------------------------------------------------------------------- the objects
+    # ---------------------------------------------------------------------------------- the objects
 
     def _found(self, kind: Kind, namespace: str, name: str) -> Any:
         found = self._shelves[kind.path()].items.get((namespace, name))
@@ -250,7 +285,9 @@ class InProcess:
         return found
 
     def _prototype(self, kind: Kind, document: Document) -> Any:
-        """The typed object that a document stands for, as the API server would store it; made once a document."""
+        """The typed object that a document stands for, as the API server would store it; made once
+        a document.
+        """
         known = self._prototypes.get(id(document))
         if known is not None and known[0] is document:
             return known[1]
@@ -268,9 +305,15 @@ class InProcess:
         return made
 
     def _create_elsewhere(self, kind: Kind, namespace: str, name: str, document: Document) -> None:
-        metadata = {**(document.get("metadata") or {}), "name": name, **({"namespace": namespace} if namespace else {})}
+        metadata = {
+            **(document.get("metadata") or {}),
+            "name": name,
+            **({"namespace": namespace} if namespace else {}),
+        }
         try:
-            self._rest.store.create(kind, {**document, "metadata": {**metadata, "uid": f"uid-{kind.plural}-{name}"}})
+            self._rest.store.create(
+                kind, {**document, "metadata": {**metadata, "uid": f"uid-{kind.plural}-{name}"}}
+            )
         except Refused as refused:
             error = ExistsError if refused.reason == "AlreadyExists" else ClusterError
             raise error(str(refused)) from None
@@ -280,13 +323,17 @@ class InProcess:
         second = int(time.time())
         if self._second != second:
             self._second, self._time = second, now()
-            self._scheduled = PodCondition(type="PodScheduled", status="True", last_transition_time=self._time)
+            self._scheduled = PodCondition(
+                type="PodScheduled", status="True", last_transition_time=self._time
+            )
         return self._time
 
     def _write(self, kind: Kind, item: Any) -> Any:
         self._version += 1
         metadata = msgspec.structs.replace(item.metadata, resource_version=str(self._version))
-        return self._put(self._shelves[kind.path()], msgspec.structs.replace(item, metadata=metadata))
+        return self._put(
+            self._shelves[kind.path()], msgspec.structs.replace(item, metadata=metadata)
+        )
 
     def _put(self, shelf: _Shelf[Any], item: Any) -> Any:
         metadata = item.metadata

@@ -1,8 +1,8 @@
 """What is measured: throughput by the second, latencies, and what the scheduler's process has used.
 
-Throughput is sampled as scheduler_perf does it: once a second, the first sample with pods left out, seconds without a
-pod spread over the next sample, the last part of a second left out. A window too short for a sample has one, the pods
-over the seconds to the last of them.
+Throughput is sampled as scheduler_perf does it: once a second, the first sample with pods left out,
+seconds without a pod spread over the next sample, the last part of a second left out. A window too
+short for a sample has one, the pods over the seconds to the last of them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 import msgspec
-
-from tools.bench.sampling import Sampler, Stacks
+from berth.tools.bench.sampling import Sampler, Stacks
 
 INTERVAL = 1.0
 
@@ -41,7 +40,9 @@ class Latency(msgspec.Struct, frozen=True):
 
 
 class Collections(msgspec.Struct, frozen=True):
-    """The pauses for garbage collections of one generation, and how many objects in cycles they freed."""
+    """The pauses for garbage collections of one generation, and how many objects in cycles they
+    freed.
+    """
 
     generation: int
     number: int
@@ -51,7 +52,9 @@ class Collections(msgspec.Struct, frozen=True):
 
 
 class Pauses(msgspec.Struct, frozen=True):
-    """What stopped the scheduler: collections, and how late its event loop came, for whatever reason."""
+    """What stopped the scheduler: collections, and how late its event loop came, for whatever
+    reason.
+    """
 
     collections: tuple[Collections, ...]
     late_p99_ms: float
@@ -59,7 +62,9 @@ class Pauses(msgspec.Struct, frozen=True):
 
 
 class Effort(msgspec.Struct, frozen=True):
-    """The scheduler's side of a window; the latencies are None if it tells of none, the rest if it is not ours."""
+    """The scheduler's side of a window; the latencies are None if it tells of none, the rest if it
+    is not ours.
+    """
 
     decision_ms: Latency | None = None
     attempt_ms: Latency | None = None
@@ -70,7 +75,9 @@ class Effort(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True, order=True):
-    """A decision that is not what `berth explain` makes of the same cluster, and how the two differ."""
+    """A decision that is not what `berth explain` makes of the same cluster, and how the two
+    differ.
+    """
 
     pod: str
     difference: str
@@ -110,7 +117,9 @@ class Meter(Protocol):
 
 
 def samples(start: float, before: int, times: Sequence[float], end: float) -> list[float]:
-    """Pods a second, second by second, of pods bound at these times (in order), `before` having been bound earlier."""
+    """Pods a second, second by second, of pods bound at these times (in order), `before` having
+    been bound earlier.
+    """
     found: list[float] = []
     baseline: int | None = None
     last, skipped, at = start, 0, 0
@@ -139,7 +148,9 @@ def nearest_rank(values: Sequence[float], percent: int) -> float:
 def throughput(start: float, before: int, times: Sequence[float], end: float) -> Throughput:
     if not times:
         return Throughput(0.0, 0.0, 0.0, 0.0, 0.0)
-    found = sorted(samples(start, before, times, end)) or [len(times) / max(times[-1] - start, 1e-9)]
+    found = sorted(samples(start, before, times, end)) or [
+        len(times) / max(times[-1] - start, 1e-9)
+    ]
     percentiles = (nearest_rank(found, percent) for percent in (50, 90, 95, 99))
     return Throughput(statistics.fmean(found), *percentiles)
 
@@ -148,18 +159,32 @@ def latency(seconds: Sequence[float]) -> Latency | None:
     if not seconds:
         return None
     ordered = sorted(seconds)
-    return Latency(statistics.fmean(ordered) * 1e3, nearest_rank(ordered, 50) * 1e3, nearest_rank(ordered, 99) * 1e3)
+    return Latency(
+        statistics.fmean(ordered) * 1e3,
+        nearest_rank(ordered, 50) * 1e3,
+        nearest_rank(ordered, 99) * 1e3,
+    )
 
 
 def median(results: Sequence[Result]) -> Result:
-    """Number by number, of the runs of one workload; the profile is that of the first, the checks are those of all."""
+    """Number by number, of the runs of one workload; the profile is that of the first, the checks
+    are those of all.
+    """
     first = results[0]
     if len(results) == 1:
         return first
     documents = [msgspec.to_builtins(result) for result in results]
     merged = {
         field: _median([document.get(field) for document in documents])
-        for field in ("pods", "seconds", "throughput", "decision_ms", "attempt_ms", "cpu_seconds", "peak_rss_bytes")
+        for field in (
+            "pods",
+            "seconds",
+            "throughput",
+            "decision_ms",
+            "attempt_ms",
+            "cpu_seconds",
+            "peak_rss_bytes",
+        )
     }
     reached = sum(result.reached for result in results) * 2 > len(results)
     kept = {"name": first.name, "threshold": first.threshold, "reached": reached}
@@ -167,14 +192,21 @@ def median(results: Sequence[Result]) -> Result:
     checked = None
     if checks:
         differ = tuple(difference for check in checks for difference in check.differ)
-        checked = Checked(sum(check.pods for check in checks), sum(check.agree for check in checks), differ)
-    return msgspec.structs.replace(msgspec.convert({**merged, **kept}, Result), profile=first.profile, checked=checked)
+        checked = Checked(
+            sum(check.pods for check in checks), sum(check.agree for check in checks), differ
+        )
+    return msgspec.structs.replace(
+        msgspec.convert({**merged, **kept}, Result), profile=first.profile, checked=checked
+    )
 
 
 def _median(values: Sequence[object]) -> object:
     first = values[0]
     if isinstance(first, dict):
-        return {key: _median([value[key] for value in values if isinstance(value, dict)]) for key in first}
+        return {
+            key: _median([value[key] for value in values if isinstance(value, dict)])
+            for key in first
+        }
     numbers = [value for value in values if isinstance(value, int | float)]
     if not numbers:
         return None
@@ -183,8 +215,8 @@ def _median(values: Sequence[object]) -> object:
 
 
 def peak_rss_bytes() -> int:
-    """The most memory that this process has held. The kernel's own figure where /proc has it: getrusage's may be that
-    of the process that started this one.
+    """The most memory that this process has held. The kernel's own figure where /proc has it:
+    getrusage's may be that of the process that started this one.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -224,7 +256,9 @@ class Stopwatch:
         stacks = {} if self._sampler is None else self._sampler.stop()
         self._open = False
         cpu = time.process_time() - self._cpu
-        return Effort(latency(self._decided), latency(self._scheduled), cpu, peak_rss_bytes(), stacks)
+        return Effort(
+            latency(self._decided), latency(self._scheduled), cpu, peak_rss_bytes(), stacks
+        )
 
 
 class NoMeter:

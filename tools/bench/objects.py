@@ -1,4 +1,6 @@
-"""The objects that operations create, from templates or without: nodes with their strategies, pods, volumes."""
+"""The objects that operations create, from templates or without: nodes with their strategies, pods,
+volumes.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tools.apiserver.resources import BY_KIND, Kind
-from tools.bench.opcodes import CreateNodes
-from tools.bench.templates import Document, Template, Value
+from berth.tools.apiserver.resources import BY_KIND, Kind
+from berth.tools.bench.opcodes import CreateNodes
+from berth.tools.bench.templates import Document, Template, Value
 
 NAMESPACES = BY_KIND["v1", "Namespace"]
 NODES = BY_KIND["v1", "Node"]
@@ -42,9 +44,17 @@ status:
 """
 
 
-def node(operation: CreateNodes, template: Template, index: int, name_of: Mapping[str, Any]) -> Document:
-    """The index-th node of an operation under the name that is given, with what the operation's strategy adds."""
-    values: dict[str, Value] = {**operation.template_params, "Index": index, "Count": operation.count}
+def node(
+    operation: CreateNodes, template: Template, index: int, name_of: Mapping[str, Any]
+) -> Document:
+    """The index-th node of an operation under the name that is given, with what the operation's
+    strategy adds.
+    """
+    values: dict[str, Value] = {
+        **operation.template_params,
+        "Index": index,
+        "Count": operation.count,
+    }
     document = template.document(values)
     metadata = document.get("metadata") or {}
     labels = {**(metadata.get("labels") or {}), HOSTNAME: name_of["name"]}
@@ -56,7 +66,10 @@ def node(operation: CreateNodes, template: Template, index: int, name_of: Mappin
         labels[operation.unique_node_label_strategy.label_key] = str(uuid.uuid4())
     if operation.node_allocatable_strategy is not None:
         more = operation.node_allocatable_strategy.node_allocatable
-        status["allocatable"] = {**(status.get("allocatable") or status.get("capacity") or {}), **more}
+        status["allocatable"] = {
+            **(status.get("allocatable") or status.get("capacity") or {}),
+            **more,
+        }
     return {**document, "metadata": {**metadata, **name_of, "labels": labels}, "status": status}
 
 
@@ -72,21 +85,38 @@ def csi_node(operation: CreateNodes, name: str) -> Document | None:
     metadata: Document = {"name": name}
     if strategy.migrated_plugins:
         metadata["annotations"] = {MIGRATED: ",".join(strategy.migrated_plugins)}
-    return {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": metadata, "spec": {"drivers": drivers}}
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSINode",
+        "metadata": metadata,
+        "spec": {"drivers": drivers},
+    }
 
 
 def volume_and_claim(
     volume: Document, claim: Document, namespace: str, index: int
 ) -> Iterator[tuple[Kind, str, str, Document]]:
-    """A volume and a claim that are bound to each other already: kind, namespace, name and document of each."""
+    """A volume and a claim that are bound to each other already: kind, namespace, name and document
+    of each.
+    """
     volume_name, claim_name = f"{namespace}-vol-{index}", f"pvc-{index}"
     spec = dict(volume.get("spec") or {})
     if "csi" in spec:
         spec["csi"] = {**spec["csi"], "volumeHandle": volume_name}
     elif "awsElasticBlockStore" in spec:
         spec["awsElasticBlockStore"] = {**spec["awsElasticBlockStore"], "volumeID": volume_name}
-    reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": claim_name}
-    yield VOLUMES, "", volume_name, {**volume, "spec": {**spec, "claimRef": reference}, "status": {"phase": "Bound"}}
+    reference = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": namespace,
+        "name": claim_name,
+    }
+    yield (
+        VOLUMES,
+        "",
+        volume_name,
+        {**volume, "spec": {**spec, "claimRef": reference}, "status": {"phase": "Bound"}},
+    )
     bound = {**(claim.get("spec") or {}), "volumeName": volume_name}
     yield CLAIMS, namespace, claim_name, {**claim, "spec": bound, "status": {"phase": "Bound"}}
 
@@ -98,7 +128,9 @@ def with_claim(pod: Document, index: int) -> Document:
 
 
 def priority_class(value: int) -> tuple[str, Document]:
-    """Workloads give pods a bare priority, which API servers take from classes only: the class that stands for one."""
+    """Workloads give pods a bare priority, which API servers take from classes only: the class that
+    stands for one.
+    """
     name = f"bench-{value}" if value >= 0 else f"bench-minus-{-value}"
     return name, {
         "apiVersion": "scheduling.k8s.io/v1",

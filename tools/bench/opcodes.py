@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
-
-from tools.bench.templates import Value
+from berth.tools.bench.templates import Value
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
@@ -45,7 +44,9 @@ class UniqueNodeLabel(Strict, frozen=True, kw_only=True, rename="camel"):
     label_key: str
 
 
-class CreateNodes(Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createNodes"):
+class CreateNodes(
+    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createNodes"
+):
     count: int = 0
     count_param: str = ""
     node_template_path: str = ""
@@ -55,14 +56,18 @@ class CreateNodes(Op, frozen=True, kw_only=True, rename="camel", tag_field="opco
     template_params: dict[str, Value] = {}
 
 
-class CreateNamespaces(Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createNamespaces"):
+class CreateNamespaces(
+    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createNamespaces"
+):
     prefix: str = ""
     count: int = 0
     count_param: str = ""
     namespace_template_path: str = ""
 
 
-class CreatePods(Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createPods"):
+class CreatePods(
+    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createPods"
+):
     count: int = 0
     count_param: str = ""
     count_multiplier_param: str = ""
@@ -81,7 +86,9 @@ class CreatePods(Op, frozen=True, kw_only=True, rename="camel", tag_field="opcod
     template_params: dict[str, Value] = {}
 
 
-class CreatePodSets(Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createPodSets"):
+class CreatePodSets(
+    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createPodSets"
+):
     count: int = 0
     count_param: str = ""
     namespace_prefix: str
@@ -106,7 +113,9 @@ class UpdateAny(Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode
     template_params: dict[str, Value] = {}
 
 
-class DeletePods(Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="deletePods"):
+class DeletePods(
+    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="deletePods"
+):
     namespace: str
     label_selector: dict[str, str] = {}
     skip_wait_to_completion: bool = False
@@ -160,7 +169,9 @@ class StopCollectingProfile(
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """An operation of scheduler_perf that is read, whatever its fields, but not carried out here."""
+    """An operation of scheduler_perf that is read, whatever its fields, but not carried out
+    here.
+    """
 
 
 class CreateResourceClaims(_Known, frozen=True, tag_field="opcode", tag="createResourceClaims"):
@@ -183,7 +194,13 @@ class WaitForPodGroups(_Known, frozen=True, tag_field="opcode", tag="waitForPodG
     pass
 
 
-Unsupported = CreateResourceClaims | CreateResourceDriver | AllocResourceClaims | CreatePodGroups | WaitForPodGroups
+Unsupported = (
+    CreateResourceClaims
+    | CreateResourceDriver
+    | AllocResourceClaims
+    | CreatePodGroups
+    | WaitForPodGroups
+)
 Operation = (
     CreateNodes
     | CreateNamespaces
@@ -212,7 +229,13 @@ def seconds(text: str) -> float:
 
 def problems(operation: Operation) -> Iterator[str]:
     """What is wrong with an operation in itself."""
-    for field in ("count", "number", "interval_milliseconds", "delete_pods_per_second", "update_per_second"):
+    for field in (
+        "count",
+        "number",
+        "interval_milliseconds",
+        "delete_pods_per_second",
+        "update_per_second",
+    ):
         if (getattr(operation, field, 0) or 0) < 0:
             yield f"{_camel(field)}: expected 0 or more"
     match operation:
@@ -223,7 +246,10 @@ def problems(operation: Operation) -> Iterator[str]:
                 yield "steadyState and skipWaitToCompletion cannot both be true"
             if operation.steady_state and not operation.duration_param and not operation.duration:
                 yield "duration: must be given with steadyState"
-            if operation.persistent_volume_template_path and not operation.persistent_volume_claim_template_path:
+            if (
+                operation.persistent_volume_template_path
+                and not operation.persistent_volume_claim_template_path
+            ):
                 yield "persistentVolumeClaimTemplatePath: must be given with persistentVolumeTemplatePath"
         case CreatePodSets():
             yield from (f"createPodsOp.{problem}" for problem in problems(operation.create_pods_op))

@@ -1,8 +1,9 @@
-"""The operations of a workload, carried out one after the other on a cluster, as scheduler_perf does it.
+"""The operations of a workload, carried out one after the other on a cluster, as scheduler_perf
+does it.
 
-A createPods waits for its pods unless it says otherwise; a barrier waits for those that were not waited for. A wait in
-which nothing moves ends the workload with an error, and a pod whose feature this scheduler refuses ends it as
-unsupported: neither hangs.
+A createPods waits for its pods unless it says otherwise; a barrier waits for those that were not
+waited for. A wait in which nothing moves ends the workload with an error, and a pod whose feature
+this scheduler refuses ends it as unsupported: neither hangs.
 """
 
 from __future__ import annotations
@@ -15,14 +16,13 @@ from typing import TypeVar
 import anyio
 import msgspec
 from anyio.abc import TaskGroup
-
-from actors.kube.core import Pod
-from config.feature_gates import DEFAULTS as KNOWN_GATES
-from tools.apiserver.resources import BY_KIND, Kind
-from tools.bench import objects
-from tools.bench.cluster import Cluster, ClusterError, ExistsError
-from tools.bench.measure import Meter, Result
-from tools.bench.opcodes import (
+from berth.actors.scheduling.kube.core import Pod
+from berth.config.feature_gates import DEFAULTS as KNOWN_GATES
+from berth.tools.apiserver.resources import BY_KIND, Kind
+from berth.tools.bench import objects
+from berth.tools.bench.cluster import Cluster, ClusterError, ExistsError
+from berth.tools.bench.measure import Meter, Result
+from berth.tools.bench.opcodes import (
     Barrier,
     Churn,
     CreateAny,
@@ -40,11 +40,11 @@ from tools.bench.opcodes import (
     UpdateAny,
     seconds,
 )
-from tools.bench.pods import PodTracker
-from tools.bench.templates import Document, Template, Value
-from tools.bench.waiting import POLL_SECONDS, StalledError, UnsupportedError, Waiting, ticks
-from tools.bench.window import Window
-from tools.bench.workload import Run
+from berth.tools.bench.pods import PodTracker
+from berth.tools.bench.templates import Document, Template, Value
+from berth.tools.bench.waiting import POLL_SECONDS, StalledError, UnsupportedError, Waiting, ticks
+from berth.tools.bench.window import Window
+from berth.tools.bench.workload import Run
 
 CHURN_SECONDS = 0.5
 MOST_PREPARED = 64
@@ -56,7 +56,13 @@ class Executor:
     """Runs one workload. `stall` is how many seconds a wait may see nothing move."""
 
     def __init__(
-        self, run: Run, cluster: Cluster, pods: PodTracker, meter: Meter, stall: float, report: Report
+        self,
+        run: Run,
+        cluster: Cluster,
+        pods: PodTracker,
+        meter: Meter,
+        stall: float,
+        report: Report,
     ) -> None:
         self._run = run
         self._cluster = cluster
@@ -79,7 +85,9 @@ class Executor:
 
     async def run(self) -> list[Result]:
         """Raises UnsupportedError, StalledError, ClusterError, TemplateError or WorkloadError."""
-        unknown = [gate for gate, on in self._run.feature_gates.items() if on and gate not in KNOWN_GATES]
+        unknown = [
+            gate for gate, on in self._run.feature_gates.items() if on and gate not in KNOWN_GATES
+        ]
         if unknown:
             raise UnsupportedError(f"feature gate {unknown[0]}")
         async with anyio.create_task_group() as group:
@@ -104,7 +112,9 @@ class Executor:
                 await self._create_pods(operation, operation.namespace or f"namespace-{index}")
             case CreatePodSets():
                 for number in range(operation.count):
-                    await self._create_pods(operation.create_pods_op, f"{operation.namespace_prefix}-{number}")
+                    await self._create_pods(
+                        operation.create_pods_op, f"{operation.namespace_prefix}-{number}"
+                    )
             case CreateAny():
                 await self._create_any(operation)
             case UpdateAny():
@@ -118,7 +128,9 @@ class Executor:
             case Sleep():
                 await anyio.sleep(seconds(operation.duration))
             case StartCollectingMetrics():
-                await self._open_window(operation.name, operation.namespaces, operation.label_selector)
+                await self._open_window(
+                    operation.name, operation.namespaces, operation.label_selector
+                )
             case StopCollectingMetrics():
                 await self._close_window()
             case StartCollectingProfile() | StopCollectingProfile():
@@ -126,13 +138,15 @@ class Executor:
             case _:
                 raise UnsupportedError(f"operation {operation.__struct_config__.tag}")
 
-    # ------------------------------------------------------------------------------------------- objects
+    # -------------------------------------------------------------------------------------- objects
 
     async def _create_nodes(self, operation: CreateNodes) -> None:
         template = self._template(operation.node_template_path, objects.BASE_NODE)
 
         async def create(index: int) -> None:
-            metadata = template.document({**operation.template_params, "Index": index, "Count": operation.count})
+            metadata = template.document(
+                {**operation.template_params, "Index": index, "Count": operation.count}
+            )
             name = self._name(metadata)
             document = objects.node(operation, template, index, {"name": name})
             limits = objects.csi_node(operation, name)
@@ -153,7 +167,9 @@ class Executor:
         if name not in self._namespaces:
             self._namespaces.add(name)
             with suppress(ExistsError):
-                await self._cluster.create(objects.NAMESPACES, "", name, document or objects.NAMESPACE)
+                await self._cluster.create(
+                    objects.NAMESPACES, "", name, document or objects.NAMESPACE
+                )
 
     async def _create_any(self, operation: CreateAny) -> None:
         if operation.namespace:
@@ -161,7 +177,9 @@ class Executor:
         template = self._template(operation.template_path)
         total = 1 if operation.count is None else operation.count
         for index in range(total):
-            document = template.document({**operation.template_params, "Index": index, "Count": total})
+            document = template.document(
+                {**operation.template_params, "Index": index, "Count": total}
+            )
             await self._create(document, operation.namespace)
 
     async def _update_any(self, operation: UpdateAny) -> None:
@@ -170,11 +188,15 @@ class Executor:
         pace = ticks(1 / operation.update_per_second if operation.update_per_second else 0.0)
         for index in range(total):
             await anext(pace)
-            document = template.document({**operation.template_params, "Index": index, "Count": total})
+            document = template.document(
+                {**operation.template_params, "Index": index, "Count": total}
+            )
             kind = _kind(document)
             document = await self._with_class(document) if kind == objects.PODS else document
             name = (document.get("metadata") or {}).get("name", "")
-            await self._cluster.update(kind, operation.namespace, name, document, operation.subresources)
+            await self._cluster.update(
+                kind, operation.namespace, name, document, operation.subresources
+            )
         await pace.aclose()
 
     async def _create(self, document: Document, namespace: str) -> tuple[Kind, str, str]:
@@ -195,7 +217,9 @@ class Executor:
             if value not in self._classes:
                 self._classes[value], definition = objects.priority_class(value)
                 with suppress(ExistsError):
-                    await self._cluster.create(objects.CLASSES, "", self._classes[value], definition)
+                    await self._cluster.create(
+                        objects.CLASSES, "", self._classes[value], definition
+                    )
             spec = {key: given for key, given in pod["spec"].items() if key != "priority"}
             changed = {**pod, "spec": {**spec, "priorityClassName": self._classes[value]}}
         if len(self._prepared) == MOST_PREPARED:
@@ -203,7 +227,7 @@ class Executor:
         self._prepared[id(pod)] = (pod, changed)
         return changed
 
-    # ---------------------------------------------------------------------------------------------- pods
+    # ----------------------------------------------------------------------------------------- pods
 
     async def _create_pods(self, operation: CreatePods, namespace: str) -> None:
         await self._namespace(namespace)
@@ -230,23 +254,35 @@ class Executor:
         volume = self._template(volume_path).document({}) if volume_path else {}
 
         async def make(index: int) -> None:
-            values: dict[str, Value] = {**operation.template_params, "Index": index, "Count": operation.count}
+            values: dict[str, Value] = {
+                **operation.template_params,
+                "Index": index,
+                "Count": operation.count,
+            }
             pod = await self._with_class(template.document(values))
             if operation.signature_batch_size:
                 metadata = pod.get("metadata") or {}
-                signature = {"signature": f"signature-label-{index // operation.signature_batch_size}"}
+                signature = {
+                    "signature": f"signature-label-{index // operation.signature_batch_size}"
+                }
                 labels = {**(metadata.get("labels") or {}), **signature}
                 pod = {**pod, "metadata": {**metadata, "labels": labels}}
             if claim is not None:
-                for kind, where, name, document in objects.volume_and_claim(volume, claim, namespace, index):
+                for kind, where, name, document in objects.volume_and_claim(
+                    volume, claim, namespace, index
+                ):
                     await self._cluster.create(kind, where, name, document)
                 pod = objects.with_claim(pod, index)
             await self._cluster.create(objects.PODS, namespace, self._name(pod), pod)
 
         return make
 
-    async def _steadily(self, operation: CreatePods, namespace: str, make: Callable[[int], Awaitable[None]]) -> None:
-        """Keep that many pods pending: each that is bound is deleted, and another takes its place."""
+    async def _steadily(
+        self, operation: CreatePods, namespace: str, make: Callable[[int], Awaitable[None]]
+    ) -> None:
+        """Keep that many pods pending: each that is bound is deleted, and another takes its
+        place.
+        """
         bound: list[str] = []
 
         def note(pod: Pod) -> None:
@@ -268,13 +304,17 @@ class Executor:
                 await anyio.sleep(POLL_SECONDS if not fresh else 0)
         self._pods.on_bound.remove(note)
         if not replaced and not bound:
-            raise StalledError(f"stalled: no pod was placed in {operation.duration}: {self._pods.why([namespace])}")
+            raise StalledError(
+                f"stalled: no pod was placed in {operation.duration}: {self._pods.why([namespace])}"
+            )
 
     async def _delete_pods(self, operation: DeletePods) -> None:
         names = self._pods.names(operation.namespace, operation.label_selector)
 
         async def delete() -> None:
-            pace = ticks(1 / operation.delete_pods_per_second if operation.delete_pods_per_second else 0.0)
+            pace = ticks(
+                1 / operation.delete_pods_per_second if operation.delete_pods_per_second else 0.0
+            )
             for name in names:
                 await anext(pace)
                 await self._cluster.delete(objects.PODS, operation.namespace, name)
@@ -299,8 +339,12 @@ class Executor:
                     await self._create(document, namespace)
 
         async def recreate() -> None:
-            """In turn: a round in which each place gets an object, and one in which it is taken away."""
-            places: list[list[tuple[Kind, str, str] | None]] = [[None] * operation.number for _ in documents]
+            """In turn: a round in which each place gets an object, and one in which it is taken
+            away.
+            """
+            places: list[list[tuple[Kind, str, str] | None]] = [
+                [None] * operation.number for _ in documents
+            ]
             pace = ticks(interval)
             for turn in count():
                 await anext(pace)
@@ -315,7 +359,7 @@ class Executor:
         assert self._group is not None
         self._group.start_soon(create if operation.mode == "create" else recreate)
 
-    # -------------------------------------------------------------------------------------------- waiting
+    # -------------------------------------------------------------------------------------- waiting
 
     async def _barrier(self, operation: Barrier) -> None:
         unknown = [name for name in operation.namespaces if name not in self._namespaces]
@@ -329,14 +373,17 @@ class Executor:
             tally = self._pods.tally(namespace, operation.label_selector)
             return min(tally.bound + (tally.attempted if attempted else 0), wanted[namespace])
 
-        await self._waiting.until(wanted, have, "tried" if attempted else "placed", self._step, self._tell)
+        await self._waiting.until(
+            wanted, have, "tried" if attempted else "placed", self._step, self._tell
+        )
         if not attempted:
             for name in names:
                 self._waited_for.pop(name, None)
 
     async def _until_bound(self, namespace: str, number: int) -> None:
-        """Wait for the pods of an operation. Where others of the namespace were waited for before, they do not count
-        once more: scheduler_perf lets them, and what it measures next begins with a backlog.
+        """Wait for the pods of an operation. Where others of the namespace were waited for before,
+        they do not count once more: scheduler_perf lets them, and what it measures next begins with
+        a backlog.
         """
         goal = self._bound[namespace] = self._bound.get(namespace, 0) + number
 
@@ -345,7 +392,9 @@ class Executor:
 
         await self._waiting.until({namespace: number}, have, "placed", self._step, self._tell)
 
-    async def _open_window(self, name: str, namespaces: Sequence[str], selector: Mapping[str, str]) -> None:
+    async def _open_window(
+        self, name: str, namespaces: Sequence[str], selector: Mapping[str, str]
+    ) -> None:
         if self._window is not None:
             raise ClusterError(f"{self._step}: metrics are being collected already")
         await self._meter.start()
@@ -360,7 +409,7 @@ class Executor:
         self._results.append(result)
         self._window = None
 
-    # --------------------------------------------------------------------------------------------- little
+    # --------------------------------------------------------------------------------------- little
 
     def _tell(self) -> None:
         self._report(self._step, self._pods.ever_bound.total(), self._expected)
@@ -368,14 +417,18 @@ class Executor:
     def _template(self, path: str, otherwise: str = "") -> Template:
         key = path or otherwise
         if key not in self._templates:
-            read = Template.read(self._run.folder / path) if path else Template("built in", otherwise)
+            read = (
+                Template.read(self._run.folder / path) if path else Template("built in", otherwise)
+            )
             self._templates[key] = read
         return self._templates[key]
 
     def _name(self, document: Document) -> str:
         """The object's name, made here from generateName so that no two are the same."""
         metadata = document.get("metadata") or {}
-        return str(metadata.get("name") or f"{metadata.get('generateName', 'bench-')}{next(self._serial)}")
+        return str(
+            metadata.get("name") or f"{metadata.get('generateName', 'bench-')}{next(self._serial)}"
+        )
 
     async def _each(self, items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
         """As many at a time as the cluster takes, and others get their turn in between."""

@@ -1,7 +1,9 @@
-"""What holds a scheduler up: each pause of the garbage collector, and each time its event loop came late.
+"""What holds a scheduler up: each pause of the garbage collector, and each time its event loop came
+late.
 
-A meter like the others, in the scheduler's process. The first window is open from the beginning, so that the start of
-the scheduler can be looked at as well. A pause is from the start of a collection to the end of all that is done in it.
+A meter like the others, in the scheduler's process. The first window is open from the beginning, so
+that the start of the scheduler can be looked at as well. A pause is from the start of a collection
+to the end of all that is done in it.
 """
 
 from __future__ import annotations
@@ -14,8 +16,7 @@ from typing import Literal
 
 import anyio
 import msgspec
-
-from tools.bench.measure import Collections, Effort, Meter, Pauses, nearest_rank
+from berth.tools.bench.measure import Collections, Effort, Meter, Pauses, nearest_rank
 
 GENERATIONS = 3
 TICK_SECONDS = 0.002
@@ -52,8 +53,16 @@ class PauseMeter:
 
     async def stop(self) -> Effort:
         collections = tuple(
-            Collections(generation, len(pauses), freed, _milliseconds(pauses, 99), _milliseconds(pauses, 100))
-            for generation, (pauses, freed) in enumerate(zip(self._pauses, self._freed, strict=True))
+            Collections(
+                generation,
+                len(pauses),
+                freed,
+                _milliseconds(pauses, 99),
+                _milliseconds(pauses, 100),
+            )
+            for generation, (pauses, freed) in enumerate(
+                zip(self._pauses, self._freed, strict=True)
+            )
         )
         late = self._late
         found = Pauses(collections, _milliseconds(late, 99), _milliseconds(late, 100))

@@ -1,4 +1,6 @@
-"""What became of the pods: counted by namespace and labels as changes come in, so that waiting only asks for sums."""
+"""What became of the pods: counted by namespace and labels as changes come in, so that waiting only
+asks for sums.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
-
-from actors.kube.core import Pod
+from berth.actors.scheduling.kube.core import Pod
 
 REFUSED = "not supported by this version of berth"
 Labels = tuple[tuple[str, str], ...]
@@ -15,7 +16,9 @@ PodName = tuple[str, str]
 
 
 class Tally(msgspec.Struct):
-    """Of pods of the same namespace and labels; `attempted` are those that wait although they were tried, or gated."""
+    """Of pods of the same namespace and labels; `attempted` are those that wait although they were
+    tried, or gated.
+    """
 
     bound: int = 0
     attempted: int = 0
@@ -35,7 +38,8 @@ class _Seen(msgspec.Struct):
 
 
 class PodTracker:
-    """`on_bound` are told of a pod when it has got its node; `ever_bound` counts these by namespace.
+    """`on_bound` are told of a pod when it has got its node; `ever_bound` counts these by
+    namespace.
 
     `unsupported` is the first refusal of a whole feature.
     """
@@ -51,7 +55,13 @@ class PodTracker:
     def changed(self, pod: Pod) -> None:
         metadata = pod.metadata
         name = (metadata.namespace, metadata.name)
-        state = "bound" if pod.spec.node_name else "attempted" if self._is_attempted(name, pod) else "untried"
+        state = (
+            "bound"
+            if pod.spec.node_name
+            else "attempted"
+            if self._is_attempted(name, pod)
+            else "untried"
+        )
         seen = self._pods.get(name)
         before = "" if seen is None else seen.state
         if seen is not None and seen.given == metadata.labels:
@@ -95,7 +105,9 @@ class PodTracker:
 
     def why(self, namespaces: Sequence[str]) -> str:
         """What most pods that wait there are told."""
-        found = Counter(message for (where, _), message in self._messages.items() if where in namespaces)
+        found = Counter(
+            message for (where, _), message in self._messages.items() if where in namespaces
+        )
         return found.most_common(1)[0][0] if found else "none of them was tried"
 
     def _is_attempted(self, name: PodName, pod: Pod) -> bool:

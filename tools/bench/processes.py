@@ -1,4 +1,6 @@
-"""The processes that a measurement needs beside its own: the worker with the scheduler, and the embedded API server."""
+"""The processes that a measurement needs beside its own: the worker with the scheduler, and the
+embedded API server.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,8 @@ import anyio
 import msgspec
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
-
-from tools.bench.measure import Checked, Effort
-from tools.bench.worker import (
+from berth.tools.bench.measure import Checked, Effort
+from berth.tools.bench.worker import (
     Answer,
     CheckDecisions,
     DecisionsChecked,
@@ -43,11 +44,15 @@ class ProcessEndedError(Exception):
 
 @asynccontextmanager
 async def _process(*arguments: str) -> AsyncIterator[tuple[Process, IO[bytes]]]:
-    """Python with these arguments, finding the modules that this process has; and the file that it logs to."""
+    """Python with these arguments, finding the modules that this process has; and the file that it
+    logs to.
+    """
     paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     with tempfile.TemporaryFile() as log:
         process = await anyio.open_process(
-            [sys.executable, "-P", *arguments], stderr=log, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+            [sys.executable, "-P", *arguments],
+            stderr=log,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         )
         try:
             yield process, log
@@ -110,7 +115,9 @@ class Worker:
                 case DecisionsChecked(windows):
                     return windows
                 case other:
-                    raise ProcessEndedError(f"the scheduler's process answered out of turn: {other}")
+                    raise ProcessEndedError(
+                        f"the scheduler's process answered out of turn: {other}"
+                    )
 
     async def ready(self) -> None:
         await self._expect(Ready)
@@ -134,7 +141,7 @@ class Worker:
 @asynccontextmanager
 async def worker(order: Order) -> AsyncIterator[Worker]:
     """A worker with this order."""
-    async with _process("-m", "tools.bench.worker") as (process, log):
+    async with _process("-m", "berth.tools.bench.worker") as (process, log):
         started = Worker(process, log)
         await started.tell(order)
         yield started
@@ -142,12 +149,18 @@ async def worker(order: Order) -> AsyncIterator[Worker]:
 
 @asynccontextmanager
 async def api_server() -> AsyncIterator[str]:
-    """An API server as `berth apiserver` runs it; its URL. Raises ProcessEndedError if it does not start."""
-    async with _process("-m", "actors", "apiserver", "--port", "0") as (process, log):
+    """An API server as `berth apiserver` runs it; its URL. Raises ProcessEndedError if it does not
+    start.
+    """
+    async with _process("-m", "berth.actors", "apiserver", "--port", "0") as (process, log):
         assert process.stdout is not None
         try:
-            line = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", LONGEST_LINE)
+            line = await BufferedByteReceiveStream(process.stdout).receive_until(
+                b"\n", LONGEST_LINE
+            )
         except (anyio.IncompleteRead, anyio.EndOfStream):
             log.seek(0)
-            raise ProcessEndedError(f"the API server did not start: {log.read().decode(errors='replace')}") from None
+            raise ProcessEndedError(
+                f"the API server did not start: {log.read().decode(errors='replace')}"
+            ) from None
         yield line.decode().split()[-1]

@@ -1,7 +1,8 @@
-"""What the scheduling queue costs: `python -m tools.bench.queue [-o json]`.
+"""What the scheduling queue costs: `python -m berth.tools.bench.queue [-o json]`.
 
-Each figure is microseconds for one operation on a queue that holds so many pods. The events are dear only where they
-concern somebody: of the parked pods all but one wait for a node that is larger, the one for a node's label.
+Each figure is microseconds for one operation on a queue that holds so many pods. The events are
+dear only where they concern somebody: of the parked pods all but one wait for a node that is
+larger, the one for a node's label.
 """
 
 from __future__ import annotations
@@ -13,13 +14,7 @@ from time import perf_counter
 
 import click
 import msgspec
-from rich.console import Console
-from rich.table import Table
-
-from actors.framework.events import Action, ClusterEvent, Hint, Registration, Resource
-from actors.framework.status import SUCCESS
-from actors.kube.core import Node, Pod
-from actors.messages import (
+from berth.actors.messages import (
     AttemptFailed,
     ClusterChanged,
     Done,
@@ -31,8 +26,19 @@ from actors.messages import (
     QueuedPod,
     QueueMessage,
 )
-from actors.model.pod_info import PodInfo
-from actors.queue.state import HandOut, QueueRules, QueueState
+from berth.actors.queue.state import HandOut, QueueRules, QueueState
+from berth.actors.scheduling.framework.events import (
+    Action,
+    ClusterEvent,
+    Hint,
+    Registration,
+    Resource,
+)
+from berth.actors.scheduling.framework.status import SUCCESS
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+from rich.console import Console
+from rich.table import Table
 
 SIZES = (1_000, 10_000, 100_000)
 OPERATIONS = 1_000
@@ -51,8 +57,8 @@ class Nobody:
 class Figures(msgspec.Struct, frozen=True):
     """Microseconds an operation, for a queue of `pods`.
 
-    The events are one message each; `event_for_all` asks the hint of every parked pod, and wakes none. `flush` is by
-    the pod: all of them have been parked for too long.
+    The events are one message each; `event_for_all` asks the hint of every parked pod, and wakes
+    none. `flush` is by the pod: all of them have been parked for too long.
     """
 
     pods: int
@@ -67,7 +73,12 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 def make_pod(number: int, label: str = "") -> Pod:
-    metadata = {"namespace": "ns", "name": f"p{number}", "uid": f"u{number}", "labels": {"l": label}}
+    metadata = {
+        "namespace": "ns",
+        "name": f"p{number}",
+        "uid": f"u{number}",
+        "labels": {"l": label},
+    }
     spec = {"schedulerName": "s", "priority": number * 7919 % 100}
     return msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
 
@@ -125,7 +136,8 @@ def measure(size: int) -> Figures:
     add = each(lambda: sum(handle(active, PendingPodAdded(pod), 0.0) is None for pod in more))
     update = each(
         lambda: sum(
-            handle(active, PendingPodUpdated(old, new), 0.0) is None for old, new in zip(pods, changed, strict=False)
+            handle(active, PendingPodUpdated(old, new), 0.0) is None
+            for old, new in zip(pods, changed, strict=False)
         )
     )
     delete = each(lambda: sum(handle(active, PendingPodDeleted(pod), 0.0) is None for pod in more))
@@ -140,7 +152,9 @@ def measure(size: int) -> Figures:
 
     parked = new_queue()
     park(parked, pods, "Fit")
-    nobody = each(lambda: sum(handle(parked, ClusterChanged(TAINTED), 5.0) is None for _ in range(OPERATIONS)))
+    nobody = each(
+        lambda: sum(handle(parked, ClusterChanged(TAINTED), 5.0) is None for _ in range(OPERATIONS))
+    )
 
     park(parked, [make_pod(size + OPERATIONS)], "Label")
     one = 0.0
@@ -164,8 +178,20 @@ def measure(size: int) -> Figures:
 
 
 @click.command()
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print the figures.")
-@click.option("--pods", type=int, multiple=True, default=SIZES, help="Sizes of the queue, instead of 1k, 10k, 100k.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    help="How to print the figures.",
+)
+@click.option(
+    "--pods",
+    type=int,
+    multiple=True,
+    default=SIZES,
+    help="Sizes of the queue, instead of 1k, 10k, 100k.",
+)
 def main(output: str, pods: tuple[int, ...]) -> None:
     """Measure the scheduling queue's operations."""
     rows = [measure(size) for size in pods]

@@ -1,4 +1,6 @@
-"""A cluster behind an API server: the embedded one in a process of its own, or whichever a kubeconfig leads to."""
+"""A cluster behind an API server: the embedded one in a process of its own, or whichever a
+kubeconfig leads to.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +9,22 @@ from contextlib import aclosing, asynccontextmanager
 from random import Random
 
 import anyio
-
-from actors.client.rest import CONTENT_TYPES, ApiError, Client, Connection, ConnectionFailedError
-from actors.client.watch import Changed, Deleted, Listed, Reflector
-from actors.kube.core import Pod
-from actors.kube.kinds import PODS as FOLLOWED_PODS
-from actors.runtime.clock import SystemClock
-from tools.apiserver.resources import Kind
-from tools.bench.cluster import ClusterError, ExistsError
-from tools.bench.objects import NODES, PODS
-from tools.bench.pods import PodTracker
-from tools.bench.templates import Document
+from berth.actors.client.rest import (
+    CONTENT_TYPES,
+    ApiError,
+    Client,
+    Connection,
+    ConnectionFailedError,
+)
+from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.kinds import PODS as FOLLOWED_PODS
+from berth.tools.apiserver.resources import Kind
+from berth.tools.bench.cluster import ClusterError, ExistsError
+from berth.tools.bench.objects import NODES, PODS
+from berth.tools.bench.pods import PodTracker
+from berth.tools.bench.templates import Document
 
 PARALLEL = 30  # as many as scheduler_perf creates pods with
 ACCOUNT_SECONDS = 10.0
@@ -25,7 +32,9 @@ ACCOUNT_POLL_SECONDS = 0.2
 
 
 class RemoteCluster:
-    """Writes over HTTP; it remembers what it created that belongs to no namespace, so that it can be taken away."""
+    """Writes over HTTP; it remembers what it created that belongs to no namespace, so that it can
+    be taken away.
+    """
 
     parallel = PARALLEL
 
@@ -45,7 +54,9 @@ class RemoteCluster:
         if not kind.namespaced:
             self._made.append((kind, name))
         if kind.status and "status" in document and kind not in (PODS, NODES):
-            await self._send("PATCH", kind.path(namespace, name) + "/status", {"status": document["status"]})
+            await self._send(
+                "PATCH", kind.path(namespace, name) + "/status", {"status": document["status"]}
+            )
 
     async def _post(self, path: str, document: Document) -> None:
         """A new namespace has no service account for a moment, and takes no pods as long."""
@@ -54,7 +65,10 @@ class RemoteCluster:
                 try:
                     await self._client.call("POST", path, dict, document)
                 except ApiError as refused:
-                    if refused.code != 403 or "serviceaccount" not in str(refused).replace(" ", "").lower():
+                    if (
+                        refused.code != 403
+                        or "serviceaccount" not in str(refused).replace(" ", "").lower()
+                    ):
                         raise
                     await anyio.sleep(ACCOUNT_POLL_SECONDS)
                 else:
@@ -79,7 +93,9 @@ class RemoteCluster:
             await self.delete(kind, "", name, grace=0)
         self._made.clear()
 
-    async def _send(self, method: str, path: str, body: Document, *, missing_ok: bool = False) -> None:
+    async def _send(
+        self, method: str, path: str, body: Document, *, missing_ok: bool = False
+    ) -> None:
         content_type = CONTENT_TYPES["merge"] if method == "PATCH" else "application/json"
         try:
             await self._client.call(method, path, dict, body, content_type)
@@ -117,5 +133,9 @@ async def remote_cluster(connection: Connection, pods: PodTracker) -> AsyncItera
 
 
 def _named(document: Document, namespace: str, name: str) -> Document:
-    metadata = {**(document.get("metadata") or {}), "name": name, **({"namespace": namespace} if namespace else {})}
+    metadata = {
+        **(document.get("metadata") or {}),
+        "name": name,
+        **({"namespace": namespace} if namespace else {}),
+    }
     return {**document, "metadata": metadata}

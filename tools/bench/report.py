@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from berth.tools.bench.measure import Checked, Latency, Result
+from berth.tools.bench.sampling import Share, Stacks, functions, rooms
 from rich.table import Table
-
-from tools.bench.measure import Checked, Latency, Result
-from tools.bench.sampling import Share, Stacks, functions, rooms
 
 MEGABYTE = 1 << 20
 
@@ -15,7 +14,18 @@ MEGABYTE = 1 << 20
 def results_table(results: Sequence[Result]) -> Table:
     table = Table(title="scheduler_perf", title_justify="left")
     table.add_column("workload", overflow="fold")
-    for column in ("pods", "seconds", "pods/s", "p50", "p90", "p99", "decision ms", "attempt ms", "cpu s", "peak MB"):
+    for column in (
+        "pods",
+        "seconds",
+        "pods/s",
+        "p50",
+        "p90",
+        "p99",
+        "decision ms",
+        "attempt ms",
+        "cpu s",
+        "peak MB",
+    ):
         table.add_column(column, justify="right")
     table.add_column("threshold", justify="right")
     if any(result.checked for result in results):
@@ -34,9 +44,13 @@ def results_table(results: Sequence[Result]) -> Table:
             _latency(result.attempt_ms),
             "-" if result.cpu_seconds is None else f"{result.cpu_seconds:.1f}",
             "-" if result.peak_rss_bytes is None else f"{result.peak_rss_bytes / MEGABYTE:.0f}",
-            f"{result.threshold:g}{'' if result.reached else ' missed'}" if result.threshold else "-",
+            f"{result.threshold:g}{'' if result.reached else ' missed'}"
+            if result.threshold
+            else "-",
             *(() if result.checked is None else (f"{result.checked.agree}/{result.checked.pods}",)),
-            style=None if result.reached and not (result.checked and result.checked.differ) else "red",
+            style=None
+            if result.reached and not (result.checked and result.checked.differ)
+            else "red",
         )
     table.caption = "latencies are mean / median / 99th percentile"
     table.caption_justify = "left"

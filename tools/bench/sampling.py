@@ -1,8 +1,10 @@
-"""Where a process's time goes: the stack of its main thread, looked at each millisecond by the clock.
+"""Where a process's time goes: the stack of its main thread, looked at each millisecond by the
+clock.
 
-A profiler that is called at every function makes short functions look long, and a scheduler is made of them. This one
-costs nothing between two looks, so what runs under it is nearly as fast as without. A stack is written as flame graphs
-are made from it, "outermost;...;innermost"; what time C code takes is its caller's.
+A profiler that is called at every function makes short functions look long, and a scheduler is made
+of them. This one costs nothing between two looks, so what runs under it is nearly as fast as
+without. A stack is written as flame graphs are made from it, "outermost;...;innermost"; what time C
+code takes is its caller's.
 """
 
 from __future__ import annotations
@@ -71,8 +73,14 @@ def functions(stacks: Mapping[str, int], most: int = TOP) -> tuple[Share, ...]:
 
 
 def rooms(stacks: Mapping[str, int]) -> tuple[Share, ...]:
-    """The folders of the source, such as actors/queue; the time of a library is that of the room which called it."""
-    return _shares(stacks, lambda names: [room for name in names if (room := _room(name))] or [ELSEWHERE], len(stacks))
+    """The folders of the source, such as actors/queue; the time of a library is that of the room
+    which called it.
+    """
+    return _shares(
+        stacks,
+        lambda names: [room for name in names if (room := _room(name))] or [ELSEWHERE],
+        len(stacks),
+    )
 
 
 def _room(name: str) -> str:
@@ -80,7 +88,9 @@ def _room(name: str) -> str:
     return "/".join(parts[:2]) if parts[0] in OURS else ""
 
 
-def _shares(stacks: Mapping[str, int], seen: Callable[[list[str]], list[str]], most: int) -> tuple[Share, ...]:
+def _shares(
+    stacks: Mapping[str, int], seen: Callable[[list[str]], list[str]], most: int
+) -> tuple[Share, ...]:
     own: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for stack, times in stacks.items():
@@ -89,4 +99,6 @@ def _shares(stacks: Mapping[str, int], seen: Callable[[list[str]], list[str]], m
         for name in set(names):
             total[name] += times
     every = max(sum(stacks.values()), 1)
-    return tuple(Share(name, times / every, total[name] / every) for name, times in own.most_common(most))
+    return tuple(
+        Share(name, times / every, total[name] / every) for name, times in own.most_common(most)
+    )

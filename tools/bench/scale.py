@@ -1,9 +1,11 @@
-"""What ten times the nodes cost: `python -m tools.bench.scale [--nodes N] [--more-nodes N] [-o json]`.
+"""What ten times the nodes cost: `python -m berth.tools.bench.scale [--nodes N] [--more-nodes N]
+[-o json]`.
 
-For pods of a few kinds, what one of them costs in a small and in a large cluster: the decision by itself, and its whole
-way through the scheduler, queue to binding, as a workload in process. Both are microseconds of CPU time, which other
-programs on the machine disturb less than the clock. kube-scheduler's sampling looks at more nodes in a large cluster:
-10 % of 5,000, but 5 % of 50,000, so that five times as many are scored.
+For pods of a few kinds, what one of them costs in a small and in a large cluster: the decision by
+itself, and its whole way through the scheduler, queue to binding, as a workload in process. Both
+are microseconds of CPU time, which other programs on the machine disturb less than the clock.
+kube-scheduler's sampling looks at more nodes in a large cluster: 10 % of 5,000, but 5 % of 50,000,
+so that five times as many are scored.
 """
 
 from __future__ import annotations
@@ -17,16 +19,15 @@ from typing import Any
 import anyio
 import click
 import msgspec
+from berth.actors.runtime.logs import configure_logs
+from berth.tools.bench import decision
+from berth.tools.bench.decision import HOST, SPECS, ZONE, ZONES
+from berth.tools.bench.measure import Result
+from berth.tools.bench.session import NotRunError, Settings
+from berth.tools.bench.session import measure as run_workload
+from berth.tools.bench.workload import load, plan, select
 from rich.console import Console
 from rich.table import Table
-
-from actors.runtime.logs import configure_logs
-from tools.bench import decision
-from tools.bench.decision import HOST, SPECS, ZONE, ZONES
-from tools.bench.measure import Result
-from tools.bench.session import NotRunError, Settings
-from tools.bench.session import measure as run_workload
-from tools.bench.workload import load, plan, select
 
 KINDS = ("basic", "spread", "pod anti-affinity")
 STALL_SECONDS = 300.0
@@ -35,7 +36,9 @@ MOST_TIMES = 2.0
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """Microseconds a pod; `pipeline` is CPU time of scheduler, store and driver, `wall` what went by."""
+    """Microseconds a pod; `pipeline` is CPU time of scheduler, store and driver, `wall` what went
+    by.
+    """
 
     pods: str
     nodes: int
@@ -60,8 +63,14 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 def workload(folder: Path, kind: str, nodes: int, pods: int) -> Path:
-    """A scheduler_perf file with one workload: some pods to begin with, then those that are measured."""
-    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": "100m", "memory": "500Mi"}}}
+    """A scheduler_perf file with one workload: some pods to begin with, then those that are
+    measured.
+    """
+    container = {
+        "name": "c",
+        "image": "pause",
+        "resources": {"requests": {"cpu": "100m", "memory": "500Mi"}},
+    }
     pod: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -102,7 +111,9 @@ def through_the_pipeline(kind: str, nodes: int, pods: int) -> Result:
         file = workload(Path(folder), kind, nodes, pods)
         (chosen,) = select(load(file), (), ())
         settings = Settings("inproc", scheduler=True, stall=STALL_SECONDS, profile=False)
-        (result,) = anyio.run(run_workload, file, plan(file, *chosen), settings, _unheard, click.echo)
+        (result,) = anyio.run(
+            run_workload, file, plan(file, *chosen), settings, _unheard, click.echo
+        )
     return result
 
 
@@ -114,7 +125,9 @@ def cost(kind: str, nodes: int, pods: int) -> Cost:
     alone = decision.measure(kind, pods, nodes)
     result = through_the_pipeline(kind, nodes, pods)
     assert result.cpu_seconds is not None
-    pipeline, wall = (seconds / result.pods * 1e6 for seconds in (result.cpu_seconds, result.seconds))
+    pipeline, wall = (
+        seconds / result.pods * 1e6 for seconds in (result.cpu_seconds, result.seconds)
+    )
     return Cost(kind, nodes, alone.median, alone.mean, pipeline, wall)
 
 
@@ -137,12 +150,21 @@ def measure(kinds: Sequence[str], small: int, large: int, pods: int) -> Scale:
 @click.command()
 @click.option("--nodes", default=5_000, type=click.IntRange(1), show_default=True)
 @click.option("--more-nodes", default=50_000, type=click.IntRange(1), show_default=True)
-@click.option("-n", "--pods", default=2_000, type=click.IntRange(4), show_default=True, help="How many of each kind.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "-n",
+    "--pods",
+    default=2_000,
+    type=click.IntRange(4),
+    show_default=True,
+    help="How many of each kind.",
+)
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
 @click.argument("kinds", nargs=-1, type=click.Choice(list(SPECS)))
 def main(nodes: int, more_nodes: int, pods: int, output: str, kinds: Sequence[str]) -> None:
-    """Compare what pods cost in two clusters, of some KINDS or of those named; the exit code is 1 if one costs more
-    than twice as much in the large one.
+    """Compare what pods cost in two clusters, of some KINDS or of those named; the exit code is 1
+    if one costs more than twice as much in the large one.
     """
     configure_logs(0, "text", quiet=True)
     try:
@@ -158,13 +180,22 @@ def main(nodes: int, more_nodes: int, pods: int, output: str, kinds: Sequence[st
 
 
 def _show(found: Scale) -> None:
-    table = Table("microseconds a pod", "nodes", "decision median", "decision mean", "pipeline cpu", "pipeline wall")
+    table = Table(
+        "microseconds a pod",
+        "nodes",
+        "decision median",
+        "decision mean",
+        "pipeline cpu",
+        "pipeline wall",
+    )
     for each in found.costs:
         figures = msgspec.structs.astuple(each)[2:]
         table.add_row(each.pods, f"{each.nodes:,}", *(f"{figure:,.0f}" for figure in figures))
     ratios = Table("times as much", "decision median", "decision mean", "pipeline cpu")
     for growth in found.growth:
-        ratios.add_row(growth.pods, *(f"{ratio:.2f}" for ratio in msgspec.structs.astuple(growth)[1:]))
+        ratios.add_row(
+            growth.pods, *(f"{ratio:.2f}" for ratio in msgspec.structs.astuple(growth)[1:])
+        )
     console = Console()
     console.width = max(console.width, WIDTH)
     console.print(table)

@@ -1,4 +1,6 @@
-"""One run of one workload, in the place that was asked for: in process, on the embedded API server, or on a cluster."""
+"""One run of one workload, in the place that was asked for: in process, on the embedded API server,
+or on a cluster.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +11,33 @@ from typing import Literal
 
 import anyio
 import msgspec
-
-from actors.client.rest import Connection
-from tools.bench.cluster import ClusterError
-from tools.bench.measure import NoMeter, Result
-from tools.bench.opcodes import WorkloadError
-from tools.bench.operations import Executor, Report
-from tools.bench.pods import PodTracker
-from tools.bench.processes import ProcessEndedError, Worker, api_server, worker
-from tools.bench.remote import remote_cluster
-from tools.bench.templates import TemplateError
-from tools.bench.waiting import StalledError, UnsupportedError
-from tools.bench.worker import Finished, NotRun, Progress, RunScheduler, RunWorkload, scheduler_config_of
-from tools.bench.workload import Run
+from berth.actors.client.rest import Connection
+from berth.tools.bench.cluster import ClusterError
+from berth.tools.bench.measure import NoMeter, Result
+from berth.tools.bench.opcodes import WorkloadError
+from berth.tools.bench.operations import Executor, Report
+from berth.tools.bench.pods import PodTracker
+from berth.tools.bench.processes import ProcessEndedError, Worker, api_server, worker
+from berth.tools.bench.remote import remote_cluster
+from berth.tools.bench.templates import TemplateError
+from berth.tools.bench.waiting import StalledError, UnsupportedError
+from berth.tools.bench.worker import (
+    Finished,
+    NotRun,
+    Progress,
+    RunScheduler,
+    RunWorkload,
+    scheduler_config_of,
+)
+from berth.tools.bench.workload import Run
 
 Where = Literal["inproc", "embedded", "kubeconfig"]
 FAILURES = (ClusterError, StalledError, TemplateError, WorkloadError, ProcessEndedError)
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Where and how workloads are run; `scheduler` false only measures, `connection` is that of the kubeconfig.
+    """Where and how workloads are run; `scheduler` false only measures, `connection` is that of the
+    kubeconfig.
 
     `check` is how many decisions of a window are made once more.
     """
@@ -50,7 +59,9 @@ class NotRunError(Exception):
         self.unsupported = unsupported
 
 
-async def measure(file: Path, run: Run, settings: Settings, report: Report, say: Callable[[str], None]) -> list[Result]:
+async def measure(
+    file: Path, run: Run, settings: Settings, report: Report, say: Callable[[str], None]
+) -> list[Result]:
     """A result for each window of the workload. Raises NotRunError."""
     try:
         if settings.where == "inproc":
@@ -81,7 +92,9 @@ async def _in_process(file: Path, run: Run, settings: Settings, report: Report) 
                     raise ProcessEndedError(f"the worker answered out of turn: {other}")
 
 
-async def _remotely(run: Run, settings: Settings, report: Report, say: Callable[[str], None]) -> list[Result]:
+async def _remotely(
+    run: Run, settings: Settings, report: Report, say: Callable[[str], None]
+) -> list[Result]:
     pods = PodTracker()
     async with (
         _connection(settings) as connection,
@@ -94,7 +107,9 @@ async def _remotely(run: Run, settings: Settings, report: Report, say: Callable[
             results = await Executor(run, cluster, pods, meter, settings.stall, report).run()
             if settings.check and isinstance(meter, Worker):
                 pairs = zip(results, await meter.check(report), strict=True)
-                results = [msgspec.structs.replace(result, checked=checked) for result, checked in pairs]
+                results = [
+                    msgspec.structs.replace(result, checked=checked) for result, checked in pairs
+                ]
             return results
         finally:
             if settings.where == "kubeconfig":
@@ -112,7 +127,9 @@ async def _connection(settings: Settings) -> AsyncIterator[Connection]:
 
 
 @asynccontextmanager
-async def _meter(run: Run, settings: Settings, connection: Connection) -> AsyncIterator[Worker | NoMeter]:
+async def _meter(
+    run: Run, settings: Settings, connection: Connection
+) -> AsyncIterator[Worker | NoMeter]:
     """Our scheduler, which measures itself, or nobody."""
     if not settings.scheduler:
         yield NoMeter()

@@ -1,8 +1,10 @@
-"""What a start costs in a big cluster: `python -m tools.bench.start [--pods N] [--nodes N] [-o json]`.
+"""What a start costs in a big cluster: `python -m berth.tools.bench.start [--pods N] [--nodes N]
+[-o json]`.
 
-An API server with so many bound pods is served from here, and a fresh scheduler in a process of its own lists, decodes
-and builds what it knows of them, then binds a first pod. The seconds count from the start of its process. Pods are as
-a cluster has them: made from some dozens of templates, running, with what a kubelet and a service account add.
+An API server with so many bound pods is served from here, and a fresh scheduler in a process of its
+own lists, decodes and builds what it knows of them, then binds a first pod. The seconds count from
+the start of its process. Pods are as a cluster has them: made from some dozens of templates,
+running, with what a kubelet and a service account add.
 """
 
 from __future__ import annotations
@@ -16,16 +18,15 @@ from typing import Any
 import anyio
 import click
 import msgspec
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.app import serve
+from berth.tools.apiserver.clock import now
+from berth.tools.apiserver.store import Document, Store
+from berth.tools.bench.objects import HOSTNAME, NODES, PODS
+from berth.tools.bench.processes import worker
+from berth.tools.bench.worker import RunScheduler
 from rich.console import Console
 from rich.table import Table
-
-from tools.apiserver.api import Api
-from tools.apiserver.app import serve
-from tools.apiserver.clock import now
-from tools.apiserver.store import Document, Store
-from tools.bench.objects import HOSTNAME, NODES, PODS
-from tools.bench.processes import worker
-from tools.bench.worker import RunScheduler
 
 TEMPLATES = 50
 ZONES = 3
@@ -52,7 +53,9 @@ def filled(pods: int, nodes: int, history: int = 1000) -> Store:
         store.create(NODES, _node(i))
     scratch = Api(store.fork())
     specs = [
-        scratch.create(PODS, "default", {"metadata": {"name": f"made-{i}"}, "spec": _spec(i)}).document["spec"]
+        scratch.create(
+            PODS, "default", {"metadata": {"name": f"made-{i}"}, "spec": _spec(i)}
+        ).document["spec"]
         for i in range(TEMPLATES)
     ]
     for i in range(pods):
@@ -64,20 +67,41 @@ def filled(pods: int, nodes: int, history: int = 1000) -> Store:
 def _node(number: int) -> Document:
     name = f"node-{number:05}"
     room: Document = {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "200Gi", "pods": "110"}
-    labels = {HOSTNAME: name, "topology.kubernetes.io/zone": f"zone-{number % ZONES}", "kubernetes.io/os": "linux"}
-    images = [{"names": [f"registry.example/image-{i}:v1"], "sizeBytes": 100_000_000 + i} for i in range(10)]
-    conditions = [{"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now()}]
+    labels = {
+        HOSTNAME: name,
+        "topology.kubernetes.io/zone": f"zone-{number % ZONES}",
+        "kubernetes.io/os": "linux",
+    }
+    images = [
+        {"names": [f"registry.example/image-{i}:v1"], "sizeBytes": 100_000_000 + i}
+        for i in range(10)
+    ]
+    conditions = [
+        {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now()}
+    ]
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "uid": str(uuid.uuid4()), "labels": labels, "creationTimestamp": now()},
+        "metadata": {
+            "name": name,
+            "uid": str(uuid.uuid4()),
+            "labels": labels,
+            "creationTimestamp": now(),
+        },
         "spec": {"podCIDR": "10.0.0.0/24", "providerID": f"example://{name}"},
-        "status": {"capacity": room, "allocatable": room, "conditions": conditions, "images": images},
+        "status": {
+            "capacity": room,
+            "allocatable": room,
+            "conditions": conditions,
+            "images": images,
+        },
     }
 
 
 def _spec(which: int) -> Document:
-    environment = [{"name": f"SETTING_{i}", "value": f"value {i} of application {which}"} for i in range(8)]
+    environment = [
+        {"name": f"SETTING_{i}", "value": f"value {i} of application {which}"} for i in range(8)
+    ]
     probe = {"httpGet": {"path": "/ready", "port": 8080}, "periodSeconds": 10}
     container: Document = {
         "name": "main",
@@ -85,7 +109,10 @@ def _spec(which: int) -> Document:
         "ports": [{"containerPort": 8080, "name": "http"}],
         "env": environment,
         "readinessProbe": probe,
-        "resources": {"requests": {"cpu": "100m", "memory": f"{100 + which}Mi"}, "limits": {"memory": "1Gi"}},
+        "resources": {
+            "requests": {"cpu": "100m", "memory": f"{100 + which}Mi"},
+            "limits": {"memory": "1Gi"},
+        },
         "volumeMounts": [{"name": "token", "mountPath": TOKEN, "readOnly": True}],
     }
     sources = [{"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}]
@@ -107,7 +134,13 @@ def _pod(number: int, node: str, app: str, spec: Document) -> Document:
         f"{app}-{number:06}",
         f"2026-01-{number % 28 + 1:02}T{number % 24:02}:{number % 60:02}:{number % 59:02}Z",
     )
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": f"{app}-uid", "controller": True}
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": app,
+        "uid": f"{app}-uid",
+        "controller": True,
+    }
     metadata = {
         "name": name,
         "generateName": f"{app}-",
@@ -119,7 +152,13 @@ def _pod(number: int, node: str, app: str, spec: Document) -> Document:
     }
     conditions = [
         {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": started}
-        for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+        for kind in (
+            "PodReadyToStartContainers",
+            "Initialized",
+            "Ready",
+            "ContainersReady",
+            "PodScheduled",
+        )
     ]
     image = spec["containers"][0]["image"]
     running: Document = {
@@ -173,7 +212,9 @@ async def measure(pods: int, nodes: int) -> Figures:
 @click.command()
 @click.option("--pods", default=150_000, type=click.IntRange(min=0), show_default=True)
 @click.option("--nodes", default=5_000, type=click.IntRange(min=1), show_default=True)
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
 def main(pods: int, nodes: int, output: str) -> None:
     """Start a scheduler beside an API server with so many bound pods."""
     found = anyio.run(measure, pods, nodes, backend_options={"use_uvloop": True})

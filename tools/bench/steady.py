@@ -1,9 +1,11 @@
-"""What holds a running scheduler up in a big cluster: `python -m tools.bench.steady [--pods N] [--nodes N] [-o json]`.
+"""What holds a running scheduler up in a big cluster: `python -m berth.tools.bench.steady [--pods
+N] [--nodes N] [-o json]`.
 
-Like `tools.bench.start`, and then the cluster lives on for a while: pods are created, run once they are bound, and are
-deleted, some at a time and once many at once; pods that were there from the beginning go as well, or are updated; nodes
-tell that they are well. In the end the API server forgets its past, so that all is listed anew. Reported are the pauses
-of the garbage collector in the scheduler's process, and how late its event loop came. The exit code is 1 if the
+Like `berth.tools.bench.start`, and then the cluster lives on for a while: pods are created, run
+once they are bound, and are deleted, some at a time and once many at once; pods that were there
+from the beginning go as well, or are updated; nodes tell that they are well. In the end the API
+server forgets its past, so that all is listed anew. Reported are the pauses of the garbage
+collector in the scheduler's process, and how late its event loop came. The exit code is 1 if the
 collector stopped it for longer than 20 ms.
 """
 
@@ -17,20 +19,19 @@ from itertools import cycle
 import anyio
 import click
 import msgspec
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.app import serve
+from berth.tools.apiserver.clock import now
+from berth.tools.apiserver.patch import STRATEGIC
+from berth.tools.apiserver.requests import DeleteOptions
+from berth.tools.apiserver.store import Store
+from berth.tools.bench.measure import Effort, Pauses
+from berth.tools.bench.objects import NODES, PODS
+from berth.tools.bench.processes import Worker, worker
+from berth.tools.bench.start import filled
+from berth.tools.bench.worker import RunScheduler
 from rich.console import Console
 from rich.table import Table
-
-from tools.apiserver.api import Api
-from tools.apiserver.app import serve
-from tools.apiserver.clock import now
-from tools.apiserver.patch import STRATEGIC
-from tools.apiserver.requests import DeleteOptions
-from tools.apiserver.store import Store
-from tools.bench.measure import Effort, Pauses
-from tools.bench.objects import NODES, PODS
-from tools.bench.processes import Worker, worker
-from tools.bench.start import filled
-from tools.bench.worker import RunScheduler
 
 LONGEST_PAUSE_MS = 20.0
 TURN_SECONDS = 0.1
@@ -65,7 +66,11 @@ class Figures(msgspec.Struct, frozen=True):
 
     @property
     def longest_ms(self) -> float:
-        return max(collections.longest_ms for phase in self.phases for collections in phase.pauses.collections)
+        return max(
+            collections.longest_ms
+            for phase in self.phases
+            for collections in phase.pauses.collections
+        )
 
 
 class Life:
@@ -117,14 +122,22 @@ class Life:
         for _ in range(number):
             name, which = f"new-{self._made}", self._made % NEW_TEMPLATES
             requests = {"requests": {"cpu": "50m", "memory": "32Mi"}}
-            container = {"name": "main", "image": f"registry.example/new-{which}:v1", "resources": requests}
+            container = {
+                "name": "main",
+                "image": f"registry.example/new-{which}:v1",
+                "resources": requests,
+            }
             metadata = {"name": name, "labels": {"app": f"app-{which:02}"}}
-            self._api.create(PODS, "default", {"metadata": metadata, "spec": {"containers": [container]}})
+            self._api.create(
+                PODS, "default", {"metadata": metadata, "spec": {"containers": [container]}}
+            )
             self._pending.append(name)
             self._made += 1
 
     def _follow(self, turn: int) -> None:
-        """Let pods run that are bound by now, and end those that have lived for long, each with an old one."""
+        """Let pods run that are bound by now, and end those that have lived for long, each with an
+        old one.
+        """
         for _ in range(len(self._pending)):
             name = self._pending.popleft()
             if not self._store.get(PODS, "default", name)["spec"].get("nodeName"):
@@ -142,11 +155,22 @@ class Life:
     def _update(self, name: str) -> None:
         if name:
             condition = {"type": "Ready", "status": "True", "lastTransitionTime": now()}
-            self._api.patch(PODS, "default", name, {"status": {"conditions": [condition]}}, STRATEGIC, "status")
+            self._api.patch(
+                PODS, "default", name, {"status": {"conditions": [condition]}}, STRATEGIC, "status"
+            )
 
     def _beat(self, name: str) -> None:
-        conditions = [{"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now()}]
-        self._api.patch(NODES, "", name, {"status": {"conditions": conditions}}, STRATEGIC, "status")
+        conditions = [
+            {
+                "type": "Ready",
+                "status": "True",
+                "reason": "KubeletReady",
+                "lastHeartbeatTime": now(),
+            }
+        ]
+        self._api.patch(
+            NODES, "", name, {"status": {"conditions": conditions}}, STRATEGIC, "status"
+        )
 
 
 async def measure(pods: int, nodes: int, new: int, seconds: float) -> Figures:
@@ -182,11 +206,21 @@ async def _phase(name: str, scheduler: Worker, began: float) -> Phase:
 @click.command()
 @click.option("--pods", default=150_000, type=click.IntRange(min=0), show_default=True)
 @click.option("--nodes", default=5_000, type=click.IntRange(min=1), show_default=True)
-@click.option("--new", default=4_000, type=click.IntRange(min=1), show_default=True, help="How many pods are created.")
+@click.option(
+    "--new",
+    default=4_000,
+    type=click.IntRange(min=1),
+    show_default=True,
+    help="How many pods are created.",
+)
 @click.option("--seconds", default=30.0, type=click.FloatRange(1), show_default=True)
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
 def main(pods: int, nodes: int, new: int, seconds: float, output: str) -> None:
-    """Start a scheduler beside an API server with so many bound pods, and let the cluster live on."""
+    """Start a scheduler beside an API server with so many bound pods, and let the cluster live
+    on.
+    """
     found = anyio.run(measure, pods, nodes, new, seconds, backend_options={"use_uvloop": True})
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(found)))
@@ -197,23 +231,39 @@ def main(pods: int, nodes: int, new: int, seconds: float, output: str) -> None:
 
 
 def _show(found: Figures) -> None:
-    table = Table(title=f"{found.pods:,} pods, {found.nodes:,} nodes, {found.bound:,} pods bound", title_justify="left")
+    table = Table(
+        title=f"{found.pods:,} pods, {found.nodes:,} nodes, {found.bound:,} pods bound",
+        title_justify="left",
+    )
     table.add_column("what stopped the scheduler")
     for column in ("while", "times", "freed", "p99 ms", "longest ms"):
         table.add_column(column, justify="right")
     for phase in found.phases:
         for each in phase.pauses.collections:
-            row = (str(each.number), str(each.freed), f"{each.p99_ms:.1f}", f"{each.longest_ms:.1f}")
+            row = (
+                str(each.number),
+                str(each.freed),
+                f"{each.p99_ms:.1f}",
+                f"{each.longest_ms:.1f}",
+            )
             table.add_row(f"collection of generation {each.generation}", phase.name, *row)
         table.add_row(
-            "anything", phase.name, "", "", f"{phase.pauses.late_p99_ms:.1f}", f"{phase.pauses.latest_ms:.1f}"
+            "anything",
+            phase.name,
+            "",
+            "",
+            f"{phase.pauses.late_p99_ms:.1f}",
+            f"{phase.pauses.latest_ms:.1f}",
         )
     console = Console()
     console.width = max(console.width, WIDTH)
     console.print(table)
     for phase in found.phases:
         peak = phase.peak_rss_bytes / 1e6
-        console.print(f"{phase.name}: {phase.seconds:.1f} s, {phase.cpu_seconds:.1f} s of CPU, peak {peak:,.0f} MB")
+        console.print(
+            f"{phase.name}: {phase.seconds:.1f} s, {phase.cpu_seconds:.1f} s of CPU, peak "
+            f"{peak:,.0f} MB"
+        )
 
 
 if __name__ == "__main__":

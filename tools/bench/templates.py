@@ -1,7 +1,8 @@
 """Object templates: YAML with Go's `{{ }}` actions, as far as scheduler_perf's files use them.
 
-An action is a pipeline of calls: `{{.Index}}`, `{{ DivideInt 30000 .Count }}`, `{{ .Index | Mod 12 }}`, with numbers,
-quoted text and parentheses as arguments. Control structures (if, range, with) are refused by name.
+An action is a pipeline of calls: `{{.Index}}`, `{{ DivideInt 30000 .Count }}`, `{{ .Index | Mod 12
+}}`, with numbers, quoted text and parentheses as arguments. Control structures (if, range, with)
+are refused by name.
 """
 
 from __future__ import annotations
@@ -135,7 +136,9 @@ class _Expression:
         try:
             return function(*arguments, *piped)
         except TypeError:
-            raise self._refused(f"{name} does not take {len(arguments) + len(piped)} arguments") from None
+            raise self._refused(
+                f"{name} does not take {len(arguments) + len(piped)} arguments"
+            ) from None
 
     def _operand(self) -> Value:
         token = self._peek()
@@ -159,7 +162,9 @@ class _Expression:
             return int(token)
         if re.fullmatch(r"-?\d+\.\d+", token):
             return float(token)
-        raise self._refused(f"unknown function {token!r}" if token else "nothing where a value is expected")
+        raise self._refused(
+            f"unknown function {token!r}" if token else "nothing where a value is expected"
+        )
 
     def _peek(self) -> str:
         return self._tokens[self._at] if self._at < len(self._tokens) else ""
@@ -179,7 +184,9 @@ class _Expression:
 
 
 class Template:
-    """One file, or text in its place. A template without actions is parsed once and always gives the same document."""
+    """One file, or text in its place. A template without actions is parsed once and always gives
+    the same document.
+    """
 
     def __init__(self, name: str, text: str) -> None:
         self._name = name
@@ -208,7 +215,9 @@ class Template:
         try:
             document = read_yaml(text)
         except yaml.YAMLError as problem:
-            raise TemplateError(f"{self._name}: no valid YAML: {' '.join(str(problem).split())}") from None
+            raise TemplateError(
+                f"{self._name}: no valid YAML: {' '.join(str(problem).split())}"
+            ) from None
         if not isinstance(document, dict):
             raise TemplateError(f"{self._name}: expected one object, got {type(document).__name__}")
         if not isinstance(document.get("metadata", {}), dict):

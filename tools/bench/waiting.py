@@ -1,4 +1,6 @@
-"""Waiting: for pods to get somewhere, which ends if nothing moves, and for the next turn of what is done at a rate."""
+"""Waiting: for pods to get somewhere, which ends if nothing moves, and for the next turn of what is
+done at a rate.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 
 import anyio
-
-from tools.bench.pods import PodTracker
+from berth.tools.bench.pods import PodTracker
 
 POLL_SECONDS = 0.05
 
@@ -28,9 +29,16 @@ class Waiting:
         self._stall = stall
 
     async def until(
-        self, wanted: Mapping[str, int], have: Callable[[str], int], what: str, step: str, tell: Callable[[], None]
+        self,
+        wanted: Mapping[str, int],
+        have: Callable[[str], int],
+        what: str,
+        step: str,
+        tell: Callable[[], None],
     ) -> None:
-        """Wait until each namespace has as many pods as are wanted there. Raises StalledError, UnsupportedError."""
+        """Wait until each namespace has as many pods as are wanted there. Raises StalledError,
+        UnsupportedError.
+        """
         moved, last, total = time.monotonic(), -1, sum(wanted.values())
         while True:
             found = sum(map(have, wanted))
@@ -43,7 +51,8 @@ class Waiting:
                 moved, last = now, found
             elif now - moved > self._stall:
                 raise StalledError(
-                    f"stalled in {step}: {total - found} of {total} pods in {', '.join(wanted)} wait, and none was "
+                    f"stalled in {step}: {total - found} of {total} pods in {', '.join(wanted)} "
+                    "wait, and none was "
                     f"{what} for {self._stall:g} s: {self._pods.why(list(wanted))}"
                 )
             await anyio.sleep(POLL_SECONDS)

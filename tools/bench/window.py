@@ -5,18 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from actors.kube.core import Pod
-from tools.bench.measure import Meter, Result, Throughput, throughput
-from tools.bench.pods import PodTracker, selects
-from tools.bench.workload import Run
+from berth.actors.scheduling.kube.core import Pod
+from berth.tools.bench.measure import Meter, Result, Throughput, throughput
+from berth.tools.bench.pods import PodTracker, selects
+from berth.tools.bench.workload import Run
 
 BUCKETS = {"Average": "average", "Perc50": "p50", "Perc90": "p90", "Perc95": "p95", "Perc99": "p99"}
 
 
 class Window:
-    """Counts the pods of some namespaces that are bound while it is open; times are monotonic seconds."""
+    """Counts the pods of some namespaces that are bound while it is open; times are monotonic
+    seconds.
+    """
 
-    def __init__(self, name: str, namespaces: Sequence[str], selector: Mapping[str, str], pods: PodTracker) -> None:
+    def __init__(
+        self, name: str, namespaces: Sequence[str], selector: Mapping[str, str], pods: PodTracker
+    ) -> None:
         self.name = name
         self._namespaces = frozenset(namespaces)
         self._selector = selector
@@ -27,7 +31,9 @@ class Window:
         pods.on_bound.append(self._bound)
 
     def _bound(self, pod: Pod) -> None:
-        if pod.metadata.namespace in self._namespaces and selects(self._selector, pod.metadata.labels):
+        if pod.metadata.namespace in self._namespaces and selects(
+            self._selector, pod.metadata.labels
+        ):
             self.times.append(time.monotonic())
 
     async def close(self, run: Run, meter: Meter) -> Result:
@@ -53,7 +59,11 @@ class Window:
 
 def _reached(run: Run, rate: Throughput) -> bool:
     """Whether the threshold is; one for another metric than throughput is not compared."""
-    if not run.threshold or run.metric.name != "SchedulingThroughput" or run.metric.data_bucket not in BUCKETS:
+    if (
+        not run.threshold
+        or run.metric.name != "SchedulingThroughput"
+        or run.metric.data_bucket not in BUCKETS
+    ):
         return True
     value: float = getattr(rate, BUCKETS[run.metric.data_bucket])
     return value <= run.threshold if run.metric.expect_lower else value >= run.threshold

@@ -1,8 +1,10 @@
-"""A process of its own for what is measured: `python -m tools.bench.worker`, told by the first line of its input.
+"""A process of its own for what is measured: `python -m berth.tools.bench.worker`, told by the
+first line of its input.
 
-Either a whole workload with the scheduler in the same process, or the scheduler alone, which starts and stops
-measuring when the lines after it say so. Answers are lines of JSON; the logs are the daemon's own, on standard error.
-It ends when its input does, so that it never outlives who started it.
+Either a whole workload with the scheduler in the same process, or the scheduler alone, which starts
+and stops measuring when the lines after it say so. Answers are lines of JSON; the logs are the
+daemon's own, on standard error. It ends when its input does, so that it never outlives who started
+it.
 """
 
 from __future__ import annotations
@@ -17,31 +19,30 @@ from random import Random
 
 import anyio
 import msgspec
-
-from actors.client.access import remote
-from actors.client.credentials import KubeconfigError
-from actors.client.extender import Extenders
-from actors.client.kubeconfig import load as load_connection
-from actors.client.rest import Connection
-from actors.framework.registry import RegistryError
-from actors.runtime.clock import SystemClock
-from actors.runtime.collector import collecting, tune_collector
-from actors.runtime.logs import configure_logs
-from actors.system import schedule
-from config.load import ConfigError, from_mapping, load_file
-from config.profiles import ProfileError
-from config.types import KubeSchedulerConfiguration
-from tools.bench.check import Sampling, Witness, check
-from tools.bench.cluster import ClusterError
-from tools.bench.inproc import InProcess
-from tools.bench.measure import Checked, Effort, Meter, Result, Stopwatch
-from tools.bench.opcodes import WorkloadError
-from tools.bench.operations import Executor
-from tools.bench.pauses import PauseMeter
-from tools.bench.pods import PodTracker
-from tools.bench.templates import TemplateError
-from tools.bench.waiting import StalledError, UnsupportedError
-from tools.bench.workload import Run, load, plan, select
+from berth.actors.client.access import remote
+from berth.actors.client.credentials import KubeconfigError
+from berth.actors.client.extender.calls import Extenders
+from berth.actors.client.kubeconfig import load as load_connection
+from berth.actors.client.rest import Connection
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.runtime.collector import collecting, tune_collector
+from berth.actors.runtime.logs import configure_logs
+from berth.actors.scheduling.decision.registry import RegistryError
+from berth.actors.system import schedule
+from berth.config.load import ConfigError, from_mapping, load_file
+from berth.config.profiles import ProfileError
+from berth.config.types import KubeSchedulerConfiguration
+from berth.tools.bench.check import Sampling, Witness, check
+from berth.tools.bench.cluster import ClusterError
+from berth.tools.bench.inproc import InProcess
+from berth.tools.bench.measure import Checked, Effort, Meter, Result, Stopwatch
+from berth.tools.bench.opcodes import WorkloadError
+from berth.tools.bench.operations import Executor
+from berth.tools.bench.pauses import PauseMeter
+from berth.tools.bench.pods import PodTracker
+from berth.tools.bench.templates import TemplateError
+from berth.tools.bench.waiting import StalledError, UnsupportedError
+from berth.tools.bench.workload import Run, load, plan, select
 
 REPORT_SECONDS = 0.2
 CHECKING = "checking decisions"
@@ -53,7 +54,9 @@ BAD_WORKLOAD = (WorkloadError, TemplateError, ClusterError, StalledError)
 
 
 class RunWorkload(msgspec.Struct, frozen=True, tag=True):
-    """Run a workload of a file, by both its names, with the scheduler in process; `check` so many decisions of it."""
+    """Run a workload of a file, by both its names, with the scheduler in process; `check` so many
+    decisions of it.
+    """
 
     file: str
     case: str
@@ -64,7 +67,9 @@ class RunWorkload(msgspec.Struct, frozen=True, tag=True):
 
 
 class RunScheduler(msgspec.Struct, frozen=True, tag=True):
-    """Run the scheduler against an API server: that of a kubeconfig, or the URL; `pauses` are measured if asked for."""
+    """Run the scheduler against an API server: that of a kubeconfig, or the URL; `pauses` are
+    measured if asked for.
+    """
 
     config: str
     kubeconfig: str
@@ -131,8 +136,8 @@ def find(file: str, case: str, workload: str) -> Run:
 
 
 def configuration_of(path: str) -> KubeSchedulerConfiguration:
-    """The file's, or the defaults; without an election, which a workload is not about, and with scheduler_perf's limit
-    on requests. Raises ConfigError.
+    """The file's, or the defaults; without an election, which a workload is not about, and with
+    scheduler_perf's limit on requests. Raises ConfigError.
     """
     found = load_file(path) if path else from_mapping(None)
     election = msgspec.structs.replace(found.leader_election, leader_elect=False)
@@ -153,16 +158,30 @@ async def run_in_process(order: RunWorkload) -> Answer:
         pods, watch, tell = PodTracker(), Stopwatch(profile=order.profile), _Reporter().tell
         cluster, clock, rng = InProcess(pods), SystemClock(), Random(0)
         scheduler, meter = _witnessed(configuration, rng, watch, order.check)
-        async with Extenders(configuration.extenders) as extenders, anyio.create_task_group() as group:
+        async with (
+            Extenders(configuration.extenders) as extenders,
+            anyio.create_task_group() as group,
+        ):
             await group.start(
-                partial(schedule, configuration, cluster, extenders, clock, rng, observer=watch, scheduler=scheduler)
+                partial(
+                    schedule,
+                    configuration,
+                    cluster,
+                    extenders,
+                    clock,
+                    rng,
+                    observer=watch,
+                    scheduler=scheduler,
+                )
             )
             results = await Executor(run, cluster, pods, meter, order.stall, tell).run()
             group.cancel_scope.cancel()
         if scheduler is not None:
             checks = check(scheduler.windows, configuration, partial(tell, CHECKING))
             pairs = zip(results, checks, strict=True)
-            results = [msgspec.structs.replace(result, checked=checked) for result, checked in pairs]
+            results = [
+                msgspec.structs.replace(result, checked=checked) for result, checked in pairs
+            ]
         ended = Finished(results)
     except* UnsupportedError as problems:
         ended = NotRun(_first(problems), True)
@@ -193,7 +212,16 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
             listening.enter_context(pauses.listening())
             group.start_soon(pauses.tick)
         await group.start(
-            partial(schedule, configuration, access, extenders, clock, rng, observer=watch, scheduler=scheduler)
+            partial(
+                schedule,
+                configuration,
+                access,
+                extenders,
+                clock,
+                rng,
+                observer=watch,
+                scheduler=scheduler,
+            )
         )
         _say(Ready())
         while True:
@@ -219,7 +247,9 @@ def _witnessed(
     """The scheduler that keeps so many decisions, if any, and what opens its windows."""
     if not number:
         return None, watch
-    witness = Witness(rng, configuration.percentage_of_nodes_to_score, number, configuration.extenders)
+    witness = Witness(
+        rng, configuration.percentage_of_nodes_to_score, number, configuration.extenders
+    )
     return witness, Sampling(watch, witness)
 
 

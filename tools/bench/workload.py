@@ -1,7 +1,9 @@
-"""scheduler_perf's configuration files: test cases, and the workloads that give their operations numbers.
+"""scheduler_perf's configuration files: test cases, and the workloads that give their operations
+numbers.
 
-What a file says is checked as strictly as scheduler_perf does: unknown fields, counts and parameters are refused by the
-path of their field. `plan` gives a workload's operations with its parameters put in.
+What a file says is checked as strictly as scheduler_perf does: unknown fields, counts and
+parameters are refused by the path of their field. `plan` gives a workload's operations with its
+parameters put in.
 """
 
 from __future__ import annotations
@@ -13,8 +15,7 @@ from typing import Any
 
 import msgspec
 import yaml
-
-from tools.bench.opcodes import (
+from berth.tools.bench.opcodes import (
     CreatePods,
     CreatePodSets,
     Operation,
@@ -23,10 +24,12 @@ from tools.bench.opcodes import (
     WorkloadError,
     problems,
 )
-from tools.bench.templates import Value, read_yaml
+from berth.tools.bench.templates import Value, read_yaml
 
 
-class ThresholdMetric(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class ThresholdMetric(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
     """What the threshold is compared with."""
 
     name: str = "SchedulingThroughput"
@@ -35,7 +38,9 @@ class ThresholdMetric(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     labels: dict[str, str] = {}
 
 
-class Workload(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class Workload(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
     name: str
     params: dict[str, Value] = {}
     labels: list[str] = []
@@ -44,7 +49,9 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
     threshold_metric_selector: ThresholdMetric | None = None
 
 
-class TestCase(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class TestCase(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
     __test__ = False  # pytest is not to take it for one of its own
 
     name: str
@@ -59,7 +66,9 @@ class TestCase(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One workload, ready to be run: `operations` have their numbers, paths are relative to `folder`."""
+    """One workload, ready to be run: `operations` have their numbers, paths are relative to
+    `folder`.
+    """
 
     name: str
     folder: Path
@@ -86,21 +95,28 @@ def load(path: Path) -> list[TestCase]:
     for number, case in enumerate(cases):
         for at, operation in enumerate(case.workload_template):
             for found in problems(operation):
-                raise WorkloadError(f"{path}: [{number}].workloadTemplate[{at}] of {case.name}: {found}")
+                raise WorkloadError(
+                    f"{path}: [{number}].workloadTemplate[{at}] of {case.name}: {found}"
+                )
     return cases
 
 
 def select(
     cases: Iterable[TestCase], names: Sequence[str], labels: Sequence[str]
 ) -> Iterator[tuple[TestCase, Workload]]:
-    """Those with all the labels (and none that is given with a `-` before it), and, if names are given, one of these.
+    """Those with all the labels (and none that is given with a `-` before it), and, if names are
+    given, one of these.
 
-    A name is that of a test case, of a workload, or of both with a slash between; `*` stands for anything.
+    A name is that of a test case, of a workload, or of both with a slash between; `*` stands for
+    anything.
     """
     for case in cases:
         for workload in case.workloads:
             has = {*case.labels, *workload.labels}
-            if not all(label[1:] not in has if label.startswith("-") else label.lstrip("+") in has for label in labels):
+            if not all(
+                label[1:] not in has if label.startswith("-") else label.lstrip("+") in has
+                for label in labels
+            ):
                 continue
             known = (case.name, workload.name, f"{case.name}/{workload.name}")
             if not names or any(fnmatchcase(name, pattern) for pattern in names for name in known):
@@ -135,7 +151,9 @@ def plan(path: Path, case: TestCase, workload: Workload) -> Run:
         case.scheduler_config_path,
         {**case.feature_gates, **workload.feature_gates},
         threshold,
-        workload.threshold_metric_selector or case.default_threshold_metric_selector or ThresholdMetric(),
+        workload.threshold_metric_selector
+        or case.default_threshold_metric_selector
+        or ThresholdMetric(),
     )
 
 
@@ -146,16 +164,22 @@ class _Parameters:
 
     def value(self, field: str, reference: str) -> Value:
         if not reference.startswith("$"):
-            raise WorkloadError(f"{field}: expected $ and the name of a parameter, got {reference!r}")
+            raise WorkloadError(
+                f"{field}: expected $ and the name of a parameter, got {reference!r}"
+            )
         if reference[1:] not in self._values:
-            raise WorkloadError(f"{field}: parameter {reference[1:]} is not among the workload's params")
+            raise WorkloadError(
+                f"{field}: parameter {reference[1:]} is not among the workload's params"
+            )
         self._used.add(reference[1:])
         return self._values[reference[1:]]
 
     def number(self, field: str, reference: str) -> int:
         value = self.value(field, reference)
         if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
-            raise WorkloadError(f"{field}: params.{reference[1:]}: expected a whole number, got {value!r}")
+            raise WorkloadError(
+                f"{field}: params.{reference[1:]}: expected a whole number, got {value!r}"
+            )
         return int(value)
 
     def unused(self) -> list[str]:
@@ -184,7 +208,9 @@ def _resolved(operation: Operation, parameters: _Parameters) -> Operation:
                 factor = parameters.number("countMultiplierParam", operation.count_multiplier_param)
                 changes["count"] = changes.get("count", operation.count) * factor
             if operation.signature_batch_size_param:
-                size = parameters.number("signatureBatchSizeParam", operation.signature_batch_size_param)
+                size = parameters.number(
+                    "signatureBatchSizeParam", operation.signature_batch_size_param
+                )
                 changes["signature_batch_size"] = size
             if operation.steady_state_param:
                 steady = parameters.value("steadyStateParam", operation.steady_state_param)

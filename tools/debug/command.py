@@ -1,4 +1,6 @@
-"""`berth debug`: cache, comparison with the API server, queue, who waits, and what is unreadable, of a `berth run`."""
+"""`berth debug`: cache, comparison with the API server, queue, who waits, and what is unreadable,
+of a `berth run`.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,16 @@ import aiohttp
 import anyio
 import click
 import msgspec
+from berth.actors.server.debug import (
+    CachePage,
+    ComparisonPage,
+    PodPage,
+    QueuePage,
+    UnreadablePage,
+    WaitingPage,
+)
+from berth.tools.debug.report import show_pod, show_section
 from rich.console import Console
-
-from actors.server.debug import CachePage, ComparisonPage, PodPage, QueuePage, UnreadablePage, WaitingPage
-from tools.debug.report import show_pod, show_section
 
 SECTIONS = {
     "cache": CachePage,
@@ -26,7 +34,9 @@ WIDE = 200
 
 
 class NoAnswerError(click.ClickException):
-    """As with `kubectl diff`, 1 says that there are differences, and more than 1 that nobody knows."""
+    """As with `kubectl diff`, 1 says that there are differences, and more than 1 that nobody
+    knows.
+    """
 
     exit_code = 2
 
@@ -35,14 +45,23 @@ class NoAnswerError(click.ClickException):
 @click.argument("sections", nargs=-1, type=click.Choice([*SECTIONS]))
 @click.option("--server", default="http://127.0.0.1:10251", show_default=True, metavar="URL",
               help="Where the scheduler serves: what its --bind-address and --port say.")  # fmt: skip
-@click.option("--pod", metavar="NAMESPACE/NAME", help="One pod and its story; the namespace default may be left out.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "--pod",
+    metavar="NAMESPACE/NAME",
+    help="One pod and its story; the namespace default may be left out.",
+)
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
 @click.pass_context
-def debug(ctx: click.Context, sections: tuple[str, ...], server: str, pod: str | None, output: str) -> None:
-    """Show what a running scheduler knows: its cache, how that differs from the API server, its queue, who waits, and
-    which objects it cannot read.
+def debug(
+    ctx: click.Context, sections: tuple[str, ...], server: str, pod: str | None, output: str
+) -> None:
+    """Show what a running scheduler knows: its cache, how that differs from the API server, its
+    queue, who waits, and which objects it cannot read.
 
-    Without SECTIONS, all of them. The exit code is 1 if the comparison finds differences, and 2 if there is no answer.
+    Without SECTIONS, all of them. The exit code is 1 if the comparison finds differences, and 2 if
+    there is no answer.
 
     \b
     berth debug
@@ -53,14 +72,21 @@ def debug(ctx: click.Context, sections: tuple[str, ...], server: str, pod: str |
     if pod is not None and sections:
         raise click.UsageError("--pod: expected no sections beside it")
     if not server.startswith(("http://", "https://")):
-        raise click.UsageError(f"--server: expected a URL such as http://127.0.0.1:10251, got {server!r}")
+        raise click.UsageError(
+            f"--server: expected a URL such as http://127.0.0.1:10251, got {server!r}"
+        )
     try:
         if pod is None:
             differ = _show(sections or tuple(SECTIONS), server, output)
         else:
             differ = False
             _show_pod(pod if "/" in pod else f"default/{pod}", server, output)
-    except (aiohttp.ClientError, TimeoutError, msgspec.ValidationError, msgspec.DecodeError) as problem:
+    except (
+        aiohttp.ClientError,
+        TimeoutError,
+        msgspec.ValidationError,
+        msgspec.DecodeError,
+    ) as problem:
         raise NoAnswerError(f"{server}: {problem or 'no answer in time'}") from None
     ctx.exit(1 if differ else 0)
 
@@ -68,7 +94,10 @@ def debug(ctx: click.Context, sections: tuple[str, ...], server: str, pod: str |
 def _show(sections: tuple[str, ...], server: str, output: str) -> bool:
     """Print these sections; whether there are differences among them."""
     told = anyio.run(_fetch, server, [f"/debug/{name}" for name in sections])
-    pages = [msgspec.json.decode(page, type=SECTIONS[name]) for name, page in zip(sections, told, strict=True)]
+    pages = [
+        msgspec.json.decode(page, type=SECTIONS[name])
+        for name, page in zip(sections, told, strict=True)
+    ]
     if output == "json":
         raw = {name: msgspec.Raw(page) for name, page in zip(sections, told, strict=True)}
         click.echo(msgspec.json.encode(raw))
@@ -89,7 +118,9 @@ def _show_pod(key: str, server: str, output: str) -> None:
 
 
 def _console() -> Console:
-    """As wide as the terminal; wide enough for whole names where there is none, so that a line can be searched for."""
+    """As wide as the terminal; wide enough for whole names where there is none, so that a line can
+    be searched for.
+    """
     return Console(width=None if sys.stdout.isatty() else WIDE)
 
 
@@ -102,6 +133,8 @@ async def _fetch(server: str, paths: list[str]) -> list[bytes]:
             async with session.get(server.rstrip("/") + path) as response:
                 body = await response.read()
                 if response.status != 200:
-                    raise NoAnswerError(f"{server}: {response.status} {body.decode(errors='replace').strip()}")
+                    raise NoAnswerError(
+                        f"{server}: {response.status} {body.decode(errors='replace').strip()}"
+                    )
                 told.append(body)
     return told

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import time
 
+from berth.actors.messages import NodeDump, QueuedPodDump, StoryStep, WaitingPodDump
+from berth.actors.server.debug import (
+    CachePage,
+    ComparisonPage,
+    PodPage,
+    QueuePage,
+    UnreadablePage,
+    WaitingPage,
+)
+from berth.config.types import Duration
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-
-from actors.messages import NodeDump, QueuedPodDump, StoryStep, WaitingPodDump
-from actors.server.debug import CachePage, ComparisonPage, PodPage, QueuePage, UnreadablePage, WaitingPage
-from config.types import Duration
 
 MOST_NAMES = 8
 PLACES = ("active", "backoff", "unschedulable", "gated", "in flight")
@@ -27,7 +33,12 @@ def show_section(page: Page, console: Console) -> None:
         case ComparisonPage(()):
             console.print("[green]No difference from the API server.[/green]")
         case ComparisonPage(differences):
-            table = _table(f"{_count(len(differences), 'difference')} from the API server", "what", "kind", "key")
+            table = _table(
+                f"{_count(len(differences), 'difference')} from the API server",
+                "what",
+                "kind",
+                "key",
+            )
             for difference in differences:
                 table.add_row(difference.what, difference.kind, difference.key, style="red")
             console.print(table)
@@ -36,7 +47,9 @@ def show_section(page: Page, console: Console) -> None:
         case WaitingPage(pods):
             console.print(_waiting(pods))
         case UnreadablePage(objects):
-            table = _table(f"{len(objects)} objects cannot be read", "kind", "key", "uid", "problem")
+            table = _table(
+                f"{len(objects)} objects cannot be read", "kind", "key", "uid", "problem"
+            )
             for found in objects:
                 told = (found.kind, found.key, found.uid, found.problem)
                 table.add_row(*map(escape, told), style="red")
@@ -65,11 +78,17 @@ def _table(title: str, *columns: str) -> Table:
 
 def _nodes(nodes: tuple[NodeDump, ...]) -> Table:
     table = _table(
-        f"{_count(len(nodes), 'node')} in the cache", "node", "requested / allocatable", "pods", "assumed", "nominated"
+        f"{_count(len(nodes), 'node')} in the cache",
+        "node",
+        "requested / allocatable",
+        "pods",
+        "assumed",
+        "nominated",
     )
     for node in nodes:
         room = [
-            f"{name} {_amount(name, node.requested.get(name, 0))} / {_amount(name, node.allocatable.get(name, 0))}"
+            f"{name} {_amount(name, node.requested.get(name, 0))} / "
+            f"{_amount(name, node.allocatable.get(name, 0))}"
             for name in sorted(node.allocatable.keys() | node.requested.keys())
             if name != "pods"
         ]
@@ -84,7 +103,15 @@ def _nodes(nodes: tuple[NodeDump, ...]) -> Table:
 
 
 def _queued(pods: tuple[QueuedPodDump, ...]) -> Table:
-    columns = ("pod", "place", "priority", "attempts", "backoff left", "rejected by", "last moved by")
+    columns = (
+        "pod",
+        "place",
+        "priority",
+        "attempts",
+        "backoff left",
+        "rejected by",
+        "last moved by",
+    )
     table = _table(f"{_count(len(pods), 'pod')} in the queue", *columns)
     for pod in sorted(pods, key=lambda pod: (PLACES.index(pod.place), -pod.priority, pod.key)):
         rejectors = [*pod.rejected_by, *(f"{plugin} (waits)" for plugin in pod.pending)]
@@ -99,7 +126,11 @@ def _last(story: tuple[StoryStep, ...]) -> str:
     if not story:
         return ""
     step = story[-1]
-    why = [step.event, f"during it {step.cause}" if step.cause else "", f"by {step.plugin}" if step.plugin else ""]
+    why = [
+        step.event,
+        f"during it {step.cause}" if step.cause else "",
+        f"by {step.plugin}" if step.plugin else "",
+    ]
     return f"{', '.join(filter(None, why))} ({_age(step)})"
 
 

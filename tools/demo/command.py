@@ -16,21 +16,20 @@ import anyio
 import click
 import msgspec
 from anyio.abc import TaskGroup
+from berth.actors.client.rest import ApiError, Client, Connection
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.runtime.logs import configure_logs
+from berth.actors.system import run_scheduler
+from berth.config.types import KubeSchedulerConfiguration
+from berth.tools.apiserver.app import serve
+from berth.tools.apiserver.kubeconfig import kubeconfig
+from berth.tools.apiserver.resources import BY_KIND, Kind
+from berth.tools.hollow.controllers import run_controllers
+from berth.tools.hollow.kubelet import hollow_node, run_kubelets
+from berth.tools.manifests import ManifestError, read
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
-
-from actors.client.rest import ApiError, Client, Connection
-from actors.runtime.clock import SystemClock
-from actors.runtime.logs import configure_logs
-from actors.system import run_scheduler
-from config.types import KubeSchedulerConfiguration
-from tools.apiserver.app import serve
-from tools.apiserver.kubeconfig import kubeconfig
-from tools.apiserver.resources import BY_KIND, Kind
-from tools.hollow.controllers import run_controllers
-from tools.hollow.kubelet import hollow_node, run_kubelets
-from tools.manifests import ManifestError, read
 
 SAMPLE = Path(__file__).parent / "sample.yaml"
 NODES, PODS, NAMESPACES = BY_KIND["v1", "Node"], BY_KIND["v1", "Pod"], BY_KIND["v1", "Namespace"]
@@ -82,7 +81,13 @@ class Settings(msgspec.Struct, frozen=True):
 @click.command()
 @click.option("-f", "--filename", "paths", multiple=True, type=click.Path(exists=True, path_type=Path),
               help="A manifest, or a folder of them; repeatable. Without it, a built-in sample.")  # fmt: skip
-@click.option("--nodes", default=6, show_default=True, type=click.IntRange(0, 10_000), help="How many hollow nodes.")
+@click.option(
+    "--nodes",
+    default=6,
+    show_default=True,
+    type=click.IntRange(0, 10_000),
+    help="How many hollow nodes.",
+)
 @click.option("--keep", is_flag=True, help="Stay up until interrupted, for kubectl.")
 @click.option("--port", default=0, show_default=True, type=click.IntRange(0, 65535),
               help="Port of the API server; 0 takes a free one.")  # fmt: skip
@@ -90,7 +95,9 @@ class Settings(msgspec.Struct, frozen=True):
               help="Write the kubeconfig for kubectl to this file; without it, to one that is removed.")  # fmt: skip
 @click.option("--allowed-host", "allowed_hosts", multiple=True, metavar="NAME",
               help="Answer requests for this host too, such as those that a proxy hands on; repeatable.")  # fmt: skip
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
 def demo(
     paths: tuple[Path, ...],
     nodes: int,
@@ -100,7 +107,8 @@ def demo(
     allowed_hosts: tuple[str, ...],
     output: str,
 ) -> None:
-    """Start an API server, hollow nodes, controllers and the scheduler in this process, and place a workload.
+    """Start an API server, hollow nodes, controllers and the scheduler in this process, and place a
+    workload.
 
     Ends once every pod is placed or known not to fit, with the table of pods; exit code 0.
 
@@ -112,7 +120,9 @@ def demo(
     configure_logs(0, "text", quiet=True)
     try:
         live = output == "table" and sys.stderr.isatty()
-        settings = Settings(read(paths or (SAMPLE,)), nodes, keep, port, kubeconfig_out, allowed_hosts, live)
+        settings = Settings(
+            read(paths or (SAMPLE,)), nodes, keep, port, kubeconfig_out, allowed_hosts, live
+        )
         summary = anyio.run(_run, settings, backend_options={"use_uvloop": True})
     except KeyboardInterrupt:
         return
@@ -124,18 +134,27 @@ def demo(
     if output == "json":
         click.echo(msgspec.json.encode(summary).decode())
     else:
-        Console().print(pods_table(summary.pods), f"{summary.placed} placed, {summary.pending} pending")
+        Console().print(
+            pods_table(summary.pods), f"{summary.placed} placed, {summary.pending} pending"
+        )
 
 
 async def _run(settings: Settings) -> Summary:
-    """Bring the cluster up, apply the manifests, and wait until nothing is left to decide, or for a signal."""
+    """Bring the cluster up, apply the manifests, and wait until nothing is left to decide, or for a
+    signal.
+    """
     clock, rng = SystemClock(), Random()
     async with AsyncExitStack() as stack:
-        url = await stack.enter_async_context(serve(settings.port, allowed_hosts=settings.allowed_hosts))
+        url = await stack.enter_async_context(
+            serve(settings.port, allowed_hosts=settings.allowed_hosts)
+        )
         client = await stack.enter_async_context(Client(Connection(url)))
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="berth-")))
         _tell_how_to_look(url, settings.kubeconfig_out or folder / "kubeconfig")
-        wanted = sorted(settings.manifests, key=lambda found: (found[0].kind not in FIRST, found[0].kind == "Pod"))
+        wanted = sorted(
+            settings.manifests,
+            key=lambda found: (found[0].kind not in FIRST, found[0].kind == "Pod"),
+        )
         for number in range(1, settings.nodes + 1):
             await _apply(client, NODES, hollow_node(number))
         for kind, document in wanted:
@@ -144,7 +163,9 @@ async def _run(settings: Settings) -> Summary:
         await group.start(run_kubelets, client, clock, rng)
         await group.start(run_controllers, client, clock, rng)
         unlimited = msgspec.structs.replace(KubeSchedulerConfiguration().client_connection, qps=0)
-        configuration = msgspec.structs.replace(KubeSchedulerConfiguration(), client_connection=unlimited)
+        configuration = msgspec.structs.replace(
+            KubeSchedulerConfiguration(), client_connection=unlimited
+        )
         await group.start(partial(run_scheduler, configuration, Connection(url), clock, rng))
         watching = _Watching(client, settings.live)
         if settings.keep:
@@ -175,7 +196,9 @@ async def _apply(client: Client, kind: Kind, document: Document) -> None:
             await _ensure_namespace(client, namespace)
         await client.call("POST", kind.path(namespace), dict, document)
     except ApiError as refused:
-        raise ManifestError(f"{kind.kind} {document['metadata'].get('name', '')}: {refused}") from None
+        raise ManifestError(
+            f"{kind.kind} {document['metadata'].get('name', '')}: {refused}"
+        ) from None
 
 
 async def _ensure_namespace(client: Client, name: str) -> None:
@@ -195,16 +218,27 @@ class _Watching:
         self.summary = Summary([], 0, 0)
 
     async def run(self, *, ends: bool) -> Summary:
-        """Until every pod runs or is known not to fit and nothing has changed for a moment; for ever if not `ends`."""
+        """Until every pod runs or is known not to fit and nothing has changed for a moment; for
+        ever if not `ends`.
+        """
         last, since = None, anyio.current_time()
         console = Console(stderr=True)
-        with Live(console=console, transient=ends, auto_refresh=False) if self._live else nullcontext() as live:
+        with (
+            Live(console=console, transient=ends, auto_refresh=False)
+            if self._live
+            else nullcontext() as live
+        ):
             while True:
                 nodes, pods = await self._items(NODES), await self._items(PODS)
                 self.summary = summarise(pods)
                 if live is not None:
-                    live.update(Group(nodes_table(nodes, pods), pods_table(self.summary.pods)), refresh=True)
-                decided = all(row.phase != "Pending" or (row.message and not row.node) for row in self.summary.pods)
+                    live.update(
+                        Group(nodes_table(nodes, pods), pods_table(self.summary.pods)), refresh=True
+                    )
+                decided = all(
+                    row.phase != "Pending" or (row.message and not row.node)
+                    for row in self.summary.pods
+                )
                 if self.summary != last or not decided or not await self._expanded():
                     last, since = self.summary, anyio.current_time()
                 elif ends and anyio.current_time() - since > SETTLED_SECONDS:
@@ -216,7 +250,9 @@ class _Watching:
         return items
 
     async def _expanded(self) -> bool:
-        """True once every controller has looked at its workload as it is now, and jobs have ended."""
+        """True once every controller has looked at its workload as it is now, and jobs have
+        ended.
+        """
         for kind in WORKLOADS:
             for document in await self._items(kind):
                 status = document.get("status") or {}
@@ -224,7 +260,9 @@ class _Watching:
                     done = any(c["status"] == "True" for c in status.get("conditions") or ())
                     if not done and status.get("active", 0) == 0:
                         return False
-                elif status.get("observedGeneration", 0) < document["metadata"].get("generation", 1):
+                elif status.get("observedGeneration", 0) < document["metadata"].get(
+                    "generation", 1
+                ):
                     return False
         return True
 
@@ -236,7 +274,15 @@ def summarise(pods: list[Document]) -> Summary:
         conditions = pod["status"].get("conditions", ())
         why = next((c.get("message", "") for c in conditions if c["type"] == "PodScheduled"), "")
         metadata, node = pod["metadata"], pod["spec"].get("nodeName", "")
-        rows.append(Row(metadata["namespace"], metadata["name"], node, pod["status"]["phase"], "" if node else why))
+        rows.append(
+            Row(
+                metadata["namespace"],
+                metadata["name"],
+                node,
+                pod["status"]["phase"],
+                "" if node else why,
+            )
+        )
     placed = sum(bool(row.node) for row in rows)
     return Summary(rows, placed, len(rows) - placed)
 
@@ -262,8 +308,15 @@ def nodes_table(nodes: list[Document], pods: list[Document]) -> Table:
     on = Counter(pod["spec"].get("nodeName") for pod in pods)
     for node in nodes[:MOST_ROWS]:
         metadata, status = node["metadata"], node.get("status") or {}
-        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", ()))
+        ready = any(
+            c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", ())
+        )
         cordoned = ", cordoned" if (node.get("spec") or {}).get("unschedulable") else ""
         zone = (metadata.get("labels") or {}).get("topology.kubernetes.io/zone", "")
-        table.add_row(metadata["name"], zone, f"{'yes' if ready else 'no'}{cordoned}", str(on[metadata["name"]]))
+        table.add_row(
+            metadata["name"],
+            zone,
+            f"{'yes' if ready else 'no'}{cordoned}",
+            str(on[metadata["name"]]),
+        )
     return table

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
-from actors.cache.state import CacheState, Lend
-from actors.kube.core import OVER, Node, Pod
-from actors.kube.kinds import decode
-from actors.messages import AssignedPodAdded, NodeAdded, Nominate, ObjectPut, TakeSnapshot
-from actors.model.pod_info import PodInfo
-from actors.model.snapshot import Snapshot
+from berth.actors.cache.state import CacheState, Lend
+from berth.actors.messages import AssignedPodAdded, NodeAdded, Nominate, ObjectPut, TakeSnapshot
+from berth.actors.scheduling.kube.core import OVER, Node, Pod
+from berth.actors.scheduling.kube.kinds import decode
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
 
 
 class _Ignored:
@@ -17,7 +17,9 @@ class _Ignored:
         """The snapshot is taken from the effect."""
 
 
-def snapshot_of(objects: Iterable[dict[str, object]], schedulers: Set[str], info: PodInfo | None = None) -> Snapshot:
+def snapshot_of(
+    objects: Iterable[dict[str, object]], schedulers: Set[str], info: PodInfo | None = None
+) -> Snapshot:
     """The cluster that these objects make, for a decision about the pod `info`.
 
     `schedulers` are the names whose nominated pods count.
@@ -33,7 +35,9 @@ def snapshot_of(objects: Iterable[dict[str, object]], schedulers: Set[str], info
                 pass
             case Pod() as pod if pod.spec.node_name:
                 cache.handle(AssignedPodAdded(pod))
-            case Pod() as pod if pod.status.nominated_node_name and pod.spec.scheduler_name in schedulers:
+            case Pod() as pod if (
+                pod.status.nominated_node_name and pod.spec.scheduler_name in schedulers
+            ):
                 cache.handle(Nominate(PodInfo(pod), pod.status.nominated_node_name))
             case Pod() | None:
                 pass

@@ -13,30 +13,35 @@ from pathlib import Path
 import anyio
 import click
 import msgspec
+from berth.actors.client.credentials import KubeconfigError
+from berth.actors.client.extender.calls import Extenders
+from berth.actors.client.kubeconfig import load
+from berth.actors.client.rest import ConnectionFailedError
+from berth.actors.runtime.logs import configure_logs
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.registry import RegistryError
+from berth.actors.scheduling.framework.questions import unasked
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.reading import Reader
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.system import profiles_of
+from berth.config.fields import path_first
+from berth.config.load import ConfigError, from_mapping, load_file
+from berth.config.profiles import ProfileError
+from berth.config.types import KubeSchedulerConfiguration
+from berth.tools.explain.cluster import snapshot_of
+from berth.tools.explain.decision import Decision, Explained, Failure, steps
+from berth.tools.explain.handle import ReadOnlyHandle
+from berth.tools.explain.report import show
+from berth.tools.explain.source import (
+    Question,
+    SourceError,
+    from_cluster,
+    from_manifests,
+    from_scenario,
+)
 from rich.console import Console
-
-from actors.client.credentials import KubeconfigError
-from actors.client.extender import Extenders
-from actors.client.kubeconfig import load
-from actors.client.rest import ConnectionFailedError
-from actors.framework.extender import unasked
-from actors.framework.registry import RegistryError
-from actors.framework.runner import Profile
-from actors.kube.core import Pod
-from actors.kube.reading import Reader
-from actors.model.pod_info import PodInfo
-from actors.model.snapshot import Snapshot
-from actors.runtime.logs import configure_logs
-from actors.system import profiles_of
-from config.fields import path_first
-from config.load import ConfigError, from_mapping, load_file
-from config.profiles import ProfileError
-from config.types import KubeSchedulerConfiguration
-from tools.explain.cluster import snapshot_of
-from tools.explain.decision import Decision, Explained, Failure, steps
-from tools.explain.handle import ReadOnlyHandle
-from tools.explain.report import show
-from tools.explain.source import Question, SourceError, from_cluster, from_manifests, from_scenario
 
 CHUNK = 8
 
@@ -44,21 +49,32 @@ CHUNK = 8
 @click.command()
 @click.option("-f", "--filename", "paths", multiple=True, type=click.Path(exists=True, path_type=Path),
               help="The cluster: manifests, or folders of them; repeatable.")  # fmt: skip
-@click.option("--kubeconfig", default="", metavar="FILE", help="The cluster: a live one, by its kubeconfig.")
-@click.option("--master", default="", metavar="URL", help="The cluster: a live one, by its API server's URL.")
-@click.option("--pod", metavar="NAMESPACE/NAME", help="The pod; the namespace default may be left out.")
-@click.option("--config", "file", type=click.Path(), metavar="FILE", help="A KubeSchedulerConfiguration file.")
+@click.option(
+    "--kubeconfig", default="", metavar="FILE", help="The cluster: a live one, by its kubeconfig."
+)
+@click.option(
+    "--master", default="", metavar="URL", help="The cluster: a live one, by its API server's URL."
+)
+@click.option(
+    "--pod", metavar="NAMESPACE/NAME", help="The pod; the namespace default may be left out."
+)
+@click.option(
+    "--config", "file", type=click.Path(), metavar="FILE", help="A KubeSchedulerConfiguration file."
+)
 @click.option("--scenario", "scenarios", metavar="FILE",
               help="Lines of {name, config, objects, pod}, also .gz; - reads one from standard input.")  # fmt: skip
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
 def explain(
     paths: tuple[Path, ...], kubeconfig: str, master: str, pod: str | None, file: str | None, scenarios: str | None,
     output: str,
 ) -> None:  # fmt: skip
-    """Say where a pod would go and why: every node's verdict, every plugin's score, and what a user would read.
+    """Say where a pod would go and why: every node's verdict, every plugin's score, and what a user
+    would read.
 
-    Nothing is written anywhere. The pod is judged as if it were pending now; extenders of the configuration are asked.
-    With -o json also which pods preemption would evict.
+    Nothing is written anywhere. The pod is judged as if it were pending now; extenders of the
+    configuration are asked. With -o json also which pods preemption would evict.
 
     \b
     berth explain -f cluster.yaml --pod shop/web-1
@@ -73,7 +89,14 @@ def explain(
             return
         question = _question(paths, kubeconfig, master, pod, file, scenarios)
         explained = answer(question)
-    except (SourceError, ConfigError, RegistryError, ProfileError, KubeconfigError, ConnectionFailedError) as problem:
+    except (
+        SourceError,
+        ConfigError,
+        RegistryError,
+        ProfileError,
+        KubeconfigError,
+        ConnectionFailedError,
+    ) as problem:
         raise click.ClickException(str(problem)) from None
     except OSError as problem:
         raise click.ClickException(f"{scenarios}: cannot be read: {problem.strerror}") from None
@@ -84,7 +107,12 @@ def explain(
 
 
 def _question(
-    paths: tuple[Path, ...], kubeconfig: str, master: str, pod: str | None, file: str | None, scenarios: str | None
+    paths: tuple[Path, ...],
+    kubeconfig: str,
+    master: str,
+    pod: str | None,
+    file: str | None,
+    scenarios: str | None,
 ) -> Question:
     if scenarios == "-":
         return from_scenario(sys.stdin.readline())[1]
@@ -115,7 +143,9 @@ def _decided(question: Question, profiles: dict[str, Profile]) -> Explained:
     profile = profiles.get(pod.spec.scheduler_name)
     if profile is None:
         ours = ", ".join(profiles)
-        raise SourceError(f"spec.schedulerName: expected one of {ours}, got {pod.spec.scheduler_name!r}")
+        raise SourceError(
+            f"spec.schedulerName: expected one of {ours}, got {pod.spec.scheduler_name!r}"
+        )
     if question.configuration.extenders:
         return anyio.run(_asked, question.configuration, profile, info, snapshot)
     return unasked(steps(profile, info, snapshot, extended=False))
@@ -124,7 +154,9 @@ def _decided(question: Question, profiles: dict[str, Profile]) -> Explained:
 async def _asked(
     configuration: KubeSchedulerConfiguration, profile: Profile, info: PodInfo, snapshot: Snapshot
 ) -> Explained:
-    """The decision with the extenders asked, as the scheduler would ask them; none is asked to bind."""
+    """The decision with the extenders asked, as the scheduler would ask them; none is asked to
+    bind.
+    """
     async with Extenders(configuration.extenders) as extenders:
         extended = extenders.decide_on(info.pod)
         return await extenders.drive(info.pod, steps(profile, info, snapshot, extended=extended))
@@ -146,7 +178,9 @@ def _answer_line(line: bytes) -> str:
     name = ""
     try:
         name, question = from_scenario(line)
-        decision = _decided(question, _profiles(msgspec.json.encode(question.configuration, enc_hook=str))).decision
+        decision = _decided(
+            question, _profiles(msgspec.json.encode(question.configuration, enc_hook=str))
+        ).decision
     except (SourceError, ConfigError, RegistryError, ProfileError) as problem:
         decision = Failure(str(problem))
     return msgspec.json.encode({"name": name, "expect": decision}).decode()

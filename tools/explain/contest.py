@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-
-from actors.framework.extender import PreemptVictims, Steps, Victims
-from actors.framework.post_filter import FailedAttempt, Nomination
-from actors.framework.preemption import Budget, Candidate, budgets, cheapest, importance, violating
-from actors.kube.policy import PodDisruptionBudget
-from actors.plugins.default_preemption import DefaultPreemption
+from berth.actors.scheduling.framework.post_filter import FailedAttempt, Nomination
+from berth.actors.scheduling.framework.questions import PreemptVictims, Steps, Victims
+from berth.actors.scheduling.kube.policy import PodDisruptionBudget
+from berth.actors.scheduling.plugins.default_preemption.plugin import DefaultPreemption
+from berth.actors.scheduling.plugins.default_preemption.victims import (
+    Budget,
+    Candidate,
+    budgets,
+    cheapest,
+    importance,
+    violating,
+)
 
 
 class Contest(msgspec.Struct, frozen=True):
-    """The nodes where preemption would help, the cheapest first; the first `ties` of them cost the same.
+    """The nodes where preemption would help, the cheapest first; the first `ties` of them cost the
+    same.
 
-    `budgets` are by node the names of those that would be broken; `left_out` are candidates that an extender took away.
-    `chosen_by` is the plugin whose nomination it is; only DefaultPreemption's are a choice that can be retraced.
+    `budgets` are by node the names of those that would be broken; `left_out` are candidates that an
+    extender took away. `chosen_by` is the plugin whose nomination it is; only DefaultPreemption's
+    are a choice that can be retraced.
     """
 
     chosen_by: str
@@ -36,7 +44,9 @@ class Contest(msgspec.Struct, frozen=True):
             case 0:
                 return f"victims against their budget: {mine.pdb_violations}, not {best.pdb_violations}"
             case 1:
-                highest = [max(victim.priority for victim in victims.pods) for victims in (mine, best)]
+                highest = [
+                    max(victim.priority for victim in victims.pods) for victims in (mine, best)
+                ]
                 return f"a victim of priority {highest[0]}, not {highest[1]} at most"
             case 4:
                 return "its most important victim has run for longer"
@@ -47,15 +57,24 @@ class Contest(msgspec.Struct, frozen=True):
                 return f"priorities that add up to {sums[0]}, not {sums[1]}"
 
 
-def contest_of(attempt: FailedAttempt, plugin: DefaultPreemption, nomination: Nomination) -> Steps[Contest]:
-    """Everything that might have been nominated instead. Extenders are asked once more, about all of it."""
+def contest_of(
+    attempt: FailedAttempt, plugin: DefaultPreemption, nomination: Nomination
+) -> Steps[Contest]:
+    """Everything that might have been nominated instead. Extenders are asked once more, about all
+    of it.
+    """
     snapshot = attempt.snapshot
     considered = {candidate.node: candidate for candidate in plugin.candidates(attempt)}
-    answer = yield PreemptVictims(snapshot, {node: candidate.victims for node, candidate in considered.items()})
+    answer = yield PreemptVictims(
+        snapshot, {node: candidate.victims for node, candidate in considered.items()}
+    )
     if isinstance(answer, dict) and answer:
         left = [Candidate(node, victims) for node, victims in answer.items()]
     else:  # An extender is of another mind by now.
-        left = [considered.get(nomination.node) or Candidate(nomination.node, Victims(nomination.victims))]
+        left = [
+            considered.get(nomination.node)
+            or Candidate(nomination.node, Victims(nomination.victims))
+        ]
     left.sort(key=lambda candidate: (candidate.cost, candidate.node))
     nodes = {candidate.node for candidate in left}
     limits = budgets(snapshot.objects.every(PodDisruptionBudget))

@@ -1,4 +1,6 @@
-"""A decision in full: what every plugin said of every node, as the recorded decisions of kube-scheduler put it."""
+"""A decision in full: what every plugin said of every node, as the recorded decisions of
+kube-scheduler put it.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +8,28 @@ from collections.abc import Set
 
 import msgspec
 import numpy as np
-
-from actors.cycle.state import score, total, unfit_message
-from actors.framework.cycle_state import CycleState
-from actors.framework.extender import NAME as EXTENDER
-from actors.framework.extender import Filtered, FilterNodes, PrioritizeNodes, Steps, Victims, unasked
-from actors.framework.feasibility import Evaluation, evaluate, filter_nodes
-from actors.framework.post_filter import FailedAttempt, PostFiltered, Rng
-from actors.framework.preemption import Candidate
-from actors.framework.rules import NODE_SET_REASON, PluginError, PluginScores
-from actors.framework.runner import Profile
-from actors.framework.status import Status, unresolvable
-from actors.model.pod_info import PodInfo
-from actors.model.snapshot import NodeView, Snapshot
-from actors.plugins.default_preemption import DefaultPreemption
-from tools.explain.contest import Contest, contest_of
+from berth.actors.scheduling.decision.algorithm import score, total, unfit_message
+from berth.actors.scheduling.decision.failed_attempt import Attempt
+from berth.actors.scheduling.decision.feasibility import Evaluation, evaluate, filter_nodes
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.rules import NODE_SET_REASON, PluginError, PluginScores
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.post_filter import FailedAttempt, PostFiltered, Rng
+from berth.actors.scheduling.framework.questions import (
+    EXTENDER,
+    Filtered,
+    FilterNodes,
+    PrioritizeNodes,
+    Steps,
+    Victims,
+    unasked,
+)
+from berth.actors.scheduling.framework.status import Status, unresolvable
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+from berth.actors.scheduling.plugins.default_preemption.plugin import DefaultPreemption
+from berth.actors.scheduling.plugins.default_preemption.victims import Candidate
+from berth.tools.explain.contest import Contest, contest_of
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -39,14 +48,18 @@ class Skipped(msgspec.Struct, frozen=True):
 
 
 class Cost(msgspec.Struct, frozen=True, rename="camel"):
-    """The pods, as namespace/name, that would have to go from a node, and how many budgets that would break."""
+    """The pods, as namespace/name, that would have to go from a node, and how many budgets that
+    would break.
+    """
 
     victims: list[str]
     pdb_violations: int
 
 
 class Preemption(msgspec.Struct, frozen=True, rename="camel"):
-    """Every node where preemption would help; any of the `alternatives` may be nominated, for they cost the same."""
+    """Every node where preemption would help; any of the `alternatives` may be nominated, for they
+    cost the same.
+    """
 
     nominated_node: str
     victims: list[str]
@@ -78,7 +91,8 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Explained(msgspec.Struct, frozen=True):
-    """The decision, and what a person may want to know besides of how a node was chosen for preemption.
+    """The decision, and what a person may want to know besides of how a node was chosen for
+    preemption.
 
     `post_filtered` is what came of this one attempt, chance included.
     """
@@ -96,7 +110,8 @@ class First:
 
 
 class Given(msgspec.Struct, frozen=True):
-    """What a running scheduler goes by besides the cluster: where preemption starts to look, and its sample of nodes.
+    """What a running scheduler goes by besides the cluster: where preemption starts to look, and
+    its sample of nodes.
 
     Of the nodes that fit only those `among` these are scored; all if it is None.
     """
@@ -109,14 +124,18 @@ NOTHING = Given()
 
 
 def decide(profile: Profile, info: PodInfo, snapshot: Snapshot) -> Decision | Failure:
-    """What the scheduler would decide for the pod, with all nodes looked at and no extender to ask."""
+    """What the scheduler would decide for the pod, with all nodes looked at and no extender to
+    ask.
+    """
     return unasked(steps(profile, info, snapshot, extended=False)).decision
 
 
 def steps(
     profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool, given: Given = NOTHING
 ) -> Steps[Explained]:
-    """The decision as `decide` makes it, and what lies behind it; `extended` if there are extenders to ask."""
+    """The decision as `decide` makes it, and what lies behind it; `extended` if there are extenders
+    to ask.
+    """
     state = CycleState()
     try:
         evaluation = evaluate(profile, state, info, snapshot)
@@ -136,9 +155,11 @@ def _decided(
 ) -> Steps[Explained]:
     prefilter, diagnosis, live = evaluation.prefilter, evaluation.diagnosis, evaluation.live
     if diagnosis is None or live is None:
-        rejected = Decision(prefilter=_verdict(prefilter.status), message=unfit_message(evaluation, len(snapshot)))
-        attempt = FailedAttempt(profile, state, info, snapshot, evaluation, given.chance)
-        return (yield from _post_filtered(rejected, attempt))
+        rejected = Decision(
+            prefilter=_verdict(prefilter.status), message=unfit_message(evaluation, len(snapshot))
+        )
+        attempt = Attempt(profile, state, info, snapshot, evaluation, given.chance)
+        return (yield from _post_filtered(profile, rejected, attempt))
     names = None if prefilter.node_names is None else sorted(prefilter.node_names)
     view = diagnosis.view
     rows = np.arange(snapshot.columns.size)[view.rows]
@@ -152,7 +173,9 @@ def _decided(
         answer.explain_to(diagnosis)
         positions = np.flatnonzero(diagnosis.feasible() & live)
     verdicts = {view.name(i): _verdict(diagnosis.status(i)) for i in np.flatnonzero(live).tolist()}
-    outside = _verdict(unresolvable(NODE_SET_REASON.format(" ".join(sorted(prefilter.restricted_by)))))
+    outside = _verdict(
+        unresolvable(NODE_SET_REASON.format(" ".join(sorted(prefilter.restricted_by))))
+    )
     verdicts |= {name: outside for name in snapshot.columns.row_of if name not in verdicts}
     skipped = sorted(state.skip_filter)
     if not len(positions):
@@ -160,8 +183,8 @@ def _decided(
         if nominated is not None:
             return Explained(msgspec.structs.replace(pending, hosts=[nominated]))
         pending = msgspec.structs.replace(pending, message=unfit_message(evaluation, len(snapshot)))
-        attempt = FailedAttempt(profile, state, info, snapshot, evaluation, given.chance)
-        return (yield from _post_filtered(pending, attempt))
+        attempt = Attempt(profile, state, info, snapshot, evaluation, given.chance)
+        return (yield from _post_filtered(profile, pending, attempt))
     if given.among is not None:
         positions = positions[[view.name(i) in given.among for i in positions.tolist()]]
     feasible = snapshot.rows(rows[positions])
@@ -185,10 +208,9 @@ def _decided(
     return Explained(decision)
 
 
-def _post_filtered(pending: Decision, attempt: FailedAttempt) -> Steps[Explained]:
+def _post_filtered(profile: Profile, pending: Decision, attempt: FailedAttempt) -> Steps[Explained]:
     """The decision with what PostFilter makes of it."""
-    assert isinstance(attempt.rules, Profile)
-    found = yield from attempt.rules.post_filter(attempt)
+    found = yield from profile.post_filter(attempt)
     if found is None:
         return Explained(pending)
     if found.nomination is None:
@@ -196,7 +218,9 @@ def _post_filtered(pending: Decision, attempt: FailedAttempt) -> Steps[Explained
         message = f"{pending.message} {told}" if told else pending.message
         refused = msgspec.structs.replace(pending, message=message, preemption_message=told)
         return Explained(refused, post_filtered=found)
-    plugin = next((plugin for plugin in attempt.rules.plugins if plugin.name == found.status.plugin), None)
+    plugin = next(
+        (plugin for plugin in profile.plugins if plugin.name == found.status.plugin), None
+    )
     if isinstance(plugin, DefaultPreemption):
         contest = yield from contest_of(attempt, plugin, found.nomination)
     else:
@@ -207,7 +231,9 @@ def _post_filtered(pending: Decision, attempt: FailedAttempt) -> Steps[Explained
 
 def _told(contest: Contest) -> Preemption:
     costs = {
-        candidate.node: Cost(sorted(pod.key for pod in candidate.victims.pods), candidate.victims.pdb_violations)
+        candidate.node: Cost(
+            sorted(pod.key for pod in candidate.victims.pods), candidate.victims.pdb_violations
+        )
         for candidate in contest.candidates
     }
     alternatives = [candidate.node for candidate in contest.candidates[: contest.ties]]
@@ -234,5 +260,7 @@ def _verdict(status: Status) -> Verdict:
     return Verdict(status.code.label, status.plugin, sorted(status.reasons))
 
 
-def _by_node(values: np.ndarray[tuple[int, ...], np.dtype[np.int64]], nodes: NodeView) -> dict[str, int]:
+def _by_node(
+    values: np.ndarray[tuple[int, ...], np.dtype[np.int64]], nodes: NodeView
+) -> dict[str, int]:
     return {nodes.name(i): value for i, value in enumerate(values.tolist())}

@@ -6,12 +6,11 @@ import re
 from collections import defaultdict
 from typing import Any
 
+from berth.actors.scheduling.plugins.default_preemption.victims import Candidate
+from berth.tools.explain.contest import Contest
+from berth.tools.explain.decision import Decision, Explained, Failure, Verdict
 from rich.console import Console
 from rich.table import Table
-
-from actors.framework.preemption import Candidate
-from tools.explain.contest import Contest
-from tools.explain.decision import Decision, Explained, Failure, Verdict
 
 MOST_NAMES = 8
 MOST_CANDIDATES = 20
@@ -19,7 +18,9 @@ _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def show(explained: Explained, metadata: dict[str, Any], console: Console) -> None:
-    """Print the feasible nodes with their scores, the others by their reasons, and what becomes of the pod."""
+    """Print the feasible nodes with their scores, the others by their reasons, and what becomes of
+    the pod.
+    """
     decision, contest = explained.decision, explained.contest
     pod = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
     if isinstance(decision, Failure):
@@ -34,7 +35,11 @@ def show(explained: Explained, metadata: dict[str, Any], console: Console) -> No
     if losers.row_count:
         console.print(losers)
     if decision.hosts:
-        several = f" (one of {len(decision.hosts)} that tie, by chance)" if len(decision.hosts) > 1 else ""
+        several = (
+            f" (one of {len(decision.hosts)} that tie, by chance)"
+            if len(decision.hosts) > 1
+            else ""
+        )
         console.print(f"[green]{pod} goes to {_names(decision.hosts)}[/green]{several}")
     else:
         console.print(f"[yellow]{pod} stays pending:[/yellow] {decision.message}")
@@ -45,17 +50,34 @@ def show(explained: Explained, metadata: dict[str, Any], console: Console) -> No
 def _show_preemption(pod: str, contest: Contest, console: Console) -> None:
     best = contest.candidates[0]
     tie = [candidate.node for candidate in contest.candidates[: contest.ties]]
-    several = f" (or on another of {_names(tie)}, which cost the same, by chance)" if len(tie) > 1 else ""
+    several = (
+        f" (or on another of {_names(tie)}, which cost the same, by chance)" if len(tie) > 1 else ""
+    )
     console.print(_candidates(contest))
     number = len(best.victims.pods)
-    victims = "nobody has to go" if not number else f"{number} {'pod has' if number == 1 else 'pods have'} to go first"
-    console.print(f"[green]{pod} is promised {best.node}[/green] by {contest.chosen_by}: {victims}{several}")
+    victims = (
+        "nobody has to go"
+        if not number
+        else f"{number} {'pod has' if number == 1 else 'pods have'} to go first"
+    )
+    console.print(
+        f"[green]{pod} is promised {best.node}[/green] by {contest.chosen_by}: {victims}{several}"
+    )
 
 
 def _candidates(contest: Contest) -> Table:
-    """A row for each node where preemption would help, the cheapest first, with what tells against it."""
-    table = Table(title="nodes where preemption would help, and who would have to go", title_justify="left")
-    for column in ("node", "victims (priority, running since)", "budgets broken", "why not this one"):
+    """A row for each node where preemption would help, the cheapest first, with what tells against
+    it.
+    """
+    table = Table(
+        title="nodes where preemption would help, and who would have to go", title_justify="left"
+    )
+    for column in (
+        "node",
+        "victims (priority, running since)",
+        "budgets broken",
+        "why not this one",
+    ):
         table.add_column(column, overflow="fold")
     for i, candidate in enumerate(contest.candidates[:MOST_CANDIDATES]):
         why_not = (
@@ -70,17 +92,29 @@ def _candidates(contest: Contest) -> Table:
     for candidate in contest.left_out[:MOST_NAMES]:
         _add_candidate(table, contest, candidate, "an extender left it out", "dim")
     if len(contest.left_out) > MOST_NAMES:
-        table.add_row(f"and {len(contest.left_out) - MOST_NAMES} more", "", "", "left out by an extender", style="dim")
+        table.add_row(
+            f"and {len(contest.left_out) - MOST_NAMES} more",
+            "",
+            "",
+            "left out by an extender",
+            style="dim",
+        )
     return table
 
 
-def _add_candidate(table: Table, contest: Contest, candidate: Candidate, why_not: str, style: str | None) -> None:
+def _add_candidate(
+    table: Table, contest: Contest, candidate: Candidate, why_not: str, style: str | None
+) -> None:
     victims = [
         f"{victim.key} ({victim.priority}, {victim.pod.status.start_time or 'not yet'})"
         for victim in candidate.victims.pods
     ]
     table.add_row(
-        candidate.node, "\n".join(victims), "\n".join(contest.budgets.get(candidate.node, ())), why_not, style=style
+        candidate.node,
+        "\n".join(victims),
+        "\n".join(contest.budgets.get(candidate.node, ())),
+        why_not,
+        style=style,
     )
 
 
@@ -94,7 +128,9 @@ def _scores(decision: Decision) -> Table:
     best = set(decision.best)
     for node in sorted(decision.total, key=lambda name: (-decision.total[name], name)):
         cells = [str(scores[node]) for scores in telling.values()]
-        table.add_row(node, *cells, str(decision.total[node]), style="green" if node in best else None)
+        table.add_row(
+            node, *cells, str(decision.total[node]), style="green" if node in best else None
+        )
     return table
 
 
@@ -108,7 +144,9 @@ def _losers(verdicts: dict[str, Verdict]) -> Table:
         if verdict.code != "Success":
             groups[verdict.plugin, "; ".join(verdict.reasons), verdict.code].append(node)
     for (plugin, reasons, code), nodes in sorted(groups.items(), key=lambda group: -len(group[1])):
-        table.add_row(_names(sorted(nodes)), plugin, reasons, "maybe" if code == "Unschedulable" else "no")
+        table.add_row(
+            _names(sorted(nodes)), plugin, reasons, "maybe" if code == "Unschedulable" else "no"
+        )
     return table
 
 

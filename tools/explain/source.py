@@ -1,4 +1,6 @@
-"""Where the cluster that is explained comes from: manifests, a live API server, or a recorded scenario."""
+"""Where the cluster that is explained comes from: manifests, a live API server, or a recorded
+scenario.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +10,21 @@ from typing import Any
 
 import click
 import msgspec
-
-from actors.client.rest import ApiError, Client, Connection
-from actors.kube.kinds import BY_KIND as WATCHED
-from actors.kube.kinds import decode
-from config.load import ConfigError, from_mapping
-from config.types import KubeSchedulerConfiguration
-from tools.apiserver.admission import PRIORITY_CLASSES, RUNTIME_CLASSES, admitted_pod
-from tools.apiserver.api import Api
-from tools.apiserver.conversion import stored_form
-from tools.apiserver.defaults import defaulted
-from tools.apiserver.eviction import PODS
-from tools.apiserver.resources import Kind
-from tools.apiserver.schema import TYPES, pruned
-from tools.apiserver.store import Refused, Store
-from tools.apiserver.validation import invalid_message, problems
-from tools.manifests import ManifestError, read
+from berth.actors.client.rest import ApiError, Client, Connection
+from berth.actors.scheduling.kube.kinds import BY_KIND as WATCHED
+from berth.actors.scheduling.kube.kinds import decode
+from berth.config.load import ConfigError, from_mapping
+from berth.config.types import KubeSchedulerConfiguration
+from berth.tools.apiserver.admission import PRIORITY_CLASSES, RUNTIME_CLASSES, admitted_pod
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.conversion import stored_form
+from berth.tools.apiserver.defaults import defaulted
+from berth.tools.apiserver.eviction import PODS
+from berth.tools.apiserver.resources import Kind
+from berth.tools.apiserver.schema import TYPES, pruned
+from berth.tools.apiserver.store import Refused, Store
+from berth.tools.apiserver.validation import invalid_message, problems
+from berth.tools.manifests import ManifestError, read
 
 CLASSES = (PRIORITY_CLASSES, RUNTIME_CLASSES)
 Document = dict[str, Any]
@@ -58,7 +59,9 @@ def from_manifests(
         metadata = made["metadata"]
         key = (kind.kind, metadata.get("namespace", ""), metadata["name"])
         if key in named:
-            raise SourceError(f"{kind.kind} {'/'.join(filter(None, key[1:]))}: expected once, stands there twice")
+            raise SourceError(
+                f"{kind.kind} {'/'.join(filter(None, key[1:]))}: expected once, stands there twice"
+            )
         named.add(key)
         objects.append(made)
     return _question(objects, namespace, name, configuration)
@@ -67,7 +70,8 @@ def from_manifests(
 async def from_cluster(
     connection: Connection, namespace: str, name: str, configuration: KubeSchedulerConfiguration
 ) -> Question:
-    """The objects of a live cluster, without those that cannot be read, which are told on standard error.
+    """The objects of a live cluster, without those that cannot be read, which are told on standard
+    error.
 
     Raises SourceError or ConnectionFailedError.
     """
@@ -78,7 +82,10 @@ async def from_cluster(
                 listed = await client.page(kind.path, dict)
             except ApiError as refused:
                 raise SourceError(f"{kind.kind}: {refused}") from None
-            found = [{**item, "apiVersion": kind.api_version, "kind": kind.kind} for item in listed.get("items") or ()]
+            found = [
+                {**item, "apiVersion": kind.api_version, "kind": kind.kind}
+                for item in listed.get("items") or ()
+            ]
             documents += filter(_can_be_read, found)
     return _question(documents, namespace, name, configuration)
 
@@ -105,7 +112,9 @@ def from_scenario(line: bytes | str) -> tuple[str, Question]:
     except ConfigError as invalid:
         raise SourceError(f"config: {invalid}") from None
     except (msgspec.DecodeError, KeyError, TypeError) as problem:
-        raise SourceError(f"expected a scenario with name, config, objects and pod: {problem!r}") from None
+        raise SourceError(
+            f"expected a scenario with name, config, objects and pod: {problem!r}"
+        ) from None
 
 
 def _question(
@@ -113,24 +122,35 @@ def _question(
 ) -> Question:
     def asked(document: Document) -> bool:
         metadata = document.get("metadata") or {}
-        return document["kind"] == "Pod" and (metadata.get("namespace"), metadata.get("name")) == (namespace, name)
+        return document["kind"] == "Pod" and (metadata.get("namespace"), metadata.get("name")) == (
+            namespace,
+            name,
+        )
 
     pod = next((document for document in documents if asked(document)), None)
     if pod is None:
         raise SourceError(f"pod {namespace}/{name} is not in the cluster")
-    return Question(_pending(pod), [document for document in documents if not asked(document)], configuration)
+    return Question(
+        _pending(pod), [document for document in documents if not asked(document)], configuration
+    )
 
 
 def _pending(pod: Document) -> Document:
     """The pod as it was before it was bound; with a node of its own it could go nowhere else."""
-    return {**pod, "spec": {name: value for name, value in (pod.get("spec") or {}).items() if name != "nodeName"}}
+    return {
+        **pod,
+        "spec": {
+            name: value for name, value in (pod.get("spec") or {}).items() if name != "nodeName"
+        },
+    }
 
 
 def _completed(kind: Kind, document: Document, store: Store) -> Document:
-    """The object as an API server would have it. Raises SourceError with everything that is wrong with it.
+    """The object as an API server would have it. Raises SourceError with everything that is wrong
+    with it.
 
-    The classes that pods name are kept in the store. What is a copy of a stored object, by its uid, has passed
-    admission already.
+    The classes that pods name are kept in the store. What is a copy of a stored object, by its uid,
+    has passed admission already.
     """
     document = pruned(TYPES[kind.type_name], document)
     metadata = dict(document["metadata"])

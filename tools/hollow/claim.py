@@ -1,13 +1,14 @@
 """Which objects an owner controls: Kubernetes' controller reference manager.
 
-An object that matches the selector and has no controller is adopted; one that no longer matches is released.
+An object that matches the selector and has no controller is adopted; one that no longer matches is
+released.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tools.hollow.documents import (
+from berth.tools.hollow.documents import (
     Document,
     controller_of,
     deleting,
@@ -16,7 +17,7 @@ from tools.hollow.documents import (
     reference_to,
     uid_of,
 )
-from tools.hollow.writes import Write, patch
+from berth.tools.hollow.writes import Write, patch
 
 
 def selects(selector: Document | None, labels: Mapping[str, str]) -> bool:
@@ -25,7 +26,9 @@ def selects(selector: Document | None, labels: Mapping[str, str]) -> bool:
         return False
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
-    return all(_holds(requirement, labels) for requirement in selector.get("matchExpressions") or ())
+    return all(
+        _holds(requirement, labels) for requirement in selector.get("matchExpressions") or ()
+    )
 
 
 def _holds(requirement: Document, labels: Mapping[str, str]) -> bool:
@@ -44,7 +47,9 @@ def _holds(requirement: Document, labels: Mapping[str, str]) -> bool:
 
 
 def selector_of(owner: Document) -> Document | None:
-    """A ReplicationController's selector is a map of labels, its template's by default; a Job's is made of its uid."""
+    """A ReplicationController's selector is a map of labels, its template's by default; a Job's is
+    made of its uid.
+    """
     given: Document | None = owner["spec"].get("selector")
     if owner["kind"] == "ReplicationController":
         template = owner["spec"].get("template") or {}
@@ -67,9 +72,13 @@ def claim(owner: Document, candidates: Iterable[Document]) -> tuple[list[Documen
                 mine.append(candidate)
             else:
                 kept = [reference for reference in owners_of(candidate) if reference["uid"] != uid]
-                writes.append(patch(candidate, {"metadata": {"ownerReferences": kept}}, guarded=True))
+                writes.append(
+                    patch(candidate, {"metadata": {"ownerReferences": kept}}, guarded=True)
+                )
         elif controller is None and matches and not deleting(owner) and not deleting(candidate):
             references = [*owners_of(candidate), reference_to(owner)]
-            writes.append(patch(candidate, {"metadata": {"ownerReferences": references}}, guarded=True))
+            writes.append(
+                patch(candidate, {"metadata": {"ownerReferences": references}}, guarded=True)
+            )
             mine.append(candidate)
     return mine, writes

@@ -1,7 +1,9 @@
-"""What the controllers know of the cluster: the latest of every object they follow, by kind, owner and node.
+"""What the controllers know of the cluster: the latest of every object they follow, by kind, owner
+and node.
 
-It reads its own writes: what the server answers to a write is put in at once, and news that is older than what is
-known is left out. So a watch that is late never makes a controller do a thing twice.
+It reads its own writes: what the server answers to a write is put in at once, and news that is
+older than what is known is left out. So a watch that is late never makes a controller do a thing
+twice.
 """
 
 from __future__ import annotations
@@ -10,8 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 import msgspec
-
-from tools.hollow.documents import (
+from berth.tools.hollow.documents import (
     Document,
     controller_of,
     name_of,
@@ -37,7 +38,9 @@ class Cluster:
     """Keys are kind, namespace and name."""
 
     def __init__(self) -> None:
-        self._objects: dict[str, dict[str, dict[str, Document]]] = defaultdict(lambda: defaultdict(dict))
+        self._objects: dict[str, dict[str, dict[str, Document]]] = defaultdict(
+            lambda: defaultdict(dict)
+        )
         self._dependents: dict[str, dict[Key, Document]] = defaultdict(dict)
         self._free: dict[tuple[str, str], dict[str, Document]] = defaultdict(dict)
         self._pods_on: dict[str, dict[Key, Document]] = defaultdict(dict)
@@ -54,7 +57,11 @@ class Cluster:
 
     def candidates(self, kind: str, owner: Document) -> list[Document]:
         """The objects of a kind that an owner has or could adopt."""
-        mine = [document for key, document in self._dependents.get(uid_of(owner), {}).items() if key[0] == kind]
+        mine = [
+            document
+            for key, document in self._dependents.get(uid_of(owner), {}).items()
+            if key[0] == kind
+        ]
         return [*mine, *self._free[kind, namespace_of(owner)].values()]
 
     def dependents(self, uid: str) -> list[Document]:
@@ -98,7 +105,9 @@ class Cluster:
         """All that there is of a kind."""
         listed = {uid_of(document): document for document in documents}
         gone = [document for document in self.all(kind) if uid_of(document) not in listed]
-        changes = [self.remove(document) for document in gone] + [self.put(document) for document in listed.values()]
+        changes = [self.remove(document) for document in gone] + [
+            self.put(document) for document in listed.values()
+        ]
         return [change for change in changes if change is not None]
 
     def _forget(self, document: Document, *, replaced: bool) -> None:

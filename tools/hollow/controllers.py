@@ -1,7 +1,7 @@
 """The controllers of a toy cluster, as kube-controller-manager runs them: follow, decide, write.
 
-One item is looked at by one task at a time; what touches it meanwhile makes it be looked at once more. A write that
-fails is decided anew after a backoff.
+One item is looked at by one task at a time; what touches it meanwhile makes it be looked at once
+more. A write that fails is decided anew after a backoff.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from itertools import groupby
 import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
-
-from actors.client.rest import ApiError, Client, ConnectionFailedError
-from actors.client.watch import Changed, Deleted, Listed, Reflector
-from actors.runtime.backoff import Backoff, Rng
-from actors.runtime.clock import Clock
-from tools.apiserver.resources import KINDS
-from tools.hollow.cluster import Change, Cluster
-from tools.hollow.documents import Document
-from tools.hollow.routing import FOLLOWED, Controllers, Item, touched
-from tools.hollow.writes import Again, Create, Delete, Patch, Write
+from berth.actors.client.rest import ApiError, Client, ConnectionFailedError
+from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
+from berth.actors.runtime.backoff import Backoff, Rng
+from berth.actors.runtime.clock import Clock
+from berth.tools.apiserver.resources import KINDS
+from berth.tools.hollow.cluster import Change, Cluster
+from berth.tools.hollow.documents import Document
+from berth.tools.hollow.routing import FOLLOWED, Controllers, Item, touched
+from berth.tools.hollow.writes import Again, Create, Delete, Patch, Write
 
 log = structlog.get_logger(__name__)
 
@@ -33,7 +32,11 @@ _KINDS = {kind.kind: kind for kind in KINDS}
 
 
 async def run_controllers(
-    client: Client, clock: Clock, rng: Rng, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    client: Client,
+    clock: Clock,
+    rng: Rng,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run all controllers until cancelled; started once everything they follow has been listed."""
     async with anyio.create_task_group() as group:
@@ -49,7 +52,9 @@ def collection(kind: str, namespace: str) -> str:
     """The path of the objects of a kind, in all namespaces for ""."""
     served = _KINDS[kind]
     base = f"/apis/{served.group}/{served.version}" if served.group else f"/api/{served.version}"
-    return f"{base}/namespaces/{namespace}/{served.plural}" if namespace else f"{base}/{served.plural}"
+    return (
+        f"{base}/namespaces/{namespace}/{served.plural}" if namespace else f"{base}/{served.plural}"
+    )
 
 
 class _Runner:
@@ -75,7 +80,9 @@ class _Runner:
             match told:
                 case Listed(items):
                     # the items of a real list do not say their kind
-                    self._changed(self._cluster.replace(kind, [{**item, **served} for item in items]))
+                    self._changed(
+                        self._cluster.replace(kind, [{**item, **served} for item in items])
+                    )
                     if not listed:
                         task_status.started()
                         listed = True
@@ -110,7 +117,9 @@ class _Runner:
         while item in self._dirty:
             self._dirty.discard(item)
             writes = self._decide(item)
-            if await self._carry_out(item, [write for write in writes if not isinstance(write, Again)]):
+            if await self._carry_out(
+                item, [write for write in writes if not isinstance(write, Again)]
+            ):
                 failures = 0
                 await self._clock.sleep(REST_SECONDS)
             else:
@@ -128,7 +137,10 @@ class _Runner:
             return self._controllers.reconcile(self._cluster, item, self._clock.wall())
         except (LookupError, TypeError, ValueError, AttributeError) as problem:
             log.warning(
-                "object cannot be read", kind=item.kind, object=f"{item.namespace}/{item.name}", why=str(problem)
+                "object cannot be read",
+                kind=item.kind,
+                object=f"{item.namespace}/{item.name}",
+                why=str(problem),
             )
             return []
 
@@ -145,7 +157,9 @@ class _Runner:
             self._touch(item)
 
     async def _carry_out(self, item: Item, writes: list[Write]) -> bool:
-        """Do the writes, those of one sort at once, one sort after the other; False if one failed."""
+        """Do the writes, those of one sort at once, one sort after the other; False if one
+        failed.
+        """
         done: list[bool] = []
 
         async def do(write: Write) -> None:
@@ -156,7 +170,12 @@ class _Runner:
                     code = failure.code if isinstance(failure, ApiError) else 0
                     # not there: the watch tells of it; a conflict: what is known is not the latest
                     tell = log.debug if code in (404, 409) else log.warning
-                    tell("write failed", controller=item.controller, object=item.name, error=str(failure))
+                    tell(
+                        "write failed",
+                        controller=item.controller,
+                        object=item.name,
+                        error=str(failure),
+                    )
                     done.append(code == 404 and not isinstance(write, Create))
 
         for _, same in groupby(writes, key=type):
@@ -170,10 +189,16 @@ class _Runner:
         match write:
             case Create(kind, document):
                 path = collection(kind, document["metadata"].get("namespace", ""))
-                self._changed([self._cluster.put(await self._client.call("POST", path, dict, document))])
+                self._changed(
+                    [self._cluster.put(await self._client.call("POST", path, dict, document))]
+                )
             case Patch(kind, namespace, name, body, subresource):
-                path = f"{collection(kind, namespace)}/{name}" + (f"/{subresource}" if subresource else "")
-                self._changed([self._cluster.put(await self._client.patch(path, body, dict, "merge"))])
+                path = f"{collection(kind, namespace)}/{name}" + (
+                    f"/{subresource}" if subresource else ""
+                )
+                self._changed(
+                    [self._cluster.put(await self._client.patch(path, body, dict, "merge"))]
+                )
             case Delete():
                 await self._delete(write)
             case Again():
@@ -185,7 +210,11 @@ class _Runner:
             options["gracePeriodSeconds"] = write.grace
         path = f"{collection(write.kind, write.namespace)}/{write.name}"
         answer = await self._client.call("DELETE", path, dict, options)
-        if write.grace != 0 and answer.get("kind") == write.kind and answer["metadata"].get("deletionTimestamp"):
+        if (
+            write.grace != 0
+            and answer.get("kind") == write.kind
+            and answer["metadata"].get("deletionTimestamp")
+        ):
             self._changed([self._cluster.put(answer)])
             return
         metadata = {"namespace": write.namespace, "name": write.name, "uid": write.uid}

@@ -8,12 +8,11 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-
-from actors.kube.core import Node, NodeSelectorTerm, Taint, Toleration
-from actors.kube.node_selector import node_selector_matches
-from actors.kube.taints import tolerates_any
-from tools.hollow.claim import claim
-from tools.hollow.documents import (
+from berth.actors.scheduling.kube.core import Node, NodeSelectorTerm, Taint, Toleration
+from berth.actors.scheduling.kube.node_selector import node_selector_matches
+from berth.actors.scheduling.kube.taints import tolerates_any
+from berth.tools.hollow.claim import claim
+from berth.tools.hollow.documents import (
     Document,
     deleting,
     int_or_percent,
@@ -27,7 +26,7 @@ from tools.hollow.documents import (
     template_hash,
     tolerations_of,
 )
-from tools.hollow.writes import Create, Write, count_available, delete, status_writes
+from berth.tools.hollow.writes import Create, Write, count_available, delete, status_writes
 
 REVISION = "controller-revision-hash"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -42,11 +41,17 @@ _TOLERATED = (
 _HOST_NETWORK = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
-def reconcile(owner: Document, candidates: Iterable[Document], nodes: Iterable[Document], now: datetime) -> list[Write]:
-    """Create on nodes without a pod, delete from nodes that must not have one, and update a few at a time."""
+def reconcile(
+    owner: Document, candidates: Iterable[Document], nodes: Iterable[Document], now: datetime
+) -> list[Write]:
+    """Create on nodes without a pod, delete from nodes that must not have one, and update a few at
+    a time.
+    """
     pods, writes = claim(owner, candidates)
     on: dict[str, list[Document]] = defaultdict(list)
-    for pod in sorted(pods, key=lambda pod: (not node_of(pod), pod["metadata"].get("creationTimestamp") or "")):
+    for pod in sorted(
+        pods, key=lambda pod: (not node_of(pod), pod["metadata"].get("creationTimestamp") or "")
+    ):
         on[target_of(pod)].append(pod)
     should: dict[str, bool] = {}
     for node in nodes:
@@ -56,7 +61,11 @@ def reconcile(owner: Document, candidates: Iterable[Document], nodes: Iterable[D
             writes += _on_node(owner, name_of(node), here, should[name_of(node)], stays)
     wanted = {name for name, runs in should.items() if runs}
     if not deleting(owner) and not writes:
-        writes += _update(owner, [pod for name in sorted(wanted) for pod in on[name] if is_active(pod)], len(wanted))
+        writes += _update(
+            owner,
+            [pod for name in sorted(wanted) for pod in on[name] if is_active(pod)],
+            len(wanted),
+        )
     return writes + _status(owner, on, wanted, now)
 
 
@@ -78,7 +87,9 @@ def fits(owner: Document, node: Document) -> tuple[bool, bool]:
         return False, False
     required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED)
     if required is not None:
-        terms = msgspec.convert(required.get("nodeSelectorTerms") or (), tuple[NodeSelectorTerm, ...])
+        terms = msgspec.convert(
+            required.get("nodeSelectorTerms") or (), tuple[NodeSelectorTerm, ...]
+        )
         if not node_selector_matches(terms, msgspec.convert({"metadata": _named(node)}, Node)):
             return False, False
     tolerated: tuple[Toleration, ...] = tolerations_of({"tolerations": tolerations(spec)})
@@ -103,8 +114,12 @@ def target_of(pod: Document) -> str:
     return ""
 
 
-def _on_node(owner: Document, node: str, here: list[Document], should: bool, stays: bool) -> list[Write]:
-    """What is wrong on one node: no pod, a finished one, one too many, or one that must not be there."""
+def _on_node(
+    owner: Document, node: str, here: list[Document], should: bool, stays: bool
+) -> list[Write]:
+    """What is wrong on one node: no pod, a finished one, one too many, or one that must not be
+    there.
+    """
     if not should:
         return [] if stays else [delete(pod) for pod in here if not deleting(pod)]
     finished = [pod for pod in here if not is_active(pod) and not deleting(pod)]
@@ -121,14 +136,19 @@ def _pod(owner: Document, node: str) -> Document:
     affinity = spec.get("affinity") or {}
     # what the template requires holds on this node already; the name alone is left to require
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-    node_affinity = {**(affinity.get("nodeAffinity") or {}), _REQUIRED: {"nodeSelectorTerms": [term]}}
+    node_affinity = {
+        **(affinity.get("nodeAffinity") or {}),
+        _REQUIRED: {"nodeSelectorTerms": [term]},
+    }
     affinity = {**affinity, "nodeAffinity": node_affinity}
     pod["spec"] = {**spec, "affinity": affinity, "tolerations": tolerations(spec)}
     return pod
 
 
 def _update(owner: Document, pods: list[Document], wanted: int) -> list[Write]:
-    """Delete pods of an old template, unready ones first, while no more than maxUnavailable are away."""
+    """Delete pods of an old template, unready ones first, while no more than maxUnavailable are
+    away.
+    """
     strategy = owner["spec"].get("updateStrategy") or {}
     if strategy.get("type") == "OnDelete":
         return []
@@ -142,12 +162,16 @@ def _update(owner: Document, pods: list[Document], wanted: int) -> list[Write]:
     return [delete(pod) for pod in [*unready, *ready[: max(allowed - away, 0)]]]
 
 
-def _status(owner: Document, on: dict[str, list[Document]], wanted: set[str], now: datetime) -> list[Write]:
+def _status(
+    owner: Document, on: dict[str, list[Document]], wanted: set[str], now: datetime
+) -> list[Write]:
     revision = template_hash(owner["spec"]["template"])
     placed = [next((pod for pod in on[name] if is_active(pod)), None) for name in sorted(wanted)]
     pods = [pod for pod in placed if pod is not None]
     available, again = count_available(pods, owner["spec"].get("minReadySeconds") or 0, now)
-    misplaced = [name for name, here in on.items() if name not in wanted and any(map(is_active, here))]
+    misplaced = [
+        name for name, here in on.items() if name not in wanted and any(map(is_active, here))
+    ]
     status = {
         **status_of(owner),
         "desiredNumberScheduled": len(wanted),

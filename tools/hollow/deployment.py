@@ -1,4 +1,6 @@
-"""The Deployment controller: one ReplicaSet a template, and the way from the old ones to the new one."""
+"""The Deployment controller: one ReplicaSet a template, and the way from the old ones to the new
+one.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,8 @@ from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
-
-from tools.hollow.claim import claim
-from tools.hollow.documents import (
+from berth.tools.hollow.claim import claim
+from berth.tools.hollow.documents import (
     Document,
     annotations_of,
     condition_of,
@@ -25,7 +26,7 @@ from tools.hollow.documents import (
     template_hash,
     with_condition,
 )
-from tools.hollow.writes import Again, Create, Write, annotated, delete, patch, status_writes
+from berth.tools.hollow.writes import Again, Create, Write, annotated, delete, patch, status_writes
 
 REVISION = "deployment.kubernetes.io/revision"
 HASH = "pod-template-hash"
@@ -70,9 +71,15 @@ def limits(deployment: Document) -> Limits:
 
 
 def _of_template(deployment: Document, sets: list[Document]) -> Document | None:
-    """The ReplicaSet of the deployment's template as it is now; the oldest, if there are several."""
+    """The ReplicaSet of the deployment's template as it is now; the oldest, if there are
+    several.
+    """
     template, wanted = deployment["spec"]["template"], template_hash(deployment["spec"]["template"])
-    same = (found for found in sets if labels_of(found).get(HASH) == wanted or _template_of(found) == template)
+    same = (
+        found
+        for found in sets
+        if labels_of(found).get(HASH) == wanted or _template_of(found) == template
+    )
     return next(same, None)
 
 
@@ -89,7 +96,11 @@ def _revision(replica_set: Document) -> int:
 
 
 def _copied(deployment: Document, revision: int) -> dict[str, str]:
-    kept = {key: value for key, value in annotations_of(deployment).items() if key not in _OWN_ANNOTATIONS}
+    kept = {
+        key: value
+        for key, value in annotations_of(deployment).items()
+        if key not in _OWN_ANNOTATIONS
+    }
     return {**kept, REVISION: str(revision)}
 
 
@@ -112,14 +123,21 @@ def _replica_set(deployment: Document, replicas: int, revision: int) -> Document
         "spec": {
             "replicas": replicas,
             "minReadySeconds": spec.get("minReadySeconds") or 0,
-            "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), **label}},
+            "selector": {
+                **selector,
+                "matchLabels": {**(selector.get("matchLabels") or {}), **label},
+            },
             "template": {**template, "metadata": {**metadata, "labels": labels}},
         },
     }
 
 
-def _step(deployment: Document, new: Document | None, old: list[Document], revision: int) -> list[Write]:
-    """The new ReplicaSet up as far as the surge allows, the old ones down as far as availability allows."""
+def _step(
+    deployment: Document, new: Document | None, old: list[Document], revision: int
+) -> list[Write]:
+    """The new ReplicaSet up as far as the surge allows, the old ones down as far as availability
+    allows.
+    """
     if (deployment["spec"].get("strategy") or {}).get("type") == "Recreate":
         return _recreate(deployment, new, old, revision)
     room = _room(deployment, new, old)
@@ -129,7 +147,9 @@ def _step(deployment: Document, new: Document | None, old: list[Document], revis
     return writes + _shrink(deployment, new, old)
 
 
-def _recreate(deployment: Document, new: Document | None, old: list[Document], revision: int) -> list[Write]:
+def _recreate(
+    deployment: Document, new: Document | None, old: list[Document], revision: int
+) -> list[Write]:
     """Nothing of the new before everything of the old is gone."""
     writes = [write for found in old for write in _resize(found, 0)]
     if writes or any(status_of(found).get("replicas", 0) for found in old):
@@ -158,7 +178,9 @@ def _room(deployment: Document, new: Document | None, old: list[Document]) -> in
 
 
 def _shrink(deployment: Document, new: Document, old: list[Document]) -> list[Write]:
-    """Take away unavailable pods of the old ReplicaSets first, then as many as availability allows."""
+    """Take away unavailable pods of the old ReplicaSets first, then as many as availability
+    allows.
+    """
     sizes = {name_of(found): replicas_of(found) for found in old}
     if not sum(sizes.values()):
         return []
@@ -199,12 +221,18 @@ def _history(deployment: Document, old: list[Document]) -> list[Write]:
     empty = [
         found
         for found in sorted(old, key=_revision)
-        if not replicas_of(found) and not status_of(found).get("replicas", 0) and not deleting(found)
+        if not replicas_of(found)
+        and not status_of(found).get("replicas", 0)
+        and not deleting(found)
     ]
-    return [delete(found) for found in empty[: max(len(empty) - (10 if limit is None else limit), 0)]]
+    return [
+        delete(found) for found in empty[: max(len(empty) - (10 if limit is None else limit), 0)]
+    ]
 
 
-def _status(deployment: Document, new: Document | None, sets: list[Document], now: datetime) -> list[Write]:
+def _status(
+    deployment: Document, new: Document | None, sets: list[Document], now: datetime
+) -> list[Write]:
     def total(field: str) -> int:
         return sum(status_of(found).get(field, 0) for found in sets)
 
@@ -232,26 +260,49 @@ def _progressing(
 ) -> tuple[list[Document], list[Write]]:
     """The conditions with Progressing, and when its deadline passes."""
     before, was = condition_of(deployment, "Progressing"), status_of(deployment)
-    name = name_of(new) if new is not None else f"{name_of(deployment)}-{template_hash(deployment['spec']['template'])}"
+    name = (
+        name_of(new)
+        if new is not None
+        else f"{name_of(deployment)}-{template_hash(deployment['spec']['template'])}"
+    )
     deadline = deployment["spec"].get("progressDeadlineSeconds") or 600
     moved = any(
-        status[field] > was.get(field, 0) for field in ("updatedReplicas", "readyReplicas", "availableReplicas")
-    ) or status["replicas"] - status["updatedReplicas"] < was.get("replicas", 0) - was.get("updatedReplicas", 0)
+        status[field] > was.get(field, 0)
+        for field in ("updatedReplicas", "readyReplicas", "availableReplicas")
+    ) or status["replicas"] - status["updatedReplicas"] < was.get("replicas", 0) - was.get(
+        "updatedReplicas", 0
+    )
     renewed = status["observedGeneration"] != was.get("observedGeneration", 0)
     # once complete, it stays so until the template changes: pods that are lost are no roll-out
     settled = before is not None and before["reason"] == "NewReplicaSetAvailable"
     complete = complete or (settled and status["replicas"] == status["updatedReplicas"])
-    idle = 0.0 if before is None or moved or renewed else seconds_since(before.get("lastUpdateTime"), now)
+    idle = (
+        0.0
+        if before is None or moved or renewed
+        else seconds_since(before.get("lastUpdateTime"), now)
+    )
     if complete:
-        reason, message = "NewReplicaSetAvailable", f'ReplicaSet "{name}" has successfully progressed.'
+        reason, message = (
+            "NewReplicaSetAvailable",
+            f'ReplicaSet "{name}" has successfully progressed.',
+        )
     elif idle >= deadline:
-        reason, message = "ProgressDeadlineExceeded", f'ReplicaSet "{name}" has timed out progressing.'
+        reason, message = (
+            "ProgressDeadlineExceeded",
+            f'ReplicaSet "{name}" has timed out progressing.',
+        )
     elif new is None:
         reason, message = "NewReplicaSetCreated", f'Created new replica set "{name}"'
     else:
         reason, message = "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.'
-    *others, condition = with_condition(deployment, "Progressing", idle < deadline or complete, reason, message, now)
+    *others, condition = with_condition(
+        deployment, "Progressing", idle < deadline or complete, reason, message, now
+    )
     exceeded = not complete and idle >= deadline
-    same = before is not None and (exceeded or before["reason"] == reason) and (complete or not (moved or renewed))
+    same = (
+        before is not None
+        and (exceeded or before["reason"] == reason)
+        and (complete or not (moved or renewed))
+    )
     condition["lastUpdateTime"] = (before or {}).get("lastUpdateTime") if same else stamp(now)
     return [*others, condition], [] if complete or exceeded else [Again(deadline - idle)]

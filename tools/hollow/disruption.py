@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from tools.hollow.claim import selects
-from tools.hollow.documents import (
+from berth.tools.hollow.claim import selects
+from berth.tools.hollow.documents import (
     Document,
     controller_of,
     deleting,
@@ -20,7 +20,7 @@ from tools.hollow.documents import (
     uid_of,
     with_condition,
 )
-from tools.hollow.writes import Again, Write, status_writes
+from berth.tools.hollow.writes import Again, Write, status_writes
 
 FORGET_SECONDS = 120.0
 SCALED = ("ReplicaSet", "ReplicationController", "StatefulSet", "Deployment")
@@ -32,7 +32,9 @@ def reconcile(budget: Document, pods: Iterable[Document], find: Find, now: datet
     mine = [pod for pod in pods if selects(budget["spec"].get("selector"), labels_of(pod))]
     expected, desired = expectation(budget["spec"], mine, find)
     evicted = _evicted(budget, mine, now)
-    healthy = sum(is_ready(pod) and not deleting(pod) and name_of(pod) not in evicted for pod in mine)
+    healthy = sum(
+        is_ready(pod) and not deleting(pod) and name_of(pod) not in evicted for pod in mine
+    )
     allowed = max(healthy - desired, 0) if expected > 0 else 0
     status = {
         **status_of(budget),
@@ -47,7 +49,11 @@ def reconcile(budget: Document, pods: Iterable[Document], find: Find, now: datet
     status["conditions"] = with_condition(budget, "DisruptionAllowed", allowed > 0, reason, "", now)
     if not evicted and "disruptedPods" not in status_of(budget):
         del status["disruptedPods"]
-    again = [Again(FORGET_SECONDS - min(seconds_since(at, now) for at in evicted.values()))] if evicted else []
+    again = (
+        [Again(FORGET_SECONDS - min(seconds_since(at, now) for at in evicted.values()))]
+        if evicted
+        else []
+    )
     return [*status_writes(budget, status), *again]
 
 
@@ -64,7 +70,9 @@ def expectation(spec: Document, pods: list[Document], find: Find) -> tuple[int, 
 
 
 def _scale(pods: list[Document], find: Find) -> int:
-    """The replicas that the pods' controllers are asked for, each controller once; pods without one do not count."""
+    """The replicas that the pods' controllers are asked for, each controller once; pods without one
+    do not count.
+    """
     scales: dict[str, int] = {}
     for pod in pods:
         owner = _owner(pod, find)
@@ -84,7 +92,13 @@ def _owner(document: Document, find: Find) -> Document | None:
 
 
 def _evicted(budget: Document, pods: list[Document], now: datetime) -> dict[str, str]:
-    """The pods whose eviction was granted but is not seen yet; forgotten after a while if it never comes."""
+    """The pods whose eviction was granted but is not seen yet; forgotten after a while if it never
+    comes.
+    """
     there = {name_of(pod) for pod in pods if not deleting(pod)}
     granted = status_of(budget).get("disruptedPods") or {}
-    return {name: at for name, at in granted.items() if name in there and seconds_since(at, now) < FORGET_SECONDS}
+    return {
+        name: at
+        for name, at in granted.items()
+        if name in there and seconds_since(at, now) < FORGET_SECONDS
+    }

@@ -1,4 +1,5 @@
-"""What controllers read from objects, which here are plain JSON documents: owners, readiness, times, templates.
+"""What controllers read from objects, which here are plain JSON documents: owners, readiness,
+times, templates.
 
 Nothing here changes a document; whatever is made is new.
 """
@@ -11,8 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-
-from actors.kube.core import Taint, Toleration
+from berth.actors.scheduling.kube.core import Taint, Toleration
 
 Document = dict[str, Any]
 
@@ -118,11 +118,23 @@ def seconds_to_available(pod: Document, min_ready_seconds: int, now: datetime) -
 def with_condition(
     document: Document, kind: str, status: bool, reason: str, message: str, now: datetime
 ) -> list[Document]:
-    """The document's conditions with this one set; its transition time stays while its status does."""
+    """The document's conditions with this one set; its transition time stays while its status
+    does.
+    """
     before = condition_of(document, kind)
     word = "True" if status else "False"
-    since = before.get("lastTransitionTime") if before is not None and before["status"] == word else stamp(now)
-    condition = {"type": kind, "status": word, "reason": reason, "message": message, "lastTransitionTime": since}
+    since = (
+        before.get("lastTransitionTime")
+        if before is not None and before["status"] == word
+        else stamp(now)
+    )
+    condition = {
+        "type": kind,
+        "status": word,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": since,
+    }
     if before is not None and "lastUpdateTime" in before:
         condition["lastUpdateTime"] = before["lastUpdateTime"]
     kept = status_of(document).get("conditions") or ()
@@ -138,12 +150,16 @@ def int_or_percent(value: int | str, total: int, *, round_up: bool) -> int:
 
 
 def template_hash(template: Document) -> str:
-    """Short and stable: equal templates have equal hashes, made of the characters that Kubernetes' names use."""
+    """Short and stable: equal templates have equal hashes, made of the characters that Kubernetes'
+    names use.
+    """
     digest = hashlib.sha256(msgspec.json.encode(template, order="sorted")).digest()
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:_HASH_LENGTH])
 
 
-def pod_from(owner: Document, template: Document, name: str = "", labels: Mapping[str, str] | None = None) -> Document:
+def pod_from(
+    owner: Document, template: Document, name: str = "", labels: Mapping[str, str] | None = None
+) -> Document:
     """A new pod of an owner; without a name the server makes one from the owner's."""
     given = template.get("metadata") or {}
     metadata: Document = {

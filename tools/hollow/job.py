@@ -1,6 +1,7 @@
 """The Job controller: pods until enough of them have succeeded, or too many have failed.
 
-Finished pods are counted as long as they exist: there is no finalizer that keeps them until they are counted.
+Finished pods are counted as long as they exist: there is no finalizer that keeps them until they
+are counted.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from tools.hollow.claim import claim
-from tools.hollow.documents import (
+from berth.tools.hollow.claim import claim
+from berth.tools.hollow.documents import (
     Document,
     annotations_of,
     condition_of,
@@ -25,14 +26,16 @@ from tools.hollow.documents import (
     uid_of,
     with_condition,
 )
-from tools.hollow.replica_set import surplus
-from tools.hollow.writes import Again, Create, Write, delete, status_writes
+from berth.tools.hollow.replica_set import surplus
+from berth.tools.hollow.writes import Again, Create, Write, delete, status_writes
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def reconcile(job: Document, candidates: Iterable[Document], now: datetime) -> list[Write]:
-    """Create or delete pods, tell the status, and delete the job once its time to live after its end is over."""
+    """Create or delete pods, tell the status, and delete the job once its time to live after its
+    end is over.
+    """
     if finished(job):
         return _expire(job, now)
     pods, writes = claim(job, candidates)
@@ -57,18 +60,26 @@ def reconcile(job: Document, candidates: Iterable[Document], now: datetime) -> l
     if suspended is not None:
         return writes + suspended
     if condition_of(job, "Suspended") is not None:
-        status["conditions"] = with_condition(job, "Suspended", False, "JobResumed", "Job resumed", now)
+        status["conditions"] = with_condition(
+            job, "Suspended", False, "JobResumed", "Job resumed", now
+        )
         job = {**job, "status": status}
     end = _end(job, status, now)
     if end is not None:
         return [*writes, *map(delete, active), *status_writes(job, end)]
     writes += _pods(job, active, succeeded) + status_writes(job, status)
     deadline = job["spec"].get("activeDeadlineSeconds")
-    return writes if deadline is None else [*writes, Again(deadline - seconds_since(status["startTime"], now))]
+    return (
+        writes
+        if deadline is None
+        else [*writes, Again(deadline - seconds_since(status["startTime"], now))]
+    )
 
 
 def finished(job: Document) -> bool:
-    return any((condition_of(job, kind) or {}).get("status") == "True" for kind in ("Complete", "Failed"))
+    return any(
+        (condition_of(job, kind) or {}).get("status") == "True" for kind in ("Complete", "Failed")
+    )
 
 
 def labels(job: Document) -> dict[str, str]:
@@ -130,7 +141,9 @@ def _pod(job: Document, index: int | None) -> Document:
     return pod
 
 
-def _suspended(job: Document, status: Document, active: list[Document], now: datetime) -> list[Write] | None:
+def _suspended(
+    job: Document, status: Document, active: list[Document], now: datetime
+) -> list[Write] | None:
     """A suspended job has no pods; None if it is not suspended."""
     if not job["spec"].get("suspend"):
         return None

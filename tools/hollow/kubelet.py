@@ -1,7 +1,8 @@
-"""Hollow nodes: they complete what a node says of itself, and say that whatever is bound to them runs.
+"""Hollow nodes: they complete what a node says of itself, and say that whatever is bound to them
+runs.
 
-Containers are hollow: they start at once, stop at once, and run for ever, but for the pods of Jobs and those whose
-annotation says for how many seconds they run.
+Containers are hollow: they start at once, stop at once, and run for ever, but for the pods of Jobs
+and those whose annotation says for how many seconds they run.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ from typing import Any
 import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
-
-from actors.client.rest import ApiError, Client, ConnectionFailedError
-from actors.client.watch import Changed, Deleted, Listed, Reflector
-from actors.kube.core import Container, Pod
-from actors.kube.meta import key
-from actors.runtime.clock import Clock
+from berth.actors.client.rest import ApiError, Client, ConnectionFailedError
+from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
+from berth.actors.runtime.clock import Clock
+from berth.actors.scheduling.kube.core import Container, Pod
+from berth.actors.scheduling.kube.meta import key
 
 log = structlog.get_logger(__name__)
 ZONES = ("zone-a", "zone-b", "zone-c")
@@ -56,7 +56,9 @@ def hollow_node(number: int) -> Document:
 
 
 def node_status(node: Document, address: str, time: str) -> Document:
-    """What is missing in a node's status, as a kubelet that is well would tell it; what is there stays."""
+    """What is missing in a node's status, as a kubelet that is well would tell it; what is there
+    stays.
+    """
     status = node.get("status") or {}
     missing: Document = {}
     capacity = status.get("capacity") or status.get("allocatable") or AMOUNTS
@@ -75,8 +77,17 @@ def node_status(node: Document, address: str, time: str) -> Document:
         named = {"type": "Hostname", "address": node["metadata"]["name"]}
         missing["addresses"] = [{"type": "InternalIP", "address": address}, named]
     if not (status.get("nodeInfo") or {}).get("kubeletVersion"):
-        system = {"operatingSystem": "linux", "architecture": "amd64", "osImage": "hollow", "kernelVersion": "hollow"}
-        missing["nodeInfo"] = {**system, "containerRuntimeVersion": "hollow://1", "kubeletVersion": "v1.36.2"}
+        system = {
+            "operatingSystem": "linux",
+            "architecture": "amd64",
+            "osImage": "hollow",
+            "kernelVersion": "hollow",
+        }
+        missing["nodeInfo"] = {
+            **system,
+            "containerRuntimeVersion": "hollow://1",
+            "kubeletVersion": "v1.36.2",
+        }
     return missing
 
 
@@ -84,7 +95,9 @@ def running_status(pod: Pod, host: str, address: str, time: str) -> Document:
     """The status of a pod all of whose containers have started."""
     conditions = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
     running = {"running": {"startedAt": time}}
-    ended = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": time, "finishedAt": time}}
+    ended = {
+        "terminated": {"exitCode": 0, "reason": "Completed", "startedAt": time, "finishedAt": time}
+    }
     status: Document = {
         "phase": "Running",
         "hostIP": host,
@@ -92,7 +105,9 @@ def running_status(pod: Pod, host: str, address: str, time: str) -> Document:
         "podIP": address,
         "podIPs": [{"ip": address}],
         "startTime": time,
-        "conditions": [{"type": kind, "status": "True", "lastTransitionTime": time} for kind in conditions],
+        "conditions": [
+            {"type": kind, "status": "True", "lastTransitionTime": time} for kind in conditions
+        ],
         "containerStatuses": [_container(container, running) for container in pod.spec.containers],
     }
     if pod.spec.init_containers:
@@ -105,13 +120,22 @@ def running_status(pod: Pod, host: str, address: str, time: str) -> Document:
 
 def succeeded_status(pod: Pod, time: str) -> Document:
     """The status of a pod all of whose containers have ended well."""
-    ended = {"exitCode": 0, "reason": "Completed", "startedAt": pod.status.start_time, "finishedAt": time}
+    ended = {
+        "exitCode": 0,
+        "reason": "Completed",
+        "startedAt": pod.status.start_time,
+        "finishedAt": time,
+    }
     conditions = [
         {"type": kind, "status": "False", "reason": "PodCompleted", "lastTransitionTime": time}
         for kind in ("Ready", "ContainersReady")
     ]
     statuses = [
-        {**_container(container, {"running": None, "terminated": ended}), "ready": False, "started": False}
+        {
+            **_container(container, {"running": None, "terminated": ended}),
+            "ready": False,
+            "started": False,
+        }
         for container in pod.spec.containers
     ]
     return {"phase": "Succeeded", "conditions": conditions, "containerStatuses": statuses}
@@ -132,7 +156,9 @@ def _container(container: Container, state: Document) -> Document:
 
 
 def run_seconds(pod: Pod) -> float | None:
-    """For how long the containers run; None is for ever. Only pods that are not restarted ever end."""
+    """For how long the containers run; None is for ever. Only pods that are not restarted ever
+    end.
+    """
     if pod.spec.restart_policy not in ("Never", "OnFailure"):
         return None
     given = pod.metadata.annotations.get(RUN_SECONDS)
@@ -140,25 +166,37 @@ def run_seconds(pod: Pod) -> float | None:
         try:
             return max(float(given), 0.0)
         except ValueError:
-            log.warning("annotation is no number", pod=key(pod), annotation=RUN_SECONDS, value=given)
-    of_job = any(owner.controller and owner.kind == "Job" for owner in pod.metadata.owner_references)
+            log.warning(
+                "annotation is no number", pod=key(pod), annotation=RUN_SECONDS, value=given
+            )
+    of_job = any(
+        owner.controller and owner.kind == "Job" for owner in pod.metadata.owner_references
+    )
     return JOB_SECONDS if of_job else None
 
 
 async def run_kubelets(
-    client: Client, clock: Clock, rng: Random, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    client: Client,
+    clock: Clock,
+    rng: Random,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Be the kubelet of every node until cancelled."""
     async with anyio.create_task_group() as group:
         kubelets = _Kubelets(client, clock, group)
-        group.start_soon(kubelets.follow_nodes, Reflector(client, "/api/v1/nodes", dict, clock, rng))
+        group.start_soon(
+            kubelets.follow_nodes, Reflector(client, "/api/v1/nodes", dict, clock, rng)
+        )
         bound = Reflector(client, "/api/v1/pods", Pod, clock, rng, "fieldSelector=spec.nodeName!=")
         group.start_soon(kubelets.follow_pods, bound)
         task_status.started()
 
 
 class _Kubelets:
-    """It owns which nodes there are and their addresses, which pods wait for their node, end, or are being removed."""
+    """It owns which nodes there are and their addresses, which pods wait for their node, end, or
+    are being removed.
+    """
 
     def __init__(self, client: Client, clock: Clock, group: TaskGroup) -> None:
         self._client = client
@@ -175,7 +213,9 @@ class _Kubelets:
         async for told in nodes.changes():
             match told:
                 case Listed(items):
-                    for name in self._addresses.keys() - {item["metadata"]["name"] for item in items}:
+                    for name in self._addresses.keys() - {
+                        item["metadata"]["name"] for item in items
+                    }:
                         del self._addresses[name]
                     for item in items:
                         self._node(item)
@@ -187,12 +227,19 @@ class _Kubelets:
     def _node(self, node: Document) -> None:
         name = node["metadata"]["name"]
         told = (node.get("status") or {}).get("addresses") or ()
-        internal = next((address["address"] for address in told if address["type"] == "InternalIP"), "")
-        address = internal or self._addresses.get(name) or str(_NODE_ADDRESSES + next(self._node_numbers))
+        internal = next(
+            (address["address"] for address in told if address["type"] == "InternalIP"), ""
+        )
+        address = (
+            internal or self._addresses.get(name) or str(_NODE_ADDRESSES + next(self._node_numbers))
+        )
         self._addresses[name] = address
         missing = node_status(node, address, self._time())
         if missing:
-            body = {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "status": missing}
+            body = {
+                "metadata": {"resourceVersion": node["metadata"]["resourceVersion"]},
+                "status": missing,
+            }
             self._group.start_soon(self._patch, f"/api/v1/nodes/{name}/status", body)
         for pod in self._waiting.pop(name, {}).values():
             self._group.start_soon(self._start, pod)
@@ -231,7 +278,11 @@ class _Kubelets:
     async def _start(self, pod: Pod) -> None:
         """The version guards it: should the pod have changed, the watch tells of it again."""
         host = self._addresses.get(pod.spec.node_name, "")
-        address = host if pod.spec.host_network else str(_POD_ADDRESSES + next(self._pod_numbers) % 65_000)
+        address = (
+            host
+            if pod.spec.host_network
+            else str(_POD_ADDRESSES + next(self._pod_numbers) % 65_000)
+        )
         status = running_status(pod, host, address, self._time())
         await self._patch(_path(pod, "/status"), {"metadata": _version(pod), "status": status})
 
@@ -249,7 +300,9 @@ class _Kubelets:
         await self._insist("PATCH", path, body, "application/strategic-merge-patch+json")
 
     async def _insist(self, method: str, path: str, body: Document, content_type: str) -> None:
-        """Try until the server has answered; what it refuses is decided by what the watch tells next."""
+        """Try until the server has answered; what it refuses is decided by what the watch tells
+        next.
+        """
         while True:
             async with self._limiter:
                 try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tools.hollow.documents import Document, condition_of, stamp
-from tools.hollow.writes import Write, patch
+from berth.tools.hollow.documents import Document, condition_of, stamp
+from berth.tools.hollow.writes import Write, patch
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
@@ -22,10 +22,16 @@ _OWNED = {
 
 
 def reconcile(node: Document, now: datetime) -> list[Write]:
-    """Put on the taints that the node's state asks for, and take off those that it no longer does."""
+    """Put on the taints that the node's state asks for, and take off those that it no longer
+    does.
+    """
     have = (node.get("spec") or {}).get("taints") or []
     wanted = wanted_taints(node)
-    kept = [t for t in have if (t["key"], t["effect"]) not in _OWNED or (t["key"], t["effect"]) in wanted]
+    kept = [
+        t
+        for t in have
+        if (t["key"], t["effect"]) not in _OWNED or (t["key"], t["effect"]) in wanted
+    ]
     present = {(taint["key"], taint["effect"]) for taint in have}
     added = [
         {"key": key, "effect": effect, "timeAdded": stamp(now)}
@@ -38,8 +44,12 @@ def reconcile(node: Document, now: datetime) -> list[Write]:
 
 
 def wanted_taints(node: Document) -> list[tuple[str, str]]:
-    """Key and effect of each taint that the node's state asks for; a node that says nothing is taken to be well."""
-    wanted = [(UNSCHEDULABLE, "NoSchedule")] if (node.get("spec") or {}).get("unschedulable") else []
+    """Key and effect of each taint that the node's state asks for; a node that says nothing is
+    taken to be well.
+    """
+    wanted = (
+        [(UNSCHEDULABLE, "NoSchedule")] if (node.get("spec") or {}).get("unschedulable") else []
+    )
     ready = (condition_of(node, "Ready") or {}).get("status", "True")
     if ready != "True":
         key = NOT_READY if ready == "False" else UNREACHABLE

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 
-from tools.hollow.claim import claim
-from tools.hollow.documents import (
+from berth.tools.hollow.claim import claim
+from berth.tools.hollow.documents import (
     Document,
     annotations_of,
     condition_of,
@@ -22,7 +22,7 @@ from tools.hollow.documents import (
     replicas_of,
     status_of,
 )
-from tools.hollow.writes import Create, Write, count_available, delete, status_writes
+from berth.tools.hollow.writes import Create, Write, count_available, delete, status_writes
 
 BURST = 500
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -53,11 +53,15 @@ def reconcile(owner: Document, candidates: Iterable[Document], now: datetime) ->
 
 
 def surplus(pods: list[Document], count: int) -> list[Document]:
-    """Which pods to give up: unplaced, pending, unready, cheap, crowded and young ones before others."""
+    """Which pods to give up: unplaced, pending, unready, cheap, crowded and young ones before
+    others.
+    """
     if count <= 0:
         return []
     crowd = Counter(map(node_of, pods))
-    youngest_first = sorted(pods, key=lambda pod: (_ready_since(pod), _created(pod), name_of(pod)), reverse=True)
+    youngest_first = sorted(
+        pods, key=lambda pod: (_ready_since(pod), _created(pod), name_of(pod)), reverse=True
+    )
 
     def worth(pod: Document) -> tuple[bool, int, bool, int, int]:
         return (

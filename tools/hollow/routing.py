@@ -1,4 +1,6 @@
-"""Which controllers look at what when something changes, and what each of them is given to decide on."""
+"""Which controllers look at what when something changes, and what each of them is given to decide
+on.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,19 @@ from collections.abc import Iterator
 from datetime import datetime
 
 import msgspec
-
-from tools.hollow import daemon_set, deployment, disruption, garbage, job, node_lifecycle, replica_set, stateful_set
-from tools.hollow.claim import selector_of, selects
-from tools.hollow.cluster import Change, Cluster
-from tools.hollow.documents import (
+from berth.tools.hollow import (
+    daemon_set,
+    deployment,
+    disruption,
+    garbage,
+    job,
+    node_lifecycle,
+    replica_set,
+    stateful_set,
+)
+from berth.tools.hollow.claim import selector_of, selects
+from berth.tools.hollow.cluster import Change, Cluster
+from berth.tools.hollow.documents import (
     Document,
     controller_of,
     labels_of,
@@ -21,8 +31,8 @@ from tools.hollow.documents import (
     taints_of,
     uid_of,
 )
-from tools.hollow.taint_eviction import TaintEviction
-from tools.hollow.writes import Write
+from berth.tools.hollow.taint_eviction import TaintEviction
+from berth.tools.hollow.writes import Write
 
 POD_OWNERS = ("ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job")
 OWNERS = {"Pod": POD_OWNERS, "ReplicaSet": ("Deployment",)}
@@ -47,7 +57,9 @@ def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
     if change.after is None and change.before is not None:
         for dependent in cluster.dependents(uid_of(change.before)):
             yield _item("garbage", dependent)
-    elif change.after is not None and any(cluster.is_gone(owner["uid"]) for owner in owners_of(change.after)):
+    elif change.after is not None and any(
+        cluster.is_gone(owner["uid"]) for owner in owners_of(change.after)
+    ):
         yield _item("garbage", change.after)
 
 
@@ -96,7 +108,9 @@ class Controllers:
             case "eviction":
                 return self._eviction.reconcile(item.name, found, cluster.pods_on(item.name), now)
             case "pod-garbage":
-                return self._pod_garbage.reconcile(item.name, found, cluster.pods_on(item.name), now)
+                return self._pod_garbage.reconcile(
+                    item.name, found, cluster.pods_on(item.name), now
+                )
             case _:
                 return [] if found is None else _reconcile(cluster, item.controller, found, now)
 
@@ -122,7 +136,9 @@ def _reconcile(cluster: Cluster, controller: str, found: Document, now: datetime
         case "ReplicaSet" | "ReplicationController":
             return replica_set.reconcile(found, pods, now)
         case "StatefulSet":
-            return stateful_set.reconcile(found, pods, cluster.within("PersistentVolumeClaim", namespace), now)
+            return stateful_set.reconcile(
+                found, pods, cluster.within("PersistentVolumeClaim", namespace), now
+            )
         case "DaemonSet":
             return daemon_set.reconcile(found, pods, cluster.all("Node"), now)
         case "Job":

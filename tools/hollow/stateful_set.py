@@ -1,6 +1,7 @@
 """The StatefulSet controller: numbered pods, each with its claims, made and taken away in order.
 
-There are no ControllerRevisions here: a pod is always made from the template as it is now, also below the partition.
+There are no ControllerRevisions here: a pod is always made from the template as it is now, also
+below the partition.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from tools.hollow.claim import claim
-from tools.hollow.documents import (
+from berth.tools.hollow.claim import claim
+from berth.tools.hollow.documents import (
     Document,
     deleting,
     is_ready,
@@ -22,7 +23,7 @@ from tools.hollow.documents import (
     status_of,
     template_hash,
 )
-from tools.hollow.writes import Create, Write, count_available, delete, status_writes
+from berth.tools.hollow.writes import Create, Write, count_available, delete, status_writes
 
 REVISION = "controller-revision-hash"
 
@@ -57,7 +58,9 @@ def _healthy(pod: Document) -> bool:
 
 
 def _step(owner: Document, pods: dict[int, Document], claims: set[str]) -> list[Write]:
-    """Replace and fill up from the lowest, then shrink from the highest, then update from the highest."""
+    """Replace and fill up from the lowest, then shrink from the highest, then update from the
+    highest.
+    """
     in_order = owner["spec"].get("podManagementPolicy") != "Parallel"
     wanted = _ordinals(owner)
     writes: list[Write] = []
@@ -107,18 +110,25 @@ def _create(owner: Document, ordinal: int, claims: set[str]) -> list[Write]:
     writes: list[Write] = []
     for template in spec.get("volumeClaimTemplates") or ():
         of_template = f"{name_of(template)}-{name}"
-        volumes.append({"name": name_of(template), "persistentVolumeClaim": {"claimName": of_template}})
+        volumes.append(
+            {"name": name_of(template), "persistentVolumeClaim": {"claimName": of_template}}
+        )
         if of_template not in claims:
             metadata = {
                 **template["metadata"],
                 "name": of_template,
                 "namespace": namespace_of(owner),
-                "labels": {**labels_of(template), **((spec["selector"] or {}).get("matchLabels") or {})},
+                "labels": {
+                    **labels_of(template),
+                    **((spec["selector"] or {}).get("matchLabels") or {}),
+                },
             }
             document = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
             writes.append(Create("PersistentVolumeClaim", {**document, "spec": template["spec"]}))
     claimed = {volume["name"] for volume in volumes}
-    volumes += [volume for volume in pod["spec"].get("volumes") or () if volume["name"] not in claimed]
+    volumes += [
+        volume for volume in pod["spec"].get("volumes") or () if volume["name"] not in claimed
+    ]
     pod["spec"] = {**pod["spec"], "hostname": name, "volumes": volumes}
     if spec.get("serviceName"):
         pod["spec"]["subdomain"] = spec["serviceName"]
@@ -138,7 +148,9 @@ def _status(owner: Document, pods: list[Document], now: datetime) -> list[Write]
         "replicas": len(pods),
         "readyReplicas": ready,
         "availableReplicas": available,
-        "currentReplicas": sum(labels_of(pod).get(REVISION) == current and not deleting(pod) for pod in pods),
+        "currentReplicas": sum(
+            labels_of(pod).get(REVISION) == current and not deleting(pod) for pod in pods
+        ),
         "updatedReplicas": updated,
         "currentRevision": current,
         "updateRevision": revision,

@@ -1,6 +1,8 @@
-"""The taint eviction controller: pods that do not tolerate a NoExecute taint of their node go, some after a while.
+"""The taint eviction controller: pods that do not tolerate a NoExecute taint of their node go, some
+after a while.
 
-It owns since when each pod has been on a tainted node; a user's taints do not say when they were added.
+It owns since when each pod has been on a tainted node; a user's taints do not say when they were
+added.
 """
 
 from __future__ import annotations
@@ -8,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from actors.kube.core import Taint, Toleration
-from actors.kube.taints import tolerates
-from tools.hollow.documents import Document, deleting, taints_of, tolerations_of, uid_of
-from tools.hollow.writes import Again, Write, delete, disrupted
+from berth.actors.scheduling.kube.core import Taint, Toleration
+from berth.actors.scheduling.kube.taints import tolerates
+from berth.tools.hollow.documents import Document, deleting, taints_of, tolerations_of, uid_of
+from berth.tools.hollow.writes import Again, Write, delete, disrupted
 
 
 class TaintEviction:
     def __init__(self) -> None:
         self._since: dict[str, dict[str, datetime]] = {}
 
-    def reconcile(self, name: str, node: Document | None, pods: Sequence[Document], now: datetime) -> list[Write]:
+    def reconcile(
+        self, name: str, node: Document | None, pods: Sequence[Document], now: datetime
+    ) -> list[Write]:
         """`pods` are those on the node of this name."""
         before = self._since.pop(name, {})
         taints = [] if node is None else taints_of(node, ("NoExecute",))
@@ -38,7 +42,11 @@ class TaintEviction:
             else:
                 evicted.append(pod)
         message = "Taint manager: deleting due to NoExecute taint"
-        told = [write for pod in evicted for write in disrupted(pod, "DeletionByTaintManager", message, now)]
+        told = [
+            write
+            for pod in evicted
+            for write in disrupted(pod, "DeletionByTaintManager", message, now)
+        ]
         return [*told, *map(delete, evicted), *([Again(min(waits))] if waits else [])]
 
 
@@ -46,7 +54,9 @@ def tolerated_seconds(taints: Sequence[Taint], tolerations: Sequence[Toleration]
     """For how long a pod may stay; None is for ever."""
     limits: list[float] = []
     for taint in taints:
-        used = next((toleration for toleration in tolerations if tolerates(toleration, taint)), None)
+        used = next(
+            (toleration for toleration in tolerations if tolerates(toleration, taint)), None
+        )
         if used is None:
             return 0.0
         if used.toleration_seconds is not None:

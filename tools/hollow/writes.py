@@ -1,4 +1,6 @@
-"""What controllers decide, as data: orders for the API server, and the wish to be asked again later."""
+"""What controllers decide, as data: orders for the API server, and the wish to be asked again
+later.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 import msgspec
-
-from tools.hollow.documents import (
+from berth.tools.hollow.documents import (
     Document,
     annotations_of,
     condition_of,
@@ -36,7 +37,9 @@ class Delete(msgspec.Struct, frozen=True):
 
 
 class Patch(msgspec.Struct, frozen=True):
-    """A merge patch; it carries the resourceVersion that was read if it must not undo what another wrote."""
+    """A merge patch; it carries the resourceVersion that was read if it must not undo what another
+    wrote.
+    """
 
     kind: str
     namespace: str
@@ -55,7 +58,9 @@ Write = Create | Delete | Patch | Again
 
 
 def delete(document: Document, grace: int | None = None) -> Delete:
-    return Delete(document["kind"], namespace_of(document), name_of(document), uid_of(document), grace)
+    return Delete(
+        document["kind"], namespace_of(document), name_of(document), uid_of(document), grace
+    )
 
 
 def patch(document: Document, body: Document, *, guarded: bool = False) -> Patch:
@@ -71,7 +76,10 @@ def status_writes(document: Document, status: Document) -> list[Write]:
     before = status_of(document)
     if before == status:
         return []
-    body = {"metadata": {"resourceVersion": document["metadata"]["resourceVersion"]}, "status": _turn(before, status)}
+    body = {
+        "metadata": {"resourceVersion": document["metadata"]["resourceVersion"]},
+        "status": _turn(before, status),
+    }
     return [Patch(document["kind"], namespace_of(document), name_of(document), body, "status")]
 
 
@@ -95,16 +103,24 @@ def annotated(document: Document, annotations: dict[str, str]) -> list[Write]:
     return [patch(document, {"metadata": {"annotations": missing}})] if missing else []
 
 
-def disrupted(pod: Document, reason: str, message: str, now: datetime, phase: str = "") -> list[Write]:
+def disrupted(
+    pod: Document, reason: str, message: str, now: datetime, phase: str = ""
+) -> list[Write]:
     """Say on the pod that it is about to be deleted, and why."""
     if condition_of(pod, "DisruptionTarget") is not None:
         return []
-    status: Document = {"conditions": with_condition(pod, "DisruptionTarget", True, reason, message, now)}
+    status: Document = {
+        "conditions": with_condition(pod, "DisruptionTarget", True, reason, message, now)
+    }
     return status_writes(pod, {**status_of(pod), **status, **({"phase": phase} if phase else {})})
 
 
-def count_available(pods: list[Document], min_ready_seconds: int, now: datetime) -> tuple[int, list[Write]]:
+def count_available(
+    pods: list[Document], min_ready_seconds: int, now: datetime
+) -> tuple[int, list[Write]]:
     """How many pods are available, and when the next one may be."""
     waits = [seconds_to_available(pod, min_ready_seconds, now) for pod in pods]
     later = [wait for wait in waits if wait is not None and wait > 0]
-    return sum(wait is not None and wait <= 0 for wait in waits), [Again(min(later))] if later else []
+    return sum(wait is not None and wait <= 0 for wait in waits), [
+        Again(min(later))
+    ] if later else []

@@ -1,20 +1,24 @@
-"""Extenders in a configuration: what is refused, by the path of the field, and what it changes elsewhere."""
+"""Extenders in a configuration: what is refused, by the path of the field, and what it changes
+elsewhere.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from berth.actors.system import profiles_of
+from berth.config.extenders import is_extended_resource, is_url, without_ignored_resources
+from berth.config.load import ConfigError, from_mapping
+from berth.config.types import API_VERSION, KIND, Duration, Extender, KubeSchedulerConfiguration
 
-from actors.system import profiles_of
-from config.extenders import is_extended_resource, is_url, without_ignored_resources
-from config.load import ConfigError, from_mapping
-from config.types import API_VERSION, KIND, Duration, Extender, KubeSchedulerConfiguration
 from tests.kit.handle import NoApi
 
 
 def configured(*extenders: dict[str, Any], **fields: Any) -> KubeSchedulerConfiguration:
-    return from_mapping({"apiVersion": API_VERSION, "kind": KIND, "extenders": list(extenders), **fields})
+    return from_mapping(
+        {"apiVersion": API_VERSION, "kind": KIND, "extenders": list(extenders), **fields}
+    )
 
 
 URL = {"urlPrefix": "http://h:8888/x"}
@@ -36,7 +40,12 @@ def test_an_extender_is_read_in_full() -> None:
         "ignorable": True,
     }
     (extender,) = configured(whole).extenders
-    assert (extender.weight, extender.enable_https, extender.http_timeout, extender.ignorable) == (5, True, 0.3, True)
+    assert (extender.weight, extender.enable_https, extender.http_timeout, extender.ignorable) == (
+        5,
+        True,
+        0.3,
+        True,
+    )
     assert extender.tls_config is not None
     assert extender.tls_config.ca_data == b"ca"
     assert extender.managed_resources[0].ignored_by_scheduler
@@ -51,10 +60,19 @@ def test_the_time_out_is_five_seconds_unless_given() -> None:
     ("extender", "problem"),
     [
         ({}, r"extenders\[0\].urlPrefix: expected a value, got nothing"),
-        ({"urlPrefix": "h:8888"}, r"extenders\[0\].urlPrefix: expected a URL such as http://host:8888, got 'h:8888'"),
+        (
+            {"urlPrefix": "h:8888"},
+            r"extenders\[0\].urlPrefix: expected a URL such as http://host:8888, got 'h:8888'",
+        ),
         ({**URL, "filterverb": "f"}, r"extenders\[0\].filterverb: unknown field"),
-        ({**URL, "prioritizeVerb": "p"}, r"extenders\[0\].weight: expected a positive weight .*, got 0"),
-        ({**URL, "prioritizeVerb": "p", "weight": -1}, r"extenders\[0\].weight: expected a positive weight .*, got -1"),
+        (
+            {**URL, "prioritizeVerb": "p"},
+            r"extenders\[0\].weight: expected a positive weight .*, got 0",
+        ),
+        (
+            {**URL, "prioritizeVerb": "p", "weight": -1},
+            r"extenders\[0\].weight: expected a positive weight .*, got -1",
+        ),
         ({**URL, "httpTimeout": "-1s"}, r"extenders\[0\].httpTimeout: expected 0s or more"),
         ({**URL, "httpTimeout": "soon"}, r"extenders\[0\].httpTimeout: expected a duration"),
         (
@@ -80,7 +98,9 @@ def test_what_does_not_fit_is_named(extender: dict[str, Any], problem: str) -> N
 def test_extenders_are_judged_together_and_every_problem_is_told() -> None:
     gpu = {"managedResources": [{"name": "example.com/gpu"}]}
     with pytest.raises(ConfigError) as refused:
-        configured({**URL, **gpu, "bindVerb": "b"}, {**URL, **gpu, "bindVerb": "b", "prioritizeVerb": "p"})
+        configured(
+            {**URL, **gpu, "bindVerb": "b"}, {**URL, **gpu, "bindVerb": "b", "prioritizeVerb": "p"}
+        )
     message = str(refused.value)
     assert "extenders[1].managedResources[0].name: expected a resource managed once" in message
     assert "extenders[1].weight: expected a positive weight" in message
@@ -135,10 +155,15 @@ def test_what_extenders_count_alone_is_left_out_by_the_fit_of_every_profile() ->
     without = {"plugins": {"multiPoint": {"disabled": [{"name": "NodeResourcesFit"}]}}}
     configuration = configured(
         {**URL, "managedResources": resources},
-        profiles=[{"schedulerName": "x", "pluginConfig": [fit, other]}, {"schedulerName": "y", **without}],
+        profiles=[
+            {"schedulerName": "x", "pluginConfig": [fit, other]},
+            {"schedulerName": "y", **without},
+        ],
     )
     adapted = without_ignored_resources(configuration)
-    args = [{entry.name: entry.args for entry in profile.plugin_config} for profile in adapted.profiles]
+    args = [
+        {entry.name: entry.args for entry in profile.plugin_config} for profile in adapted.profiles
+    ]
     assert args[0] == {
         "InterPodAffinity": {"hardPodAffinityWeight": 3},
         "NodeResourcesFit": {"ignoredResources": ["example.com/z", "example.com/a"]},

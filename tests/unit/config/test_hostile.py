@@ -1,14 +1,15 @@
-"""Configurations that nobody should start with: both commands refuse them in one line, by the path of the field."""
+"""Configurations that nobody should start with: both commands refuse them in one line, by the path
+of the field.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from berth.actors.run import run
+from berth.tools.explain.command import explain
 from click.testing import CliRunner
-
-from actors.run import run
-from tools.explain.command import explain
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 POD = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}"
@@ -17,31 +18,73 @@ POD = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{nam
 FIELDS = [
     ("paralelism: 3", "paralelism: unknown field"),
     ("leaderElection: {leaderElected: true}", "leaderElection.leaderElected: unknown field"),
-    ("profiles: [{plugins: {score: {enable: []}}}]", "profiles[0].plugins.score.enable: unknown field"),
+    (
+        "profiles: [{plugins: {score: {enable: []}}}]",
+        "profiles[0].plugins.score.enable: unknown field",
+    ),
     ("profiles: [{plugins: {scoring: {}}}]", "profiles[0].plugins.scoring: unknown field"),
-    ("profiles: [{plugins: {score: {enabled: [{}]}}}]", "profiles[0].plugins.score.enabled[0].name: expected a value"),
-    ("profiles: [{pluginConfig: [{args: {}}]}]", "profiles[0].pluginConfig[0].name: expected a value, got nothing"),
+    (
+        "profiles: [{plugins: {score: {enabled: [{}]}}}]",
+        "profiles[0].plugins.score.enabled[0].name: expected a value",
+    ),
+    (
+        "profiles: [{pluginConfig: [{args: {}}]}]",
+        "profiles[0].pluginConfig[0].name: expected a value, got nothing",
+    ),
     ("profiles: 3", "profiles: Expected `array`, got `int`"),
     ("profiles: [3]", "profiles[0]: Expected `object`, got `int`"),
     ("profiles: []", "profiles: expected at least one profile, got none"),
-    ("profiles: [{plugins: {score: {enabled: NodeName}}}]", "profiles[0].plugins.score.enabled: Expected `array`"),
-    ("profiles: [{plugins: {score: [NodeName]}}]", "profiles[0].plugins.score: Expected `object`, got `array`"),
-    ("profiles: [{pluginConfig: {name: NodeName}}]", "profiles[0].pluginConfig: Expected `array`, got `object`"),
-    ("profiles: [{pluginConfig: [{name: NodeName, args: 3}]}]", "profiles[0].pluginConfig[0].args: Expected `object`"),
+    (
+        "profiles: [{plugins: {score: {enabled: NodeName}}}]",
+        "profiles[0].plugins.score.enabled: Expected `array`",
+    ),
+    (
+        "profiles: [{plugins: {score: [NodeName]}}]",
+        "profiles[0].plugins.score: Expected `object`, got `array`",
+    ),
+    (
+        "profiles: [{pluginConfig: {name: NodeName}}]",
+        "profiles[0].pluginConfig: Expected `array`, got `object`",
+    ),
+    (
+        "profiles: [{pluginConfig: [{name: NodeName, args: 3}]}]",
+        "profiles[0].pluginConfig[0].args: Expected `object`",
+    ),
     ("leaderElection: [1]", "leaderElection: Expected `object`, got `array`"),
-    ("leaderElection: {leaseDuration: 15}", "leaderElection.leaseDuration: expected a duration such as 15s, got 15"),
-    ("leaderElection: {leaderElect: maybe}", "leaderElection.leaderElect: Expected `bool`, got `str`"),
-    ("leaderElection: {retryPeriod: -2s}", "leaderElection.retryPeriod: expected more than 0s, got -2s"),
+    (
+        "leaderElection: {leaseDuration: 15}",
+        "leaderElection.leaseDuration: expected a duration such as 15s, got 15",
+    ),
+    (
+        "leaderElection: {leaderElect: maybe}",
+        "leaderElection.leaderElect: Expected `bool`, got `str`",
+    ),
+    (
+        "leaderElection: {retryPeriod: -2s}",
+        "leaderElection.retryPeriod: expected more than 0s, got -2s",
+    ),
     ("percentageOfNodesToScore: 101", "percentageOfNodesToScore: expected 0 to 100, got 101"),
     ("percentageOfNodesToScore: -1", "percentageOfNodesToScore: expected 0 to 100, got -1"),
-    ("profiles: [{percentageOfNodesToScore: 101}]", "profiles[0].percentageOfNodesToScore: expected 0 to 100, got 101"),
+    (
+        "profiles: [{percentageOfNodesToScore: 101}]",
+        "profiles[0].percentageOfNodesToScore: expected 0 to 100, got 101",
+    ),
     ("parallelism: 0", "parallelism: expected a positive integer, got 0"),
     ("parallelism: 1.5", "parallelism: Expected `int`, got `float`"),
     ("parallelism: 99999999999999999999999", "parallelism: "),
-    ("podInitialBackoffSeconds: -1", "podInitialBackoffSeconds: expected a positive integer, got -1"),
+    (
+        "podInitialBackoffSeconds: -1",
+        "podInitialBackoffSeconds: expected a positive integer, got -1",
+    ),
     ("podInitialBackoffSeconds: 0", "podInitialBackoffSeconds: expected a positive integer, got 0"),
-    ("podMaxBackoffSeconds: -1", "podMaxBackoffSeconds: expected at least podInitialBackoffSeconds (1), got -1"),
-    ("profiles: [{}, {}]", "profiles[1].schedulerName: expected a name of its own, got 'default-scheduler'"),
+    (
+        "podMaxBackoffSeconds: -1",
+        "podMaxBackoffSeconds: expected at least podInitialBackoffSeconds (1), got -1",
+    ),
+    (
+        "profiles: [{}, {}]",
+        "profiles[1].schedulerName: expected a name of its own, got 'default-scheduler'",
+    ),
     ("profiles: [{schedulerName: ''}]", "profiles[0].schedulerName: expected a name, got ''"),
     (
         "profiles: [{pluginConfig: [{name: NodeName}, {name: NodeName}]}]",
@@ -92,7 +135,8 @@ ARGS = [
     ("PodTopologySpread", f"{{defaultingType: List, defaultConstraints: [{SPREAD.replace(' topologyKey: z,', '')}]}}",
      "args.defaultConstraints[0].topologyKey: expected a value, got nothing"),
     ("PodTopologySpread", f"{{defaultingType: List, defaultConstraints: [{SPREAD.replace('Schedule', 'Any')}]}}",
-     "args.defaultConstraints[0].whenUnsatisfiable: expected DoNotSchedule, ScheduleAnyway, got 'AnyAnyway'"),
+     ("args.defaultConstraints[0].whenUnsatisfiable: expected DoNotSchedule, ScheduleAnyway, got "
+     "'AnyAnyway'")),
     ("PodTopologySpread", f"{{defaultConstraints: [{SPREAD}]}}",
      "args.defaultConstraints: expected none with defaultingType System"),
     ("PodTopologySpread", "{defaultingType: Some}", "args.defaultingType: expected List, System, got 'Some'"),
@@ -110,21 +154,28 @@ FILES = [
     (b"hello", "expected a KubeSchedulerConfiguration, got text"),
     (b"[1]", "expected a KubeSchedulerConfiguration, got a list"),
     (b"3", "expected a KubeSchedulerConfiguration, got a number"),
-    ((HEAD + "---\n" + HEAD).encode(), "expected one document, a KubeSchedulerConfiguration, got 2"),
+    (
+        (HEAD + "---\n" + HEAD).encode(),
+        "expected one document, a KubeSchedulerConfiguration, got 2",
+    ),
     (b"\x00\x01\xff\xfe", "cannot be read: line 1: "),
     (b"\x7fELF\x02\x01\x01", "cannot be read: line 1: "),
     (b"\xff\xfe", "cannot be read: line 1: expected text in UTF-8, got the byte 0xff"),
     (b"a: [", "cannot be read: line "),
     (b"a: 1\na: 2\n", "cannot be read: line 2: a stands twice in the mapping of line 1"),
     (b"[" * 100_000, "cannot be read: line 1: expected at most 100 collections in one another"),
-    (b"a: &a [*a]", "cannot be read: line 1: the alias *a stands for nothing that is complete before it"),
+    (
+        b"a: &a [*a]",
+        "cannot be read: line 1: the alias *a stands for nothing that is complete before it",
+    ),
 ]
 
 DOCUMENTS = [
     ("{}", "apiVersion: expected kubescheduler.config.k8s.io/v1, got None"),
     ("{apiVersion: v1, kind: Pod}", "apiVersion: expected kubescheduler.config.k8s.io/v1, got 'v1'"),
     ("{apiVersion: kubescheduler.config.k8s.io/v1beta3, kind: KubeSchedulerConfiguration}",
-     "apiVersion: expected kubescheduler.config.k8s.io/v1, got 'kubescheduler.config.k8s.io/v1beta3'"),
+     ("apiVersion: expected kubescheduler.config.k8s.io/v1, got "
+     "'kubescheduler.config.k8s.io/v1beta3'")),
     ("{apiVersion: kubescheduler.config.k8s.io/v1, kind: Config}",
      "kind: expected KubeSchedulerConfiguration, got 'Config'"),
     ("{apiVersion: [], kind: 3}", "apiVersion: expected kubescheduler.config.k8s.io/v1, got []"),
@@ -132,7 +183,10 @@ DOCUMENTS = [
 
 HOSTILE = [
     *((HEAD + text, problem) for text, problem in FIELDS),
-    *((HEAD + f"profiles: [{{plugins: {text}}}]", f"profiles[0].plugins.{problem}") for text, problem in PLUGINS),
+    *(
+        (HEAD + f"profiles: [{{plugins: {text}}}]", f"profiles[0].plugins.{problem}")
+        for text, problem in PLUGINS
+    ),
     *(
         (
             HEAD + f"profiles: [{{pluginConfig: [{{name: {name}, args: {text}}}]}}]",
@@ -147,7 +201,9 @@ HOSTILE = [
 def refused_by(command: str, tmp_path: Path, config: Path) -> str:
     """The one line that a command says of a configuration."""
     if command == "run":
-        result = CliRunner().invoke(run, ["--master", "http://127.0.0.1:9", "--config", str(config)])
+        result = CliRunner().invoke(
+            run, ["--master", "http://127.0.0.1:9", "--config", str(config)]
+        )
     else:
         (tmp_path / "cluster.yaml").write_text(POD)
         arguments = ["-f", str(tmp_path / "cluster.yaml"), "--pod", "p", "--config", str(config)]
@@ -160,7 +216,9 @@ def refused_by(command: str, tmp_path: Path, config: Path) -> str:
 
 @pytest.mark.parametrize("command", ["run", "explain"])
 @pytest.mark.parametrize(("text", "problem"), HOSTILE)
-def test_a_field_that_does_not_fit_is_named(command: str, text: str, problem: str, tmp_path: Path) -> None:
+def test_a_field_that_does_not_fit_is_named(
+    command: str, text: str, problem: str, tmp_path: Path
+) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(text)
     assert refused_by(command, tmp_path, config).startswith(f"Error: {problem}")
@@ -168,7 +226,9 @@ def test_a_field_that_does_not_fit_is_named(command: str, text: str, problem: st
 
 @pytest.mark.parametrize("command", ["run", "explain"])
 @pytest.mark.parametrize(("raw", "problem"), FILES, ids=range(len(FILES)))
-def test_a_file_that_cannot_be_used_is_named(command: str, raw: bytes, problem: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_used_is_named(
+    command: str, raw: bytes, problem: str, tmp_path: Path
+) -> None:
     config = tmp_path / "config.yaml"
     config.write_bytes(raw)
     assert refused_by(command, tmp_path, config).startswith(f"Error: {config}: {problem}")
@@ -176,7 +236,10 @@ def test_a_file_that_cannot_be_used_is_named(command: str, raw: bytes, problem: 
 
 @pytest.mark.parametrize("command", ["run", "explain"])
 def test_a_file_that_is_not_there_is_named(command: str, tmp_path: Path) -> None:
-    for path, why in ((tmp_path / "none", "No such file or directory"), (tmp_path, "Is a directory")):
+    for path, why in (
+        (tmp_path / "none", "No such file or directory"),
+        (tmp_path, "Is a directory"),
+    ):
         assert refused_by(command, tmp_path, path) == f"Error: {path}: cannot be read: {why}"
 
 
@@ -184,17 +247,30 @@ def test_a_file_that_is_not_there_is_named(command: str, tmp_path: Path) -> None
     "text",
     [
         "profiles: null\nleaderElection: ~\npercentageOfNodesToScore:\n",
-        "profiles: [{plugins: null, pluginConfig: [{name: NodeAffinity, args: {addedAffinity: null}}]}]",
+        (
+            "profiles: [{plugins: null, pluginConfig: [{name: NodeAffinity, args: {addedAffinity: "
+            "null}}]}]"
+        ),
         # kube-scheduler writes a weight of 0 where there is none
         "profiles: [{plugins: {multiPoint: {enabled: [{name: NodeName, weight: 0}]}}}]",
         "profiles: [{plugins: {multiPoint: {enabled: [{name: VolumeBinding, weight: 0}]}}}]",
         "profiles: [{plugins: {filter: {enabled: [{name: NodeAffinity, weight: 0}]}}}]",
-        "profiles: [{plugins: {score: {disabled: [{name: '*'}], enabled: [{name: NodeAffinity, weight: 5}]}}}]",
+        (
+            "profiles: [{plugins: {score: {disabled: [{name: '*'}], enabled: [{name: NodeAffinity, "
+            "weight: 5}]}}}]"
+        ),
     ],
 )
 def test_what_kubernetes_takes_is_taken(text: str, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(HEAD + text)
     (tmp_path / "cluster.yaml").write_text(POD)
-    arguments = ["-f", str(tmp_path / "cluster.yaml"), "--pod", "p", "--config", str(tmp_path / "config.yaml")]
+    arguments = [
+        "-f",
+        str(tmp_path / "cluster.yaml"),
+        "--pod",
+        "p",
+        "--config",
+        str(tmp_path / "config.yaml"),
+    ]
     result = CliRunner().invoke(explain, arguments)
     assert result.exit_code == 0, result.output

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from config.load import ConfigError, from_mapping, load_file
-from config.types import API_VERSION, KIND, Duration, KubeSchedulerConfiguration
+from berth.config.load import ConfigError, from_mapping, load_file
+from berth.config.types import API_VERSION, KIND, Duration, KubeSchedulerConfiguration
 
 
 def document(**fields: Any) -> dict[str, Any]:
@@ -25,16 +24,31 @@ def test_nothing_given_is_the_default() -> None:
         ({"paralellism": 3}, r"^paralellism: unknown field"),
         ({"parallelism": 0}, r"parallelism: expected a positive integer, got 0"),
         ({"parallelism": "many"}, r"parallelism: Expected `int`, got `str`"),
-        ({"percentageOfNodesToScore": 101}, r"percentageOfNodesToScore: expected 0 to 100, got 101"),
+        (
+            {"percentageOfNodesToScore": 101},
+            r"percentageOfNodesToScore: expected 0 to 100, got 101",
+        ),
         (
             {"leaderElection": {"leaseDuration": "5s"}},
             r"leaderElection.leaseDuration: expected more than renewDeadline",
         ),
-        ({"leaderElection": {"leaseDuration": "soon"}}, r"leaderElection.leaseDuration: expected a duration"),
-        ({"leaderElection": {"resourceLock": "endpoints"}}, r"leaderElection.resourceLock: expected leases"),
+        (
+            {"leaderElection": {"leaseDuration": "soon"}},
+            r"leaderElection.leaseDuration: expected a duration",
+        ),
+        (
+            {"leaderElection": {"resourceLock": "endpoints"}},
+            r"leaderElection.resourceLock: expected leases",
+        ),
         ({"profiles": [{}, {}]}, r"profiles\[1\].schedulerName: expected a name of its own"),
-        ({"profiles": [{"plugins": {"scoring": {}}}]}, r"profiles\[0\].plugins.scoring: unknown field"),
-        ({"podMaxBackoffSeconds": 0}, r"podMaxBackoffSeconds: expected at least podInitialBackoffSeconds"),
+        (
+            {"profiles": [{"plugins": {"scoring": {}}}]},
+            r"profiles\[0\].plugins.scoring: unknown field",
+        ),
+        (
+            {"podMaxBackoffSeconds": 0},
+            r"podMaxBackoffSeconds: expected at least podInitialBackoffSeconds",
+        ),
         ({"apiVersion": "v1"}, r"apiVersion: expected kubescheduler.config.k8s.io/v1, got 'v1'"),
     ],
 )
@@ -58,14 +72,24 @@ def test_a_broken_file_is_named(tmp_path: Path, text: str, problem: str) -> None
         load_file(file)
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("15s", 15), ("1m30s", 90), ("500ms", 0.5), ("1.5h", 5400), ("0", 0)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("15s", 15), ("1m30s", 90), ("500ms", 0.5), ("1.5h", 5400), ("0", 0)]
+)
 def test_durations(text: str, seconds: float) -> None:
     assert Duration.parse(text) == seconds
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0s"), (0.5, "500ms"), (1.5, "1.5s"), (60, "1m0s"), (900, "15m0s"), (3600, "1h0m0s"), (-90, "-1m30s")],
+    [
+        (0, "0s"),
+        (0.5, "500ms"),
+        (1.5, "1.5s"),
+        (60, "1m0s"),
+        (900, "15m0s"),
+        (3600, "1h0m0s"),
+        (-90, "-1m30s"),
+    ],
 )
 def test_durations_as_go_prints_them(seconds: float, text: str) -> None:
     assert Duration(seconds).in_go() == text

@@ -1,10 +1,12 @@
-"""What is demanded of nodes, services, priority classes, leases, runtime classes, events and config maps."""
+"""What is demanded of nodes, services, priority classes, leases, runtime classes, events and config
+maps.
+"""
 
 from __future__ import annotations
 
 import re
 
-from tools.apiserver.rules.fields import (
+from berth.tools.apiserver.rules.fields import (
     Document,
     between,
     dns_label,
@@ -19,8 +21,8 @@ from tools.apiserver.rules.fields import (
     required,
     unchanged,
 )
-from tools.apiserver.rules.placement import taints
-from tools.apiserver.rules.pods import PROTOCOLS
+from berth.tools.apiserver.rules.placement import taints
+from berth.tools.apiserver.rules.pods import PROTOCOLS
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 EVENT_FIELD_BYTES, EVENT_MESSAGE_BYTES = 128, 1024
@@ -30,7 +32,8 @@ _FIXED_OF_EVENT = ("involvedObject", "reason", "message", "source", "firstTimest
                    "eventTime", "action", "related", "reportingComponent", "reportingInstance")  # fmt: skip
 _CONFIG_KEY = re.compile("[-._a-zA-Z0-9]+")
 _CONFIG_KEY_RULE = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "
+    "'key.name',  or 'KEY_NAME',  "
     "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 
@@ -44,7 +47,9 @@ def node(document: Document) -> list[str]:
 
 def service(spec: Document) -> list[str]:
     kind = spec.get("type") or "ClusterIP"
-    problems = one_of("spec.type", kind, _SERVICE_TYPES) + labels("spec.selector", spec.get("selector"))
+    problems = one_of("spec.type", kind, _SERVICE_TYPES) + labels(
+        "spec.selector", spec.get("selector")
+    )
     problems += one_of("spec.sessionAffinity", spec.get("sessionAffinity"), ("ClientIP", "None"))
     ports = spec.get("ports") or ()
     if kind == "ExternalName":
@@ -74,7 +79,11 @@ def priority_class(document: Document, before: Document | None) -> list[str]:
     if name.startswith("system-"):
         if SYSTEM_CLASSES.get(name) != value:
             detail = "priority class names with 'system-' prefix are reserved for system use only. error: "
-            known = f"value of {name} PriorityClass must be {SYSTEM_CLASSES[name]}" if name in SYSTEM_CLASSES else ""
+            known = (
+                f"value of {name} PriorityClass must be {SYSTEM_CLASSES[name]}"
+                if name in SYSTEM_CLASSES
+                else ""
+            )
             detail += known or f"{name} is not a known system priority class"
             problems.append(forbidden("metadata.name", detail))
     elif value > HIGHEST_USER_PRIORITY:
@@ -101,14 +110,16 @@ def runtime_class(document: Document, before: Document | None) -> list[str]:
     handler = document.get("handler") or ""
     problems = [invalid("handler", handler, message) for message in dns_label(handler)]
     problems += quantities("overhead.podFixed", (document.get("overhead") or {}).get("podFixed"))
-    return problems + (unchanged("handler", handler, before.get("handler") or "") if before is not None else [])
+    return problems + (
+        unchanged("handler", handler, before.get("handler") or "") if before is not None else []
+    )
 
 
 def event(document: Document, controller: str) -> list[str]:
     """An event lies where its object does; those about objects without a namespace lie in default.
 
-    One with a time of its own may lie anywhere, but must say who reports it and why; `controller` is what the API that
-    it is written through calls the field for that.
+    One with a time of its own may lie anywhere, but must say who reports it and why; `controller`
+    is what the API that it is written through calls the field for that.
     """
     about = (document.get("involvedObject") or {}).get("namespace") or ""
     namespace = (document.get("metadata") or {}).get("namespace") or ""
@@ -117,14 +128,21 @@ def event(document: Document, controller: str) -> list[str]:
         fits = timed or about == namespace
     else:
         fits = namespace in (("kube-system", "default") if timed else ("", "default"))
-    problems = [] if fits else [invalid("involvedObject.namespace", about, "does not match event.namespace")]
+    problems = (
+        []
+        if fits
+        else [invalid("involvedObject.namespace", about, "does not match event.namespace")]
+    )
     if timed:
         reporter = document.get("reportingComponent") or ""
         problems += [] if reporter else [required(controller)]
         problems += [invalid(controller, reporter, message) for message in qualified_name(reporter)]
         needed = ("reportingInstance", "action", "reason")
         problems += [required(field) for field in needed if not document.get(field)]
-        for field, most in (*((field, EVENT_FIELD_BYTES) for field in needed), ("message", EVENT_MESSAGE_BYTES)):
+        for field, most in (
+            *((field, EVENT_FIELD_BYTES) for field in needed),
+            ("message", EVENT_MESSAGE_BYTES),
+        ):
             if len((document.get(field) or "").encode()) > most:
                 problems.append(invalid(field, "", f"can have at most {most} characters"))
     return problems
@@ -147,7 +165,11 @@ def strict_event(document: Document, before: Document | None) -> list[str]:
         problems.append(required("eventTime"))
     if document.get("type") not in ("Normal", "Warning"):
         problems.append(invalid("type", "", f"has invalid value: {document.get('type') or ''}"))
-    unset = [field for field in ("firstTimestamp", "lastTimestamp", "count", "source") if document.get(field)]
+    unset = [
+        field
+        for field in ("firstTimestamp", "lastTimestamp", "count", "source")
+        if document.get(field)
+    ]
     return problems + [invalid(field, "", "needs to be unset") for field in unset]
 
 
@@ -156,10 +178,14 @@ def config_map(document: Document, before: Document | None) -> list[str]:
     data, binary = document.get("data") or {}, document.get("binaryData") or {}
     for field, found in (("data", data), ("binaryData", binary)):
         problems += [
-            invalid(f"{field}[{key}]", key, _CONFIG_KEY_RULE) for key in found if not _CONFIG_KEY.fullmatch(key)
+            invalid(f"{field}[{key}]", key, _CONFIG_KEY_RULE)
+            for key in found
+            if not _CONFIG_KEY.fullmatch(key)
         ]
     problems += [
-        invalid(f"data[{key}]", key, "duplicate of key present in binaryData") for key in data if key in binary
+        invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+        for key in data
+        if key in binary
     ]
     if before is not None and before.get("immutable"):
         for field in ("data", "binaryData"):

@@ -1,6 +1,8 @@
-"""Problems of fields in Kubernetes' words, and the forms of names, labels and quantities that all kinds share.
+"""Problems of fields in Kubernetes' words, and the forms of names, labels and quantities that all
+kinds share.
 
-A problem reads `path: Reason: value: detail`, as field.Error prints it. A check returns problems, none if all is well.
+A problem reads `path: Reason: value: detail`, as field.Error prints it. A check returns problems,
+none if all is well.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from actors.kube import quantity
+from berth.actors.scheduling.kube import quantity
 
 Document = dict[str, Any]
 NEGATIVE = "must be greater than or equal to 0"
@@ -26,15 +28,18 @@ _DNS_LABEL, _DNS_SUBDOMAIN = re.compile(_LABEL), re.compile(_SUBDOMAIN)
 _LABEL_VALUE, _NAME_PART = re.compile(_VALUE), re.compile(_NAME)
 _ENDS = "must start and end with an alphanumeric character"
 _LABEL_RULE = (
-    f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and {_ENDS} "
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
+    f"{_ENDS} "
     f"(e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
 )
 _SUBDOMAIN_RULE = (
-    f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and {_ENDS} "
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    f"'.', and {_ENDS} "
     f"(e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
 )
 _VALUE_RULE = (
-    f"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and {_ENDS} "
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
+    f"'.', and {_ENDS} "
     f"(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '{_VALUE}')"
 )
 _NAME_RULE = (
@@ -78,7 +83,11 @@ def unchanged(path: str, after: Any, before: Any) -> list[str]:
 
 
 def between(path: str, value: int, low: int, high: int) -> list[str]:
-    return [] if low <= value <= high else [invalid(path, value, f"must be between {low} and {high}, inclusive")]
+    return (
+        []
+        if low <= value <= high
+        else [invalid(path, value, f"must be between {low} and {high}, inclusive")]
+    )
 
 
 def non_negative(path: str, value: int | None) -> list[str]:
@@ -107,7 +116,10 @@ def qualified_name(text: str) -> tuple[str, ...]:
     *prefixes, name = text.split("/")
     if len(prefixes) > 1:
         return (
-            f"a qualified name {_NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+            (
+                f"a qualified name {_NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. "
+                "'example.com/MyName')"
+            ),
         )
     found: list[str] = []
     if prefixes:
@@ -118,7 +130,10 @@ def qualified_name(text: str) -> tuple[str, ...]:
         )
     if not name:
         found.append("name part must be non-empty")
-    return (*found, *(f"name part {message}" for message in _form(name, 63, _NAME_PART, _NAME_RULE)))
+    return (
+        *found,
+        *(f"name part {message}" for message in _form(name, 63, _NAME_PART, _NAME_RULE)),
+    )
 
 
 def _form(text: str, longest: int, form: re.Pattern[str], rule: str) -> tuple[str, ...]:
@@ -147,13 +162,17 @@ def label_selector(path: str, selector: Document | None) -> list[str]:
 def selector_requirement(
     path: str, requirement: Document, single: Sequence[str] = (), *, any_value: bool = False
 ) -> list[str]:
-    """A requirement on a label: In needs values, `single` operators exactly one, Exists and its like none."""
+    """A requirement on a label: In needs values, `single` operators exactly one, Exists and its
+    like none.
+    """
     key, operator = requirement.get("key", ""), requirement.get("operator", "")
     values = requirement.get("values") or ()
     problems: list[str] = []
     if operator in ("In", "NotIn"):
         if not values:
-            problems.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+            problems.append(
+                required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+            )
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
@@ -166,7 +185,9 @@ def selector_requirement(
         problems.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
     problems += [invalid(f"{path}.key", key, message) for message in qualified_name(key)]
     for i, value in enumerate(() if any_value else values):
-        problems += [invalid(f"{path}.values[{i}]", value, message) for message in label_value(value)]
+        problems += [
+            invalid(f"{path}.values[{i}]", value, message) for message in label_value(value)
+        ]
     return problems
 
 

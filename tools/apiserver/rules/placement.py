@@ -1,12 +1,14 @@
-"""What is demanded of the fields that say where a pod may run: tolerations, affinity and topology spread."""
+"""What is demanded of the fields that say where a pod may run: tolerations, affinity and topology
+spread.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from actors.kube.node_selector import integer
-from tools.apiserver.rules.fields import (
+from berth.actors.scheduling.kube.node_selector import integer
+from berth.tools.apiserver.rules.fields import (
     NOT_POSITIVE,
     Document,
     dns_label,
@@ -55,7 +57,13 @@ def _toleration(path: str, toleration: Document) -> list[str]:
         detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         problems.append(invalid(f"{path}.operator", toleration.get("operator") or "", detail))
     if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
-        problems.append(invalid(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+        problems.append(
+            invalid(
+                f"{path}.effect",
+                effect,
+                "effect must be 'NoExecute' when `tolerationSeconds` is set",
+            )
+        )
     match operator:
         case "Equal":
             if messages := label_value(value):
@@ -63,7 +71,11 @@ def _toleration(path: str, toleration: Document) -> list[str]:
         case "Exists":
             if value:
                 problems.append(
-                    invalid(f"{path}.operator", toleration, "value must be empty when `operator` is 'Exists'")
+                    invalid(
+                        f"{path}.operator",
+                        toleration,
+                        "value must be empty when `operator` is 'Exists'",
+                    )
                 )
         case "Lt" | "Gt":
             if integer(value) is None:
@@ -83,7 +95,9 @@ def taints(path: str, found: Sequence[Document]) -> list[str]:
         problems += [invalid(f"{place}.key", key, message) for message in qualified_name(key)]
         if messages := label_value(taint.get("value") or ""):
             problems.append(invalid(f"{place}.value", taint["value"], ";".join(messages)))
-        problems += one_of(f"{place}.effect", effect, EFFECTS) if effect else [required(f"{place}.effect")]
+        problems += (
+            one_of(f"{place}.effect", effect, EFFECTS) if effect else [required(f"{place}.effect")]
+        )
         if (key, effect) in seen:
             problems.append(duplicate(place, taint, "taints must be unique by key and effect pair"))
         seen.add((key, effect))
@@ -110,13 +124,21 @@ def _term(path: str, term: Document, *, any_value: bool) -> list[str]:
             detail = "not a valid selector operator"
             problems.append(invalid(f"{place}.operator", requirement.get("operator") or "", detail))
         elif len(values) != 1:
-            detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+            detail = (
+                "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+            )
             problems.append(required(f"{place}.values", detail))
         if requirement.get("key") != "metadata.name":
-            problems.append(invalid(f"{place}.key", requirement.get("key") or "", "not a valid field selector key"))
+            problems.append(
+                invalid(
+                    f"{place}.key", requirement.get("key") or "", "not a valid field selector key"
+                )
+            )
             continue
         for j, name in enumerate(values):
-            problems += [invalid(f"{place}.values[{j}]", name, message) for message in dns_subdomain(name)]
+            problems += [
+                invalid(f"{place}.values[{j}]", name, message) for message in dns_subdomain(name)
+            ]
     return problems
 
 
@@ -157,7 +179,9 @@ def _pod_term(path: str, term: Document) -> list[str]:
     key = term.get("topologyKey") or ""
     if not key:
         problems.append(required(f"{path}.topologyKey", "can not be empty"))
-    return problems + [invalid(f"{path}.topologyKey", key, message) for message in qualified_name(key)]
+    return problems + [
+        invalid(f"{path}.topologyKey", key, message) for message in qualified_name(key)
+    ]
 
 
 def _keys(path: str, keys: Sequence[str], selector: Document | None) -> list[str]:
@@ -175,13 +199,20 @@ def _spread(path: str, constraints: Sequence[Document]) -> list[str]:
     seen: set[tuple[Any, Any]] = set()
     for i, constraint in enumerate(constraints):
         place = f"{path}[{i}]"
-        key, unsatisfiable = constraint.get("topologyKey") or "", constraint.get("whenUnsatisfiable") or ""
+        key, unsatisfiable = (
+            constraint.get("topologyKey") or "",
+            constraint.get("whenUnsatisfiable") or "",
+        )
         if (skew := constraint.get("maxSkew") or 0) <= 0:
             problems.append(invalid(f"{place}.maxSkew", skew, NOT_POSITIVE))
         if not key:
             problems.append(required(f"{place}.topologyKey", "can not be empty"))
-        problems += [invalid(f"{place}.topologyKey", key, m) for m in (qualified_name(key) if key else ())]
-        problems += one_of(f"{place}.whenUnsatisfiable", unsatisfiable, ("DoNotSchedule", "ScheduleAnyway"))
+        problems += [
+            invalid(f"{place}.topologyKey", key, m) for m in (qualified_name(key) if key else ())
+        ]
+        problems += one_of(
+            f"{place}.whenUnsatisfiable", unsatisfiable, ("DoNotSchedule", "ScheduleAnyway")
+        )
         if (key, unsatisfiable) in seen:
             pair = f"{{{key}, {unsatisfiable}}}"
             problems.append(duplicate(f"{place}.{{topologyKey, whenUnsatisfiable}}", pair))
@@ -196,6 +227,8 @@ def _spread(path: str, constraints: Sequence[Document]) -> list[str]:
             problems += one_of(f"{place}.{field}", constraint.get(field), ("Honor", "Ignore"))
         problems += label_selector(f"{place}.labelSelector", constraint.get("labelSelector"))
         problems += _keys(
-            f"{place}.matchLabelKeys", constraint.get("matchLabelKeys") or (), constraint.get("labelSelector")
+            f"{place}.matchLabelKeys",
+            constraint.get("matchLabelKeys") or (),
+            constraint.get("labelSelector"),
         )
     return problems

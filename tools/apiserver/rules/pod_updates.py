@@ -1,11 +1,13 @@
-"""What an update may change of a pod: Kubernetes keeps its spec but for a few fields, and a little more while gated."""
+"""What an update may change of a pod: Kubernetes keeps its spec but for a few fields, and a little
+more while gated.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tools.apiserver.rules.fields import Document, forbidden, invalid
-from tools.apiserver.schema import TYPES, canonical
+from berth.tools.apiserver.rules.fields import Document, forbidden, invalid
+from berth.tools.apiserver.schema import TYPES, canonical
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _UPDATABLE = ",".join(
@@ -14,7 +16,10 @@ _UPDATABLE = ",".join(
         "`spec.initContainers[*].image`",
         "`spec.activeDeadlineSeconds`",
         "`spec.tolerations` (only additions to existing tolerations)",
-        "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
+        (
+            "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously "
+            "negative)"
+        ),
     )
 )
 _ADDITIONS = "only additions are allowed (no mutations or deletions)"
@@ -28,19 +33,26 @@ def pod_update(after: Document, before: Document) -> list[str]:
     for field in ("containers", "initContainers"):
         if len(new.get(field, ())) != len(old.get(field, ())):
             return [forbidden(f"spec.{field}", "pod updates may not add or remove containers")]
-    problems = _deadline(new.pop("activeDeadlineSeconds", None), old.pop("activeDeadlineSeconds", None))
+    problems = _deadline(
+        new.pop("activeDeadlineSeconds", None), old.pop("activeDeadlineSeconds", None)
+    )
     problems += _tolerations(new.pop("tolerations", []), old.pop("tolerations", []))
     gated = bool(old.get("schedulingGates"))
     problems += _gates(new.pop("schedulingGates", []), old.pop("schedulingGates", []))
     for spec in (new, old):
         for one in (*spec.get("containers", ()), *spec.get("initContainers", ())):
             one.pop("image", None)
-    if old.get("terminationGracePeriodSeconds", 0) < 0 and new.get("terminationGracePeriodSeconds") == 1:
+    if (
+        old.get("terminationGracePeriodSeconds", 0) < 0
+        and new.get("terminationGracePeriodSeconds") == 1
+    ):
         del old["terminationGracePeriodSeconds"], new["terminationGracePeriodSeconds"]
     if gated:
         problems += _tightened(new, old)
     if new != old:
-        problems.append(forbidden("spec", f"pod updates may not change fields other than {_UPDATABLE}"))
+        problems.append(
+            forbidden("spec", f"pod updates may not change fields other than {_UPDATABLE}")
+        )
     return problems
 
 
@@ -58,7 +70,12 @@ def _tolerations(after: list[Document], before: list[Document]) -> list[str]:
     have = [_without_seconds(toleration) for toleration in after]
     if all(_without_seconds(toleration) in have for toleration in before):
         return []
-    return [forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")]
+    return [
+        forbidden(
+            "spec.tolerations",
+            "existing toleration can not be modified except its tolerationSeconds",
+        )
+    ]
 
 
 def _without_seconds(toleration: Document) -> Document:
@@ -69,7 +86,8 @@ def _gates(after: list[Document], before: list[Document]) -> list[str]:
     had = {gate.get("name") for gate in before}
     return [
         forbidden(
-            "spec.schedulingGates", f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
+            "spec.schedulingGates",
+            f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'",
         )
         for gate in after
         if gate.get("name") not in had

@@ -1,4 +1,5 @@
-"""What is demanded of a pod's spec, in a pod or in a workload's template: containers, resources, ports and names.
+"""What is demanded of a pod's spec, in a pod or in a workload's template: containers, resources,
+ports and names.
 
 Where the pod may be placed is checked in placement.
 """
@@ -8,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from actors.kube import quantity
-from tools.apiserver.rules import placement
-from tools.apiserver.rules.fields import (
+from berth.actors.scheduling.kube import quantity
+from berth.tools.apiserver.rules import placement
+from berth.tools.apiserver.rules.fields import (
     Document,
     between,
     dns_label,
@@ -32,7 +33,15 @@ from tools.apiserver.rules.fields import (
 RESTARTS = ("Always", "Never", "OnFailure")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 _CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
-_STANDARD = (*_CONTAINER_RESOURCES, "storage", "pods", "services", "secrets", "configmaps", "persistentvolumeclaims")
+_STANDARD = (
+    *_CONTAINER_RESOURCES,
+    "storage",
+    "pods",
+    "services",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+)
 _NOT_A_SOURCE = ("name",)
 
 
@@ -49,22 +58,32 @@ def pod_spec(path: str, spec: Document) -> list[str]:
         for i, one in enumerate(spec.get(field) or ()):
             problems += _container(f"{path}.{field}[{i}]", one, named, volumes, claims)
     for i, one in enumerate(spec.get("initContainers") or ()):
-        problems += one_of(f"{path}.initContainers[{i}].restartPolicy", one.get("restartPolicy"), RESTARTS)
+        problems += one_of(
+            f"{path}.initContainers[{i}].restartPolicy", one.get("restartPolicy"), RESTARTS
+        )
     problems += one_of(f"{path}.restartPolicy", spec.get("restartPolicy"), RESTARTS)
     problems += one_of(
-        f"{path}.dnsPolicy", spec.get("dnsPolicy"), ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+        f"{path}.dnsPolicy",
+        spec.get("dnsPolicy"),
+        ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
     )
-    problems += one_of(f"{path}.preemptionPolicy", spec.get("preemptionPolicy"), ("PreemptLowerPriority", "Never"))
+    problems += one_of(
+        f"{path}.preemptionPolicy", spec.get("preemptionPolicy"), ("PreemptLowerPriority", "Never")
+    )
     problems += labels(f"{path}.nodeSelector", spec.get("nodeSelector"))
     for field in ("nodeName", "serviceAccountName", "priorityClassName", "runtimeClassName"):
         if name := spec.get(field):
-            problems += [invalid(f"{path}.{field}", name, message) for message in dns_subdomain(name)]
+            problems += [
+                invalid(f"{path}.{field}", name, message) for message in dns_subdomain(name)
+            ]
     for field in ("hostname", "subdomain"):
         if name := spec.get(field):
             problems += [invalid(f"{path}.{field}", name, message) for message in dns_label(name)]
     if (deadline := spec.get("activeDeadlineSeconds")) is not None:
         problems += between(f"{path}.activeDeadlineSeconds", deadline, 1, (1 << 31) - 1)
-    problems += non_negative(f"{path}.terminationGracePeriodSeconds", spec.get("terminationGracePeriodSeconds"))
+    problems += non_negative(
+        f"{path}.terminationGracePeriodSeconds", spec.get("terminationGracePeriodSeconds")
+    )
     problems += _gates(f"{path}.schedulingGates", spec.get("schedulingGates") or ())
     problems += _claims(f"{path}.resourceClaims", spec.get("resourceClaims") or ())
     problems += quantities(f"{path}.overhead", spec.get("overhead"))
@@ -86,11 +105,15 @@ def new_pod(spec: Document) -> list[str]:
     if spec.get("ephemeralContainers"):
         problems.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
     if spec.get("nodeName") and spec.get("schedulingGates"):
-        problems.append(forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
+        problems.append(
+            forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+        )
     return problems
 
 
-def _container(path: str, one: Document, named: set[str], volumes: set[Any], claims: set[Any]) -> list[str]:
+def _container(
+    path: str, one: Document, named: set[str], volumes: set[Any], claims: set[Any]
+) -> list[str]:
     problems: list[str] = []
     name = one.get("name")
     if not name:
@@ -104,8 +127,12 @@ def _container(path: str, one: Document, named: set[str], volumes: set[Any], cla
     if not image:
         problems.append(required(f"{path}.image"))
     elif image.strip() != image:
-        problems.append(invalid(f"{path}.image", image, "must not have leading or trailing whitespace"))
-    problems += one_of(f"{path}.imagePullPolicy", one.get("imagePullPolicy"), ("Always", "IfNotPresent", "Never"))
+        problems.append(
+            invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
+        )
+    problems += one_of(
+        f"{path}.imagePullPolicy", one.get("imagePullPolicy"), ("Always", "IfNotPresent", "Never")
+    )
     for i, variable in enumerate(one.get("env") or ()):
         if not variable.get("name"):
             problems.append(required(f"{path}.env[{i}].name"))
@@ -122,7 +149,9 @@ def _container(path: str, one: Document, named: set[str], volumes: set[Any], cla
         for i, claim in enumerate(one["resources"].get("claims") or ()):
             if claim.get("name") not in claims:
                 problems.append(
-                    f"{path}.resources.claims[{i}].name: Not found: {claim.get('name', '')!r}".replace("'", '"')
+                    f"{path}.resources.claims[{i}].name: Not found: {claim.get('name', '')!r}".replace(
+                        "'", '"'
+                    )
                 )
     return problems
 
@@ -154,7 +183,9 @@ def _ports(path: str, ports: Sequence[Document]) -> list[str]:
             names.add(name)
         number = port.get("containerPort") or 0
         problems += (
-            between(f"{place}.containerPort", number, 1, 65535) if number else [required(f"{place}.containerPort")]
+            between(f"{place}.containerPort", number, 1, 65535)
+            if number
+            else [required(f"{place}.containerPort")]
         )
         if host := port.get("hostPort"):
             problems += between(f"{place}.hostPort", host, 1, 65535)
@@ -163,7 +194,9 @@ def _ports(path: str, ports: Sequence[Document]) -> list[str]:
 
 
 def resources(path: str, found: Document) -> list[str]:
-    """Requests and limits: known names, amounts, requests within limits, and what may not be over-committed."""
+    """Requests and limits: known names, amounts, requests within limits, and what may not be
+    over-committed.
+    """
     problems: list[str] = []
     limits, requests = found.get("limits") or {}, found.get("requests") or {}
     for name, amount in limits.items():
@@ -173,11 +206,17 @@ def resources(path: str, found: Document) -> list[str]:
         limit, exact = limits.get(name), is_extended(name) or name.startswith("hugepages-")
         if limit is None:
             if exact:
-                problems.append(required(f"{path}.limits", "Limit must be set for non overcommitable resources"))
+                problems.append(
+                    required(f"{path}.limits", "Limit must be set for non overcommitable resources")
+                )
             continue
         asked, allowed = quantity.nano_value(amount or 0), quantity.nano_value(limit)
         if exact and asked != allowed:
-            problems.append(invalid(f"{path}.requests", str(amount), f"must be equal to {name} limit of {limit}"))
+            problems.append(
+                invalid(
+                    f"{path}.requests", str(amount), f"must be equal to {name} limit of {limit}"
+                )
+            )
         elif asked > allowed:
             detail = f"must be less than or equal to {name} limit of {limit}"
             problems.append(invalid(f"{path}.requests", str(amount), detail))
@@ -193,7 +232,9 @@ def _resource(path: str, name: str, amount: Any) -> list[str]:
         problems += [invalid(path, name, message) for message in qualified_name(name)]
         if "/" not in name and not name.startswith("hugepages-"):
             if name not in _STANDARD:
-                problems.append(invalid(path, name, "must be a standard resource type or fully qualified"))
+                problems.append(
+                    invalid(path, name, "must be a standard resource type or fully qualified")
+                )
             problems.append(invalid(path, name, "must be a standard resource for containers"))
     if name.startswith("hugepages-"):
         size, asked = _page_size(name), quantity.value(amount or 0)
@@ -201,7 +242,9 @@ def _resource(path: str, name: str, amount: Any) -> list[str]:
             problems.append(invalid(path, name, "must be a valid hugepage resource name"))
         elif asked % size:
             page = name.removeprefix("hugepages-")
-            problems.append(invalid(path, str(amount), f"amount must be a multiple of the page size {page}"))
+            problems.append(
+                invalid(path, str(amount), f"amount must be a multiple of the page size {page}")
+            )
     return problems + resource_amount(path, name, amount)
 
 
@@ -213,22 +256,30 @@ def _page_size(name: str) -> int | None:
 
 
 def _pod_resources(path: str, spec: Document) -> list[str]:
-    """Resources of the pod as a whole: of three kinds only, and no less than what its containers ask for."""
+    """Resources of the pod as a whole: of three kinds only, and no less than what its containers
+    ask for.
+    """
     found, place = spec["resources"], f"{path}.resources"
     problems = resources(place, found)
     if found.get("claims"):
-        problems.append(forbidden(f"{place}.claims", "claims cannot be set for Resources at pod-level"))
+        problems.append(
+            forbidden(f"{place}.claims", "claims cannot be set for Resources at pod-level")
+        )
     for field in ("limits", "requests"):
         for name in found.get(field) or ():
             if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
-                problems.append(unsupported(f"{place}.{field}[{name}]", name, ("cpu", "hugepages-", "memory")))
+                problems.append(
+                    unsupported(f"{place}.{field}[{name}]", name, ("cpu", "hugepages-", "memory"))
+                )
     for name, amount in (found.get("requests") or {}).items():
         asked = sum(
             quantity.nano_value(((one.get("resources") or {}).get("requests") or {}).get(name) or 0)
             for one in spec.get("containers") or ()
         )
         if asked > quantity.nano_value(amount):
-            total = f"{asked // 1_000_000}m" if asked % 1_000_000_000 else str(asked // 1_000_000_000)
+            total = (
+                f"{asked // 1_000_000}m" if asked % 1_000_000_000 else str(asked // 1_000_000_000)
+            )
             detail = f"must be greater than or equal to aggregate container requests of {total}"
             problems.append(invalid(f"{place}.requests[{name}]", str(amount), detail))
     return problems
@@ -241,14 +292,23 @@ def _volumes(path: str, volumes: Sequence[Document]) -> list[str]:
         place, name = f"{path}[{i}]", volume.get("name") or ""
         if not name:
             problems.append(required(f"{place}.name"))
-        problems += [invalid(f"{place}.name", name, message) for message in (dns_label(name) if name else ())]
+        problems += [
+            invalid(f"{place}.name", name, message) for message in (dns_label(name) if name else ())
+        ]
         if name in names:
             problems.append(duplicate(f"{place}.name", name))
         names.add(name)
-        sources = [field for field, value in volume.items() if field not in _NOT_A_SOURCE and value is not None]
+        sources = [
+            field
+            for field, value in volume.items()
+            if field not in _NOT_A_SOURCE and value is not None
+        ]
         if not sources:
             problems.append(required(place, "must specify a volume type"))
-        problems += [forbidden(f"{place}.{field}", "may not specify more than 1 volume type") for field in sources[1:]]
+        problems += [
+            forbidden(f"{place}.{field}", "may not specify more than 1 volume type")
+            for field in sources[1:]
+        ]
         if volume.get("persistentVolumeClaim") == {}:
             problems.append(required(f"{place}.persistentVolumeClaim.claimName"))
     return problems
@@ -278,8 +338,13 @@ def _claims(path: str, claims: Sequence[Document]) -> list[str]:
         else:
             problems += [invalid(f"{place}.name", name, message) for message in dns_label(name)]
         seen.add(name)
-        from_claim, from_template = claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")
+        from_claim, from_template = (
+            claim.get("resourceClaimName"),
+            claim.get("resourceClaimTemplateName"),
+        )
         if bool(from_claim) == bool(from_template):
             word = "at most one of" if from_claim else "must specify one of:"
-            problems.append(invalid(place, claim, f"{word} `resourceClaimName`, `resourceClaimTemplateName`"))
+            problems.append(
+                invalid(place, claim, f"{word} `resourceClaimName`, `resourceClaimTemplateName`")
+            )
     return problems

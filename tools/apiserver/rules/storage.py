@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kube import quantity
-from tools.apiserver.rules.fields import (
+from berth.actors.scheduling.kube import quantity
+from berth.tools.apiserver.rules.fields import (
     NOT_POSITIVE,
     Document,
     dns_subdomain,
@@ -18,12 +18,13 @@ from tools.apiserver.rules.fields import (
     unchanged,
     unsupported,
 )
-from tools.apiserver.rules.placement import node_selector
-from tools.apiserver.schema import TYPES, canonical
+from berth.tools.apiserver.rules.placement import node_selector
+from berth.tools.apiserver.schema import TYPES, canonical
 
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _CLAIM_RULE = (
-    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName "
+    "for bound claims"
 )
 _SOURCES = {  # every field of a volume's spec that says what the volume is
     field
@@ -77,17 +78,24 @@ def volume(spec: Document, before: Document | None) -> list[str]:
         if quantity.nano_value(amount) <= 0
     ]
     policies = ("Delete", "Recycle", "Retain")
-    problems += one_of("spec.persistentVolumeReclaimPolicy", spec.get("persistentVolumeReclaimPolicy"), policies)
+    problems += one_of(
+        "spec.persistentVolumeReclaimPolicy", spec.get("persistentVolumeReclaimPolicy"), policies
+    )
     problems += one_of("spec.volumeMode", spec.get("volumeMode"), ("Block", "Filesystem"))
     if affinity := spec.get("nodeAffinity"):
         if affinity.get("required") is None:
-            problems.append(required("spec.nodeAffinity.required", "must specify required node constraints"))
+            problems.append(
+                required("spec.nodeAffinity.required", "must specify required node constraints")
+            )
         else:
             problems += node_selector("spec.nodeAffinity.required", affinity["required"])
     sources = [field for field in spec if field in _SOURCES and spec[field] is not None]
     if not sources:
         problems.append(required("spec", "must specify a volume type"))
-    problems += [forbidden(f"spec.{field}", "may not specify more than 1 volume type") for field in sources[1:]]
+    problems += [
+        forbidden(f"spec.{field}", "may not specify more than 1 volume type")
+        for field in sources[1:]
+    ]
     problems += _class_name(spec)
     if before is not None and any(spec.get(field) != before.get(field) for field in _SOURCES):
         path = "spec.persistentvolumesource"
@@ -98,7 +106,9 @@ def volume(spec: Document, before: Document | None) -> list[str]:
 def _access_modes(spec: Document, detail: str) -> list[str]:
     modes = spec.get("accessModes") or ()
     problems = [] if modes else [required("spec.accessModes", detail)]
-    problems += [unsupported("spec.accessModes", mode, _MODES) for mode in modes if mode not in _MODES]
+    problems += [
+        unsupported("spec.accessModes", mode, _MODES) for mode in modes if mode not in _MODES
+    ]
     if "ReadWriteOncePod" in modes and len(modes) > 1:
         detail = "may not use ReadWriteOncePod with other access modes"
         problems.append(forbidden("spec.accessModes", detail))
@@ -107,7 +117,11 @@ def _access_modes(spec: Document, detail: str) -> list[str]:
 
 def _class_name(spec: Document) -> list[str]:
     name = spec.get("storageClassName")
-    return [invalid("spec.storageClassName", name, message) for message in dns_subdomain(name)] if name else []
+    return (
+        [invalid("spec.storageClassName", name, message) for message in dns_subdomain(name)]
+        if name
+        else []
+    )
 
 
 def storage_class(document: Document, before: Document | None) -> list[str]:
@@ -140,5 +154,7 @@ def csi_node(spec: Document) -> list[str]:
             problems.append(required(f"{path}.nodeID"))
         count = (driver.get("allocatable") or {}).get("count")
         if count is not None and count < 0:
-            problems.append(invalid(f"{path}.allocatable.count", count, "must be greater than or equal to 0"))
+            problems.append(
+                invalid(f"{path}.allocatable.count", count, "must be greater than or equal to 0")
+            )
     return problems

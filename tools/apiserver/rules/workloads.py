@@ -1,11 +1,13 @@
-"""What is demanded of workloads: a selector that matches the template, which is a pod; and of disruption budgets."""
+"""What is demanded of workloads: a selector that matches the template, which is a pod; and of
+disruption budgets.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from tools.apiserver.rules.fields import (
+from berth.tools.apiserver.rules.fields import (
     NEGATIVE,
     Document,
     forbidden,
@@ -18,17 +20,27 @@ from tools.apiserver.rules.fields import (
     unchanged,
     unsupported,
 )
-from tools.apiserver.rules.pods import pod_template
+from berth.tools.apiserver.rules.pods import pod_template
 
 _PERCENT = re.compile("[0-9]+%")
 _PERCENT_RULE = (
-    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or "
+    "'93%', "
     "regex used for validation is '[0-9]+%')"
 )
-_STATEFUL = ("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "minReadySeconds")
+_STATEFUL = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "minReadySeconds",
+)
 _STATEFUL_RULE = (
-    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
-    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
+    "'updateStrategy', "
+    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are "
+    "forbidden"
 )
 
 
@@ -62,7 +74,11 @@ def workload(kind: str, spec: Document, before: Document | None) -> list[str]:
         if restart in ("Never", "OnFailure"):
             problems.append(unsupported("spec.template.spec.restartPolicy", restart, ("Always",)))
     if kind == "StatefulSet":
-        problems += one_of("spec.podManagementPolicy", spec.get("podManagementPolicy"), ("OrderedReady", "Parallel"))
+        problems += one_of(
+            "spec.podManagementPolicy",
+            spec.get("podManagementPolicy"),
+            ("OrderedReady", "Parallel"),
+        )
     if before is not None:
         problems += _workload_update(kind, spec, before)
     return problems
@@ -80,7 +96,13 @@ def _workload_update(kind: str, spec: Document, before: Document) -> list[str]:
 
 def job(spec: Document, before: Document | None) -> list[str]:
     problems: list[str] = []
-    fields = ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
+    fields = (
+        "parallelism",
+        "completions",
+        "backoffLimit",
+        "activeDeadlineSeconds",
+        "ttlSecondsAfterFinished",
+    )
     for field in fields:
         problems += non_negative(f"spec.{field}", spec.get(field))
     problems += one_of("spec.completionMode", spec.get("completionMode"), ("NonIndexed", "Indexed"))
@@ -89,10 +111,14 @@ def job(spec: Document, before: Document | None) -> list[str]:
     template = spec.get("template") or {}
     problems += pod_template("spec.template", template)
     if (template.get("spec") or {}).get("restartPolicy") not in ("OnFailure", "Never"):
-        problems.append(required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
+        problems.append(
+            required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
+        )
     if before is not None:
         problems += unchanged("spec.selector", spec.get("selector"), before.get("selector"))
-        problems += unchanged("spec.completionMode", spec.get("completionMode"), before.get("completionMode"))
+        problems += unchanged(
+            "spec.completionMode", spec.get("completionMode"), before.get("completionMode")
+        )
         if not before.get("suspend"):  # where a suspended job's pods may run can still be changed
             problems += unchanged("spec.template", template, before.get("template"))
     return problems
@@ -105,7 +131,9 @@ def disruption_budget(spec: Document) -> list[str]:
     for field in ("minAvailable", "maxUnavailable"):
         problems += _int_or_percent(f"spec.{field}", spec.get(field))
     policies = ("AlwaysAllow", "IfHealthyBudget")
-    return problems + one_of("spec.unhealthyPodEvictionPolicy", spec.get("unhealthyPodEvictionPolicy"), policies)
+    return problems + one_of(
+        "spec.unhealthyPodEvictionPolicy", spec.get("unhealthyPodEvictionPolicy"), policies
+    )
 
 
 def _int_or_percent(path: str, value: Any) -> list[str]:

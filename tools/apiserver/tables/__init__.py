@@ -1,7 +1,8 @@
 """Objects as a meta.k8s.io/v1 Table: the rows and columns that `kubectl get` prints.
 
-The columns of each kind are data, a tuple of Column; a kind without such a tuple has a name and an age. Every row has
-one cell a column, those of wide output included, as kubectl picks what it shows by priority. Nothing here keeps time.
+The columns of each kind are data, a tuple of Column; a kind without such a tuple has a name and an
+age. Every row has one cell a column, those of wide output included, as kubectl picks what it shows
+by priority. Nothing here keeps time.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from tools.apiserver.conversion import served_form
-from tools.apiserver.resources import Kind
-from tools.apiserver.store import Document, Refused
-from tools.apiserver.tables import cluster, storage, workloads
-from tools.apiserver.tables.column import AGE, NAME, Column
-from tools.apiserver.tables.pods import PODS, row_conditions
+from berth.tools.apiserver.conversion import served_form
+from berth.tools.apiserver.resources import Kind
+from berth.tools.apiserver.store import Document, Refused
+from berth.tools.apiserver.tables import cluster, storage, workloads
+from berth.tools.apiserver.tables.column import AGE, NAME, Column
+from berth.tools.apiserver.tables.pods import PODS, row_conditions
 
 COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("", "pods"): PODS,
@@ -61,12 +62,14 @@ def table(
 ) -> Document:
     """A Table of objects of one kind, read at a revision.
 
-    `include` is the request's includeObject: what of each object goes with its row, its Metadata, the whole Object or
-    None of it. A watch sends a Table an event and needs the column `definitions` in the first alone.
-    Raises Refused with 400 for another `include`.
+    `include` is the request's includeObject: what of each object goes with its row, its Metadata,
+    the whole Object or None of it. A watch sends a Table an event and needs the column
+    `definitions` in the first alone. Raises Refused with 400 for another `include`.
     """
     if include not in ("Metadata", "Object", "None"):
-        raise Refused(400, "BadRequest", f"includeObject: expected Metadata, Object or None, got {include!r}")
+        raise Refused(
+            400, "BadRequest", f"includeObject: expected Metadata, Object or None, got {include!r}"
+        )
     columns = COLUMNS.get((kind.group, kind.plural), (NAME, AGE))
     metadata = {"resourceVersion": revision} | ({"continue": continue_} if continue_ else {})
     return {
@@ -78,7 +81,9 @@ def table(
     }
 
 
-def _row(kind: Kind, columns: tuple[Column, ...], document: Document, now: datetime, include: str) -> Document:
+def _row(
+    kind: Kind, columns: tuple[Column, ...], document: Document, now: datetime, include: str
+) -> Document:
     row: Document = {"cells": [column.cell(document, now) for column in columns]}
     if columns is PODS and (conditions := row_conditions(document)):
         row["conditions"] = conditions
@@ -86,5 +91,9 @@ def _row(kind: Kind, columns: tuple[Column, ...], document: Document, now: datet
         row["object"] = served_form(kind, document)
     elif include == "Metadata":
         metadata = document["metadata"]
-        row["object"] = {"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata}
+        row["object"] = {
+            "apiVersion": "meta.k8s.io/v1",
+            "kind": "PartialObjectMetadata",
+            "metadata": metadata,
+        }
     return row

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tools.apiserver.store import Document
-from tools.apiserver.tables.column import (
+from berth.tools.apiserver.store import Document
+from berth.tools.apiserver.tables.column import (
     AGE,
     NAME,
     NONE,
@@ -24,7 +24,7 @@ from tools.apiserver.tables.column import (
     strings,
     text,
 )
-from tools.apiserver.tables.duration import age
+from berth.tools.apiserver.tables.duration import age
 
 ROLE, OLD_ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
 ENDPOINTS_SHOWN = 3
@@ -38,14 +38,19 @@ def _node_status(node: Document, _: datetime) -> str:
 
 def _roles(node: Document, _: datetime) -> str:
     labels = mapping(node, "metadata", "labels")
-    roles = {key.removeprefix(ROLE) for key in labels if key.startswith(ROLE)} | {text(labels, OLD_ROLE)}
+    roles = {key.removeprefix(ROLE) for key in labels if key.startswith(ROLE)} | {
+        text(labels, OLD_ROLE)
+    }
     return ",".join(sorted(roles - {""})) or NONE
 
 
 def _address(type_: str) -> Read:
     def read(node: Document, _: datetime) -> str:
         addresses = entries(node, "status", "addresses")
-        return next((text(address, "address") for address in addresses if address.get("type") == type_), NONE)
+        return next(
+            (text(address, "address") for address in addresses if address.get("type") == type_),
+            NONE,
+        )
 
     return read
 
@@ -64,7 +69,12 @@ NODES = (
     Column("External-IP", _address("ExternalIP"), "Its address outside.", priority=WIDE),
     Column("OS-Image", _node_info("osImage", UNKNOWN), "Its operating system.", priority=WIDE),
     Column("Kernel-Version", _node_info("kernelVersion", UNKNOWN), "Its kernel.", priority=WIDE),
-    Column("Container-Runtime", _node_info("containerRuntimeVersion", UNKNOWN), "Its runtime.", priority=WIDE),
+    Column(
+        "Container-Runtime",
+        _node_info("containerRuntimeVersion", UNKNOWN),
+        "Its runtime.",
+        priority=WIDE,
+    ),
 )
 
 NAMESPACES = (
@@ -75,7 +85,9 @@ NAMESPACES = (
 
 
 def _cluster_ip(service: Document, _: datetime) -> str:
-    return next(iter(strings(service, "spec", "clusterIPs")), "") or text(service, "spec", "clusterIP", default=NONE)
+    return next(iter(strings(service, "spec", "clusterIPs")), "") or text(
+        service, "spec", "clusterIP", default=NONE
+    )
 
 
 def _external_ip(service: Document, _: datetime) -> str:
@@ -122,7 +134,11 @@ def _endpoints(document: Document, _: datetime) -> str:
     for subset in entries(document, "subsets"):
         addresses = [text(address, "ip") for address in entries(subset, "addresses")]
         ports = [number(port, "port") for port in entries(subset, "ports")]
-        found += [_host_port(address, port) for port in ports for address in addresses] if ports else addresses
+        found += (
+            [_host_port(address, port) for port in ports for address in addresses]
+            if ports
+            else addresses
+        )
     shown = ",".join(found[:ENDPOINTS_SHOWN])
     more = len(found) - ENDPOINTS_SHOWN
     if more > 0:
@@ -149,11 +165,18 @@ def _last_seen(event: Document, now: datetime) -> str:
 
 
 def _event_count(event: Document, _: datetime) -> int:
-    return number(event, "series", "count") if mapping(event, "series") else number(event, "count") or 1
+    return (
+        number(event, "series", "count")
+        if mapping(event, "series")
+        else number(event, "count") or 1
+    )
 
 
 def _object(event: Document, _: datetime) -> str:
-    kind, name = text(event, "involvedObject", "kind").lower(), text(event, "involvedObject", "name")
+    kind, name = (
+        text(event, "involvedObject", "kind").lower(),
+        text(event, "involvedObject", "name"),
+    )
     return f"{kind}/{name}" if name else kind
 
 
@@ -172,7 +195,12 @@ EVENTS = (
     Column("Type", field("type"), "Normal or Warning."),
     Column("Reason", field("reason"), "Why it happened, in one word."),
     Column("Object", _object, "What it is about."),
-    Column("Subobject", field("involvedObject", "fieldPath"), "Which part of the object.", priority=WIDE),
+    Column(
+        "Subobject",
+        field("involvedObject", "fieldPath"),
+        "Which part of the object.",
+        priority=WIDE,
+    ),
     Column("Source", _source, "Who reports it.", priority=WIDE),
     Column("Message", _message, "What happened."),
     Column("First Seen", _first_seen, "Time since it was seen first.", priority=WIDE),
@@ -180,12 +208,20 @@ EVENTS = (
     Column("Name", field("metadata", "name"), "Name of the event.", priority=WIDE, format="name"),
 )
 
-CONFIG_MAPS = (NAME, Column("Data", size(("data",), ("binaryData",)), "How many entries it has."), AGE)
+CONFIG_MAPS = (
+    NAME,
+    Column("Data", size(("data",), ("binaryData",)), "How many entries it has."),
+    AGE,
+)
 SECRETS = (
     NAME,
     Column("Type", field("type", default="Opaque"), "What kind of secret it is."),
     Column("Data", size(("data",)), "How many entries it has."),
     AGE,
 )
-SERVICE_ACCOUNTS = (NAME, Column("Secrets", size(("secrets",)), "How many secrets it may use."), AGE)
+SERVICE_ACCOUNTS = (
+    NAME,
+    Column("Secrets", size(("secrets",)), "How many secrets it may use."),
+    AGE,
+)
 LEASES = (NAME, Column("Holder", field("spec", "holderIdentity"), "Who holds it."), AGE)

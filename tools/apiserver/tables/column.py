@@ -1,7 +1,8 @@
 """What a column of a table is, and how its cell functions read documents.
 
-Documents of the store are as clients wrote them, unvalidated and without defaults: the readers here take whatever
-is there, and fall back to the default that the API would have set where a field is missing or of another type.
+Documents of the store are as clients wrote them, unvalidated and without defaults: the readers here
+take whatever is there, and fall back to the default that the API would have set where a field is
+missing or of another type.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-
-from tools.apiserver.store import Document
-from tools.apiserver.tables.duration import age
+from berth.tools.apiserver.store import Document
+from berth.tools.apiserver.tables.duration import age
 
 Cell = str | int | bool
 Read = Callable[[Document, datetime], Cell]
@@ -22,7 +22,9 @@ NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column: its cell is a function of the object and the time. kubectl shows WIDE priority with -o wide alone."""
+    """A column: its cell is a function of the object and the time. kubectl shows WIDE priority with
+    -o wide alone.
+    """
 
     name: str
     cell: Read
@@ -85,8 +87,17 @@ def strings(document: Document, *path: str) -> list[str]:
 
 
 def condition(document: Document, type_: str) -> str:
-    """The status of the first condition of that type: True, False or Unknown; "" if there is none."""
-    return next((text(c, "status") for c in entries(document, "status", "conditions") if c.get("type") == type_), "")
+    """The status of the first condition of that type: True, False or Unknown; "" if there is
+    none.
+    """
+    return next(
+        (
+            text(c, "status")
+            for c in entries(document, "status", "conditions")
+            if c.get("type") == type_
+        ),
+        "",
+    )
 
 
 def labels_text(labels: Document) -> str:
@@ -95,7 +106,9 @@ def labels_text(labels: Document) -> str:
 
 def selector_text(selector: Document) -> str:
     """A metav1.LabelSelector as one requires it with -l; "" if it requires nothing."""
-    requirements = [(key, f"{key}={value}") for key, value in mapping(selector, "matchLabels").items()]
+    requirements = [
+        (key, f"{key}={value}") for key, value in mapping(selector, "matchLabels").items()
+    ]
     for expression in entries(selector, "matchExpressions"):
         key, values = text(expression, "key"), ",".join(sorted(strings(expression, "values")))
         forms = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key}
@@ -134,5 +147,7 @@ def since(*path: str) -> Read:
     return lambda document, now: age(text(document, *path), now)
 
 
-NAME = Column("Name", field("metadata", "name"), "Name of the object, unique in its namespace.", format="name")
+NAME = Column(
+    "Name", field("metadata", "name"), "Name of the object, unique in its namespace.", format="name"
+)
 AGE = Column("Age", since("metadata", "creationTimestamp"), "Time since the object was created.")

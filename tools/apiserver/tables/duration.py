@@ -1,4 +1,6 @@
-"""Durations as kubectl prints them: two units at most, the finer one only while it still says something."""
+"""Durations as kubectl prints them: two units at most, the finer one only while it still says
+something.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 
 
 def human(duration: timedelta) -> str:
-    """59s, 5m30s, 3h12m, 2d5h, 45d, 2y10d. Clocks that differ by less than two seconds give 0s, by more <invalid>."""
+    """59s, 5m30s, 3h12m, 2d5h, 45d, 2y10d. Clocks that differ by less than two seconds give 0s, by
+    more <invalid>.
+    """
     seconds = int(duration.total_seconds())
     if seconds < -1:
         return "<invalid>"

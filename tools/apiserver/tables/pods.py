@@ -1,8 +1,8 @@
 """The columns of pods: what `kubectl get pods` makes of the statuses of their containers.
 
-Init containers are looked at in order up to the first that is not done. Until all are done, that one gives the status
-and they alone count restarts; from then on the containers do, and of the init containers only sidecars (restartPolicy
-Always), which also count as ready.
+Init containers are looked at in order up to the first that is not done. Until all are done, that
+one gives the status and they alone count restarts; from then on the containers do, and of the init
+containers only sidecars (restartPolicy Always), which also count as ready.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 from datetime import datetime
 
 import msgspec
-
-from tools.apiserver.store import Document
-from tools.apiserver.tables.column import (
+from berth.tools.apiserver.store import Document
+from berth.tools.apiserver.tables.column import (
     AGE,
     NAME,
     NONE,
@@ -27,13 +26,15 @@ from tools.apiserver.tables.column import (
     number,
     text,
 )
-from tools.apiserver.tables.duration import human, moment
+from berth.tools.apiserver.tables.duration import human, moment
 
 SUCCEEDED, FAILED = "Succeeded", "Failed"
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """The init containers' statuses up to the first that is not done; what holds it up, "" if all are done."""
+    """The init containers' statuses up to the first that is not done; what holds it up, "" if all
+    are done.
+    """
 
     begun: list[Document]
     sidecars: list[Document]
@@ -80,19 +81,28 @@ def _runs(status: Document) -> bool:
     """Whether a container is running and ready."""
     state = mapping(status, "state")
     waits = text(state, "waiting", "reason")
-    return not waits and state.get("terminated") is None and state.get("running") is not None and flag(status, "ready")
+    return (
+        not waits
+        and state.get("terminated") is None
+        and state.get("running") is not None
+        and flag(status, "ready")
+    )
 
 
 def _ready(pod: Document, _: datetime) -> str:
     progress = _progress(pod)
     ready = sum(
-        flag(status, "started") and flag(status, "ready") and at(status, "state", "terminated") is None
+        flag(status, "started")
+        and flag(status, "ready")
+        and at(status, "state", "terminated") is None
         for status in progress.sidecars
     )
     if progress.main:
         ready += sum(map(_runs, entries(pod, "status", "containerStatuses")))
     specs = entries(pod, "spec", "initContainers")
-    total = len(entries(pod, "spec", "containers")) + sum(spec.get("restartPolicy") == "Always" for spec in specs)
+    total = len(entries(pod, "spec", "containers")) + sum(
+        spec.get("restartPolicy") == "Always" for spec in specs
+    )
     return f"{ready}/{total}"
 
 
@@ -113,7 +123,9 @@ def _status(pod: Document, _: datetime) -> str:
 
 
 def _of_containers(pod: Document, shown: str) -> str:
-    """The status that the containers give, the first one's before the others'; `shown` if they give none."""
+    """The status that the containers give, the first one's before the others'; `shown` if they give
+    none.
+    """
     statuses, failure = entries(pod, "status", "containerStatuses"), ""
     for status in reversed(statuses):
         terminated = at(status, "state", "terminated")
@@ -158,7 +170,9 @@ def row_conditions(pod: Document) -> list[Document]:
     phase = text(pod, "status", "phase")
     if phase not in (SUCCEEDED, FAILED):
         return []
-    message = "All containers ended well." if phase == SUCCEEDED else "A container ended in failure."
+    message = (
+        "All containers ended well." if phase == SUCCEEDED else "A container ended in failure."
+    )
     return [{"type": "Completed", "status": "True", "reason": phase, "message": message}]
 
 
@@ -169,12 +183,19 @@ PODS = (
     Column("Restarts", _restarts, "How often containers were restarted, and when one was last."),
     AGE,
     Column("IP", _ip, "The pod's first address.", priority=WIDE),
-    Column("Node", field("spec", "nodeName", default=NONE), "The node the pod is bound to.", priority=WIDE),
+    Column(
+        "Node",
+        field("spec", "nodeName", default=NONE),
+        "The node the pod is bound to.",
+        priority=WIDE,
+    ),
     Column(
         "Nominated Node",
         field("status", "nominatedNodeName", default=NONE),
         "The node where pods were preempted for it.",
         priority=WIDE,
     ),
-    Column("Readiness Gates", _readiness_gates, "How many readiness gates are passed.", priority=WIDE),
+    Column(
+        "Readiness Gates", _readiness_gates, "How many readiness gates are passed.", priority=WIDE
+    ),
 )

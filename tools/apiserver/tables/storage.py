@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tools.apiserver.store import Document
-from tools.apiserver.tables.column import (
+from berth.tools.apiserver.store import Document
+from berth.tools.apiserver.tables.column import (
     AGE,
     NAME,
     NONE,
@@ -22,9 +22,17 @@ from tools.apiserver.tables.column import (
     text,
 )
 
-ACCESS_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+ACCESS_MODES = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
 OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
-DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+DEFAULT_CLASS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
 
 
 def _phase(document: Document, _: datetime) -> str:
@@ -53,11 +61,17 @@ def _claim(volume: Document, _: datetime) -> str:
 
 def _claim_modes(claim: Document, _: datetime) -> str:
     """A claim has modes and a capacity only once it has a volume."""
-    return _modes(strings(claim, "status", "accessModes")) if text(claim, "spec", "volumeName") else ""
+    return (
+        _modes(strings(claim, "status", "accessModes")) if text(claim, "spec", "volumeName") else ""
+    )
 
 
 def _claim_capacity(claim: Document, _: datetime) -> str:
-    return text(claim, "status", "capacity", "storage", default="0") if text(claim, "spec", "volumeName") else ""
+    return (
+        text(claim, "status", "capacity", "storage", default="0")
+        if text(claim, "spec", "volumeName")
+        else ""
+    )
 
 
 def _class_name(document: Document, _: datetime) -> str:
@@ -68,7 +82,9 @@ def _class_name(document: Document, _: datetime) -> str:
 def _token_requests(driver: Document, _: datetime) -> str:
     if at(driver, "spec", "tokenRequests") is None:
         return UNSET
-    return ",".join(text(request, "audience") for request in entries(driver, "spec", "tokenRequests"))
+    return ",".join(
+        text(request, "audience") for request in entries(driver, "spec", "tokenRequests")
+    )
 
 
 def _lifecycle_modes(driver: Document, _: datetime) -> str:
@@ -84,7 +100,10 @@ ATTRIBUTES_CLASS = Column(
     "The volume attributes class it is of.",
 )
 VOLUME_MODE = Column(
-    "VolumeMode", field("spec", "volumeMode", default="Filesystem"), "Filesystem or block device.", priority=WIDE
+    "VolumeMode",
+    field("spec", "volumeMode", default="Filesystem"),
+    "Filesystem or block device.",
+    priority=WIDE,
 )
 
 PERSISTENT_VOLUMES = (
@@ -116,21 +135,60 @@ PERSISTENT_VOLUME_CLAIMS = (
     VOLUME_MODE,
 )
 STORAGE_CLASSES = (
-    Column("Name", _class_name, "Name of the class, and whether claims get it by default.", format="name"),
+    Column(
+        "Name",
+        _class_name,
+        "Name of the class, and whether claims get it by default.",
+        format="name",
+    ),
     Column("Provisioner", field("provisioner"), "Who makes its volumes."),
-    Column("ReclaimPolicy", field("reclaimPolicy", default="Delete"), "What becomes of them without their claim."),
-    Column("VolumeBindingMode", field("volumeBindingMode", default="Immediate"), "When claims are bound."),
-    Column("AllowVolumeExpansion", boolean("allowVolumeExpansion"), "Whether its volumes may grow."),
+    Column(
+        "ReclaimPolicy",
+        field("reclaimPolicy", default="Delete"),
+        "What becomes of them without their claim.",
+    ),
+    Column(
+        "VolumeBindingMode",
+        field("volumeBindingMode", default="Immediate"),
+        "When claims are bound.",
+    ),
+    Column(
+        "AllowVolumeExpansion", boolean("allowVolumeExpansion"), "Whether its volumes may grow."
+    ),
     AGE,
 )
-CSI_NODES = (NAME, Column("Drivers", size(("spec", "drivers")), "How many drivers the node has.", "integer"), AGE)
+CSI_NODES = (
+    NAME,
+    Column("Drivers", size(("spec", "drivers")), "How many drivers the node has.", "integer"),
+    AGE,
+)
 CSI_DRIVERS = (
     NAME,
-    Column("AttachRequired", boolean("spec", "attachRequired", default=True), "Whether it attaches.", "boolean"),
-    Column("PodInfoOnMount", boolean("spec", "podInfoOnMount"), "Whether it wants to know the pod.", "boolean"),
-    Column("StorageCapacity", boolean("spec", "storageCapacity"), "Whether it publishes capacities.", "boolean"),
+    Column(
+        "AttachRequired",
+        boolean("spec", "attachRequired", default=True),
+        "Whether it attaches.",
+        "boolean",
+    ),
+    Column(
+        "PodInfoOnMount",
+        boolean("spec", "podInfoOnMount"),
+        "Whether it wants to know the pod.",
+        "boolean",
+    ),
+    Column(
+        "StorageCapacity",
+        boolean("spec", "storageCapacity"),
+        "Whether it publishes capacities.",
+        "boolean",
+    ),
     Column("TokenRequests", _token_requests, "The audiences of the tokens it gets."),
-    Column("RequiresRepublish", boolean("spec", "requiresRepublish"), "Whether it is called repeatedly.", "boolean"),
+    Column(
+        "RequiresRepublish",
+        boolean("spec", "requiresRepublish"),
+        "Whether it is called repeatedly.",
+        "boolean",
+    ),
     Column("Modes", _lifecycle_modes, "The life cycles of its volumes."),
     AGE,
 )

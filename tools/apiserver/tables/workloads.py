@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tools.apiserver.store import Document
-from tools.apiserver.tables.column import (
+from berth.tools.apiserver.store import Document
+from berth.tools.apiserver.tables.column import (
     AGE,
     NAME,
     WIDE,
@@ -24,13 +24,14 @@ from tools.apiserver.tables.column import (
     selector_text,
     text,
 )
-from tools.apiserver.tables.duration import human, moment
+from berth.tools.apiserver.tables.duration import human, moment
 
 
 def _of_template(key: str) -> Read:
     """One field of all containers of the pod template."""
     return lambda document, _: ",".join(
-        text(container, key) for container in entries(document, "spec", "template", "spec", "containers")
+        text(container, key)
+        for container in entries(document, "spec", "template", "spec", "containers")
     )
 
 
@@ -68,7 +69,10 @@ def _job_status(job: Document, _: datetime) -> str:
 
 
 def _completions(job: Document, _: datetime) -> str:
-    succeeded, parallelism = number(job, "status", "succeeded"), number(job, "spec", "parallelism", default=1)
+    succeeded, parallelism = (
+        number(job, "status", "succeeded"),
+        number(job, "spec", "parallelism", default=1),
+    )
     if at(job, "spec", "completions") is not None:
         return f"{succeeded}/{number(job, 'spec', 'completions')}"
     return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
@@ -76,7 +80,11 @@ def _completions(job: Document, _: datetime) -> str:
 
 def _job_duration(job: Document, now: datetime) -> str:
     start = moment(text(job, "status", "startTime"))
-    return "" if start is None else human((moment(text(job, "status", "completionTime")) or now) - start)
+    return (
+        ""
+        if start is None
+        else human((moment(text(job, "status", "completionTime")) or now) - start)
+    )
 
 
 def _claim_state(claim: Document, _: datetime) -> str:
@@ -87,13 +95,21 @@ def _claim_state(claim: Document, _: datetime) -> str:
     return ",".join([*deleted, "allocated", *reserved])
 
 
-CONTAINERS = Column("Containers", _of_template("name"), "Names of the template's containers.", priority=WIDE)
-IMAGES = Column("Images", _of_template("image"), "Images of the template's containers.", priority=WIDE)
-SELECTOR = Column("Selector", label_selector("spec", "selector"), "Which pods are its own.", priority=WIDE)
+CONTAINERS = Column(
+    "Containers", _of_template("name"), "Names of the template's containers.", priority=WIDE
+)
+IMAGES = Column(
+    "Images", _of_template("image"), "Images of the template's containers.", priority=WIDE
+)
+SELECTOR = Column(
+    "Selector", label_selector("spec", "selector"), "Which pods are its own.", priority=WIDE
+)
 DESIRED = Column("Desired", _desired, "How many pods there shall be.", "integer")
 CURRENT = Column("Current", integer("status", "replicas"), "How many pods there are.", "integer")
 READY = Column("Ready", integer("status", "readyReplicas"), "How many pods are ready.", "integer")
-READY_OF_DESIRED = Column("Ready", _ready_of_desired, "How many pods are ready, of those that shall be.")
+READY_OF_DESIRED = Column(
+    "Ready", _ready_of_desired, "How many pods are ready, of those that shall be."
+)
 
 REPLICATION_CONTROLLERS = (
     NAME,
@@ -110,8 +126,16 @@ STATEFUL_SETS = (NAME, READY_OF_DESIRED, AGE, CONTAINERS, IMAGES)
 DEPLOYMENTS = (
     NAME,
     READY_OF_DESIRED,
-    Column("Up-to-date", integer("status", "updatedReplicas"), "How many pods are of the latest template."),
-    Column("Available", integer("status", "availableReplicas"), "How many pods have been ready for long enough."),
+    Column(
+        "Up-to-date",
+        integer("status", "updatedReplicas"),
+        "How many pods are of the latest template.",
+    ),
+    Column(
+        "Available",
+        integer("status", "availableReplicas"),
+        "How many pods have been ready for long enough.",
+    ),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -119,13 +143,31 @@ DEPLOYMENTS = (
 )
 DAEMON_SETS = (
     NAME,
-    Column("Desired", integer("status", "desiredNumberScheduled"), "How many nodes shall run a pod.", "integer"),
-    Column("Current", integer("status", "currentNumberScheduled"), "How many of these nodes have one.", "integer"),
+    Column(
+        "Desired",
+        integer("status", "desiredNumberScheduled"),
+        "How many nodes shall run a pod.",
+        "integer",
+    ),
+    Column(
+        "Current",
+        integer("status", "currentNumberScheduled"),
+        "How many of these nodes have one.",
+        "integer",
+    ),
     Column("Ready", integer("status", "numberReady"), "How many pods are ready.", "integer"),
     Column(
-        "Up-to-date", integer("status", "updatedNumberScheduled"), "How many are of the latest template.", "integer"
+        "Up-to-date",
+        integer("status", "updatedNumberScheduled"),
+        "How many are of the latest template.",
+        "integer",
     ),
-    Column("Available", integer("status", "numberAvailable"), "How many have been ready for long enough.", "integer"),
+    Column(
+        "Available",
+        integer("status", "numberAvailable"),
+        "How many have been ready for long enough.",
+        "integer",
+    ),
     Column("Node Selector", _node_selector, "Which nodes shall run a pod."),
     AGE,
     CONTAINERS,
@@ -144,17 +186,31 @@ JOBS = (
 )
 POD_DISRUPTION_BUDGETS = (
     NAME,
-    Column("Min Available", field("spec", "minAvailable", default="N/A"), "How many pods must stay."),
-    Column("Max Unavailable", field("spec", "maxUnavailable", default="N/A"), "How many pods may be missing."),
     Column(
-        "Allowed Disruptions", integer("status", "disruptionsAllowed"), "How many pods may be evicted now.", "integer"
+        "Min Available", field("spec", "minAvailable", default="N/A"), "How many pods must stay."
+    ),
+    Column(
+        "Max Unavailable",
+        field("spec", "maxUnavailable", default="N/A"),
+        "How many pods may be missing.",
+    ),
+    Column(
+        "Allowed Disruptions",
+        integer("status", "disruptionsAllowed"),
+        "How many pods may be evicted now.",
+        "integer",
     ),
     AGE,
 )
 PRIORITY_CLASSES = (
     NAME,
     Column("Value", integer("value"), "The priority its pods get.", "integer"),
-    Column("Global-Default", boolean("globalDefault"), "Whether pods that name no class get it.", "boolean"),
+    Column(
+        "Global-Default",
+        boolean("globalDefault"),
+        "Whether pods that name no class get it.",
+        "boolean",
+    ),
     AGE,
     Column(
         "PreemptionPolicy",
@@ -162,8 +218,16 @@ PRIORITY_CLASSES = (
         "Whether its pods may preempt others.",
     ),
 )
-RUNTIME_CLASSES = (NAME, Column("Handler", field("handler"), "The container runtime's name for it."), AGE)
-RESOURCE_CLAIMS = (NAME, Column("State", _claim_state, "Whether it is allocated and reserved for pods."), AGE)
+RUNTIME_CLASSES = (
+    NAME,
+    Column("Handler", field("handler"), "The container runtime's name for it."),
+    AGE,
+)
+RESOURCE_CLAIMS = (
+    NAME,
+    Column("State", _claim_state, "Whether it is allocated and reserved for pods."),
+    AGE,
+)
 RESOURCE_SLICES = (
     NAME,
     Column("Node", field("spec", "nodeName"), "The node whose devices these are."),

@@ -1,0 +1,329 @@
+"""HTTP extenders, the async half: one POST a call, within the extender's time-out, and never
+holding up the loop.
+
+What goes wrong with an ignorable extender is logged and passed over; with any other it is a status,
+which fails the attempt. Scores are never worth an attempt: an extender that cannot give them gives
+none. An extender that binds does what we may do with the lease alone, and is asked like the API
+server: once, and only with permission. Mirrors HTTPExtender.
+"""
+
+from __future__ import annotations
+
+import ssl
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar, assert_never
+from urllib.parse import urlsplit
+
+import aiohttp
+import anyio
+import msgspec
+import structlog
+from berth.actors.client.extender.merging import Filtering, merged_scores, remaining_victims
+from berth.actors.client.extender.wire import (
+    ExtenderBindingResult,
+    ExtenderError,
+    ExtenderFilterResult,
+    ExtenderPreemptionResult,
+    HostPriorityList,
+    arguments,
+    binding,
+    interested,
+    preemption_arguments,
+    read,
+)
+from berth.actors.client.sockets import connector
+from berth.actors.client.tenure import Tenure
+from berth.actors.client.tls import client_context, show_certificate
+from berth.actors.client.wire import CLOSE_SECONDS, NotPermittedError, Wires
+from berth.actors.scheduling.framework.questions import (
+    EXTENDER,
+    Answer,
+    Filtered,
+    FilterNodes,
+    PreemptVictims,
+    PrioritizeNodes,
+    Steps,
+    Victims,
+)
+from berth.actors.scheduling.framework.status import SUCCESS, Status, error
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.model.columns import Ints
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+from berth.config.load import ConfigError
+from berth.config.types import Duration, Extender, ExtenderTLSConfig
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+DEFAULT_TIMEOUT = Duration(5)
+HEADERS = (("User-Agent", "berth"), ("Content-Type", "application/json"))
+_ENCODER = msgspec.json.Encoder()
+
+
+class Extenders:
+    """The configured extenders, the ignorable ones last; an async context manager.
+
+    Those that bind are asked while `tenure` permits, if there is one. Raises ConfigError if what
+    TLS needs cannot be had.
+    """
+
+    def __init__(self, configured: Sequence[Extender] = (), tenure: Tenure | None = None) -> None:
+        self._all = tuple(sorted(configured, key=lambda extender: extender.ignorable))
+        self._tls = {
+            extender: _tls(extender, f"extenders[{i}].tlsConfig")
+            for i, extender in enumerate(configured)
+        }
+        self._permits = None if tenure is None else tenure.permits
+        self._session: aiohttp.ClientSession | None = None
+        self._wires: dict[Extender, Wires] = {}
+
+    async def __aenter__(self) -> Extenders:
+        if self._all:
+            self._session = aiohttp.ClientSession(headers=HEADERS, connector=connector(0))
+        for extender in self._all:
+            if extender.bind_verb:
+                self._wires[extender] = Wires(
+                    extender.url_prefix.rstrip("/"),
+                    _server_name(extender),
+                    HEADERS,
+                    extender.http_timeout or DEFAULT_TIMEOUT,
+                    permits=self._permits,
+                    most=sys.maxsize,  # a binding must not wait while others hang
+                )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+            if self._session is not None:
+                await self._session.close()
+            for wires in self._wires.values():
+                await wires.close()
+
+    def decide_on(self, pod: Pod) -> bool:
+        """True if an extender has a say in where the pod goes."""
+        return any(
+            (e.filter_verb or e.prioritize_verb or e.preempt_verb) and interested(e, pod)
+            for e in self._all
+        )
+
+    async def drive(self, pod: Pod, steps: Steps[T]) -> T:
+        """Take a decision on the pod to its end, asking what it wants to have asked."""
+        answer: Answer | None = None
+        while True:
+            try:
+                question = next(steps) if answer is None else steps.send(answer)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            match question:
+                case FilterNodes(nodes):
+                    answer = await self.filter(pod, nodes)
+                case PrioritizeNodes(nodes):
+                    answer = await self.prioritize(pod, nodes)
+                case PreemptVictims(snapshot, candidates):
+                    answer = await self.preempt(pod, candidates, snapshot)
+                case _:
+                    assert_never(question)
+
+    async def filter(self, pod: Pod, nodes: NodeView) -> Filtered | Status:
+        """Let one extender after the other look at the nodes that are left."""
+        filtering = Filtering(nodes)
+        for extender in self._all:
+            if not filtering.left.size:
+                break
+            if not extender.filter_verb or not interested(extender, pod):
+                continue
+            try:
+                body = arguments(extender, pod, filtering.left)
+                filtering.take(
+                    extender,
+                    await self._call(extender, extender.filter_verb, body, ExtenderFilterResult),
+                )
+            except ExtenderError as failure:
+                if not extender.ignorable:
+                    return _failed(extender, failure)
+                _passed_over(extender, extender.filter_verb, pod, failure)
+        return filtering.result()
+
+    async def prioritize(self, pod: Pod, nodes: NodeView) -> Ints:
+        """Ask all at once what they think of the nodes; int64 a position, to be added to the
+        plugins' totals.
+        """
+        answers: list[tuple[Extender, HostPriorityList]] = []
+
+        async def ask(extender: Extender) -> None:
+            body = arguments(extender, pod, nodes)
+            try:
+                found = await self._call(extender, extender.prioritize_verb, body, HostPriorityList)
+            except ExtenderError as failure:
+                _passed_over(extender, extender.prioritize_verb, pod, failure)
+            else:
+                answers.append((extender, found))
+
+        async with anyio.create_task_group() as group:
+            for extender in self._all:
+                if extender.prioritize_verb and interested(extender, pod):
+                    group.start_soon(ask, extender)
+        return merged_scores(answers, nodes)
+
+    async def bind(self, pod: Pod, node: str) -> Status | None:
+        """Let an extender bind the pod; None if there is none to do it."""
+        for extender in self._all:
+            if not extender.bind_verb or not interested(extender, pod):
+                continue
+            try:
+                await self._bind(extender, binding(pod, node))
+            except ExtenderError as failure:
+                if not extender.ignorable:
+                    return _failed(extender, failure)
+                _passed_over(extender, extender.bind_verb, pod, failure)
+            else:
+                return SUCCESS
+        return None
+
+    async def preempt(
+        self, pod: Pod, candidates: dict[str, Victims], snapshot: Snapshot
+    ) -> dict[str, Victims] | Status:
+        """Let one extender after the other reduce the candidates (node -> victims) that are
+        left.
+        """
+        proposed = candidates
+
+        def pods_on(node: str) -> Sequence[PodInfo] | None:
+            """The pods there, and the proposed victims, of whom some may have gone while an
+            extender was thinking.
+            """
+            row = snapshot.columns.row_of.get(node)
+            info = None if row is None else snapshot.columns.infos[row]
+            victims = proposed[node].pods if node in proposed else ()
+            return None if info is None else (*victims, *info.pods.values())
+
+        for extender in self._all:
+            if not candidates:
+                break
+            if not extender.preempt_verb or not interested(extender, pod):
+                continue
+            try:
+                body = preemption_arguments(extender, pod, candidates)
+                result = await self._call(
+                    extender, extender.preempt_verb, body, ExtenderPreemptionResult
+                )
+                candidates = remaining_victims(extender, result, pods_on)
+            except ExtenderError as failure:
+                if not extender.ignorable:
+                    return _failed(extender, failure)
+                _passed_over(extender, extender.preempt_verb, pod, failure)
+        return candidates
+
+    async def _bind(self, extender: Extender, body: object) -> None:
+        """Have an extender bind. Raises ExtenderError unless it says that it has."""
+        verb, tls = extender.bind_verb, self._tls[extender]
+        trust = tls if isinstance(tls, ssl.SSLContext) else None
+        try:
+            reply = await self._wires[extender].request(
+                "POST", f"/{verb}", _ENCODER.encode(body), (), trust
+            )
+        except TimeoutError:
+            raise ExtenderError(
+                f"{verb}: no answer within {extender.http_timeout or DEFAULT_TIMEOUT}"
+            ) from None
+        except NotPermittedError:
+            raise ExtenderError(f"{verb}: not sent, as the lease is not held any more") from None
+        except (OSError, ValueError) as failure:  # ValueError: a name that no DNS has
+            raise ExtenderError(f"{verb}: {failure or type(failure).__name__}") from None
+        _read(verb, reply.status, reply.body, ExtenderBindingResult).check()
+
+    async def _call(self, extender: Extender, verb: str, body: object, answer: type[T]) -> T:
+        """One call. Raises ExtenderError for whatever is no good answer in time."""
+        assert self._session is not None, "the extenders are used outside their context"
+        limit = extender.http_timeout or DEFAULT_TIMEOUT
+        try:
+            async with self._session.post(
+                f"{extender.url_prefix.rstrip('/')}/{verb}",
+                data=_ENCODER.encode(body),
+                timeout=aiohttp.ClientTimeout(total=limit),
+                ssl=self._tls[extender],
+                server_hostname=_server_name(extender),
+            ) as response:
+                raw = await response.read()
+        except TimeoutError:
+            raise ExtenderError(f"{verb}: no answer within {limit}") from None
+        except (
+            aiohttp.ClientError,
+            OSError,
+            ValueError,
+        ) as failure:  # ValueError: a name that no DNS has
+            raise ExtenderError(f"{verb}: {failure or type(failure).__name__}") from None
+        return _read(verb, response.status, raw, answer)
+
+
+def _read(verb: str, status: int, raw: bytes, answer: type[T]) -> T:
+    if status != 200:
+        raise ExtenderError(f"{verb}: HTTP {status}: {raw[:200].decode(errors='replace')}")
+    try:
+        return read(raw, answer)
+    except ExtenderError as problem:
+        raise ExtenderError(f"{verb}: {problem}") from None
+
+
+def _server_name(extender: Extender) -> str | None:
+    """The name that its certificate must bear, if it is not the URL's."""
+    return (extender.tls_config.server_name if extender.tls_config else "") or None
+
+
+def _failed(extender: Extender, failure: ExtenderError) -> Status:
+    return error(f"extender {extender.url_prefix}: {failure}").by(EXTENDER)
+
+
+def _passed_over(extender: Extender, verb: str, pod: Pod, failure: ExtenderError) -> None:
+    key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    log.warning(
+        "extender passed over",
+        extender=extender.url_prefix,
+        verb=verb,
+        pod=key,
+        reason=str(failure),
+    )
+
+
+def _tls(extender: Extender, path: str) -> ssl.SSLContext | bool:
+    """How to speak https: without a certificate authority, enableHTTPS means that any certificate
+    will do.
+    """
+    if urlsplit(extender.url_prefix).scheme != "https":
+        return True
+    spec = extender.tls_config or ExtenderTLSConfig()
+    authority = spec.ca_data or _contents(spec.ca_file, f"{path}.caFile")
+    anybody = spec.insecure or (extender.enable_https and not authority)
+    try:
+        tls = client_context(authority or None, insecure=anybody)
+    except ValueError as problem:
+        raise ConfigError(f"{path}.caData, caFile: {problem}") from None
+    certificate = spec.cert_data or _contents(spec.cert_file, f"{path}.certFile")
+    key = spec.key_data or _contents(spec.key_file, f"{path}.keyFile")
+    if certificate or key:
+        try:
+            show_certificate(tls, certificate, key)
+        except ValueError:
+            raise ConfigError(
+                f"{path}: expected a client certificate and its key, in PEM"
+            ) from None
+    return tls
+
+
+def _contents(file: str, path: str) -> bytes:
+    if not file:
+        return b""
+    try:
+        return Path(file).read_bytes()
+    except OSError as problem:
+        raise ConfigError(f"{path}: {file} cannot be read: {problem.strerror or problem}") from None

@@ -1,0 +1,124 @@
+"""What the answers of several extenders come to: the nodes that all leave, the sum of their scores,
+the victims.
+
+Nodes that fail keep their reason in the diagnosis, scores are weighed and scaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from berth.actors.client.extender.wire import (
+    ExtenderError,
+    ExtenderFilterResult,
+    ExtenderPreemptionResult,
+    HostPriorityList,
+)
+from berth.actors.scheduling.framework.interface import MAX_NODE_SCORE
+from berth.actors.scheduling.framework.questions import Filtered, Victims
+from berth.actors.scheduling.framework.status import Status, unresolvable, unschedulable
+from berth.actors.scheduling.model.columns import Ints
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import NodeView
+from berth.config.types import Extender
+
+MAX_EXTENDER_PRIORITY = 10
+HIGHEST = 1 << 62  # whatever an extender says, a total stays within int64
+
+
+class Filtering:
+    """The nodes of a view as one extender after the other takes some away."""
+
+    def __init__(self, nodes: NodeView) -> None:
+        self.left = nodes
+        self._rejected: dict[int, Status] = {}
+
+    def take(self, extender: Extender, result: ExtenderFilterResult) -> None:
+        """Keep what the extender keeps. Raises ExtenderError, and changes nothing, if its answer
+        cannot be used.
+
+        A node that is kept no more without a reason is never helped by preemption, as in
+        kube-scheduler.
+        """
+        if result.error:
+            raise ExtenderError(result.error)
+        kept: set[str] = set()
+        if extender.node_cache_capable and result.node_names is not None:
+            kept.update(result.node_names)
+        elif result.nodes is not None:
+            kept.update(node.metadata.name for node in result.nodes.items)
+        names = [self.left.name(i) for i in range(self.left.size)]
+        unknown = kept.difference(names)
+        if unknown:
+            raise ExtenderError(f"claims a filtered node {min(unknown)!r} which it was not sent")
+        rows = [self.left.row(i) for i in range(self.left.size)]
+        for name, row in zip(names, rows, strict=True):
+            if name not in kept:
+                self._rejected[row] = _why(name, result)
+        left = [row for name, row in zip(names, rows, strict=True) if name in kept]
+        self.left = self.left.snapshot.rows(np.array(left, dtype=np.int64))
+
+    def result(self) -> Filtered:
+        return Filtered(
+            np.array([self.left.row(i) for i in range(self.left.size)], dtype=np.int64),
+            self._rejected,
+        )
+
+
+def _why(node: str, result: ExtenderFilterResult) -> Status:
+    reason = result.failed_and_unresolvable_nodes.get(node)
+    if reason is not None:
+        return unresolvable(reason)
+    reason = result.failed_nodes.get(node)
+    return unresolvable() if reason is None else unschedulable(reason)
+
+
+# --------------------------------------------------------------------------------------- prioritize
+
+
+def merged_scores(answers: Iterable[tuple[Extender, HostPriorityList]], nodes: NodeView) -> Ints:
+    """int64 a position of the view: the sum of all scores, each times its extender's weight, scaled
+    to 0..100.
+    """
+    sums: dict[str, int] = {}
+    for extender, priorities in answers:
+        scale = extender.weight * (MAX_NODE_SCORE // MAX_EXTENDER_PRIORITY)
+        for priority in priorities:
+            sums[priority.host] = sums.get(priority.host, 0) + priority.score * scale
+    scores = (max(-HIGHEST, min(sums.get(nodes.name(i), 0), HIGHEST)) for i in range(nodes.size))
+    return np.fromiter(scores, dtype=np.int64, count=nodes.size)
+
+
+# ------------------------------------------------------------------------------------------ preempt
+
+
+def remaining_victims(
+    extender: Extender,
+    result: ExtenderPreemptionResult,
+    pods_on: Callable[[str], Sequence[PodInfo] | None],
+) -> dict[str, Victims]:
+    """The candidates that an extender leaves, by node, in the order of the names.
+
+    `pods_on` gives the pods of a node, None for one that is not known; an extender may name any of
+    them. Raises ExtenderError for a node or pod that is not known, and for a node without a victim
+    unless the extender is ignorable, whose node is left out then.
+    """
+    remaining = {}
+    for node, meta in sorted(result.node_name_to_meta_victims.items()):
+        pods = pods_on(node)
+        if pods is None:
+            raise ExtenderError(f"claims to preempt on node {node!r} which is not known")
+        by_uid = {info.uid: info for info in pods}
+        missing = [pod.uid for pod in meta.pods if pod.uid not in by_uid]
+        if missing:
+            raise ExtenderError(
+                f"claims to preempt pod (UID: {missing[0]}) which is not on node {node!r}"
+            )
+        if meta.pods:
+            remaining[node] = Victims(
+                tuple(by_uid[pod.uid] for pod in meta.pods), meta.pdb_violations
+            )
+        elif not extender.ignorable:
+            raise ExtenderError(f'expected at least one victim pod on node "{node}"')
+    return remaining

@@ -1,1 +1,0 @@
-"""The scheduling framework: extension points, Status, CycleState, events, registry, profile runner. Pure."""

@@ -1,0 +1,234 @@
+"""What a plugin may answer at each extension point, and what is said of an answer that is none.
+
+Plugins are other people's code, and Python checks no types: a forgotten `return` must not be found
+out far from the plugin, in the queue or in an array of scores. Every check raises WrongAnswerError
+with what was expected and what came.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Sequence
+from math import isnan, nan
+from numbers import Real
+
+import numpy as np
+from berth.actors.scheduling.framework.events import (
+    Action,
+    ClusterEvent,
+    Hint,
+    Registration,
+    Resource,
+)
+from berth.actors.scheduling.framework.interface import MAX_NODE_SCORE, PreFilterResult
+from berth.actors.scheduling.framework.post_filter import FailedAttempt, Nomination, PostFiltered
+from berth.actors.scheduling.framework.questions import PreemptVictims
+from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status
+from berth.actors.scheduling.framework.verdicts import Verdicts
+from berth.actors.scheduling.model.columns import Bools, Ints
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import NodeView
+from berth.actors.scheduling.model.vectors import highest
+
+MOST_NODE_SCORE = 1 << 62
+_repr = reprlib.Repr()
+_repr.maxother = _repr.maxstring = 120
+
+
+class WrongAnswerError(Exception):
+    """A plugin answered what is no answer; the message says what was expected, and what came."""
+
+
+def expected(what: str, came: object) -> WrongAnswerError:
+    return WrongAnswerError(f"expected {what}, got {_shown(came)}")
+
+
+def _shown(value: object) -> str:
+    """A value for people to read, however large it is, and though it may be unable to show
+    itself.
+    """
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape}"
+    try:
+        return _repr.repr(value)
+    except Exception:
+        return f"a {type(value).__name__} that cannot be shown"
+
+
+def as_status(answer: object) -> Status:
+    """The answer, if it is a Status. Most often what is none is a forgotten `return`."""
+    if answer is SUCCESS or answer is SKIP:
+        return answer
+    if not isinstance(answer, Status):
+        raise expected("a Status", answer)
+    code: object = answer.code
+    if not isinstance(code, Code):
+        raise expected("a Status with a Code", code)
+    as_reasons(answer.reasons)
+    return answer
+
+
+def as_reasons(reasons: object) -> tuple[str, ...]:
+    if not isinstance(reasons, tuple) or not all(isinstance(reason, str) for reason in reasons):
+        raise expected("reasons as a tuple of strings", reasons)
+    return reasons
+
+
+def node_names_of(answer: PreFilterResult) -> frozenset[str] | None:
+    names: object = answer.node_names
+    if names is None or isinstance(names, frozenset):
+        return names
+    if isinstance(names, set):
+        return frozenset(names)
+    raise expected("node_names as a frozenset of names", names)
+
+
+def as_verdicts(answer: object, nodes: NodeView) -> Verdicts:
+    """The codes themselves are looked at when they come to count."""
+    if not isinstance(answer, Verdicts):
+        raise expected("Verdicts, or None where every node passes", answer)
+    for name, array in (("codes", answer.codes), ("keys", answer.keys)):
+        if not _is_vector(array, nodes.size, "iu"):
+            raise expected(f"{name} of {nodes.size} nodes as integers", array)
+    return answer
+
+
+def as_passing(answer: Bools | None, nodes: NodeView) -> Bools | None:
+    if answer is not None and not _is_vector(answer, nodes.size, "b"):
+        raise expected(f"a bool for each of {nodes.size} nodes, or None", answer)
+    return answer
+
+
+def as_raw_scores(answer: Ints, nodes: NodeView) -> Ints:
+    """Scores before they are normalised."""
+    if type(answer) is np.ndarray and answer.dtype == np.int64 and answer.shape == (nodes.size,):
+        return answer
+    if not _is_vector(answer, nodes.size, "iu"):
+        raise expected(f"an integer for each of {nodes.size} nodes", answer)
+    return answer.astype(np.int64)
+
+
+def _is_vector(array: object, size: int, kinds: str) -> bool:
+    if type(array) is not np.ndarray and not isinstance(array, np.ndarray):
+        return False
+    return array.shape == (size,) and array.dtype.kind in kinds
+
+
+def as_raw_score(answer: object) -> int:
+    """One node's score before all are normalised, which may deal with fractions."""
+    if isinstance(answer, int | np.integer) or (
+        isinstance(answer, float | np.floating) and not isnan(answer)
+    ):
+        return answer  # type: ignore[return-value]
+    raise expected("a number", answer)
+
+
+def as_final_scores(answer: object, nodes: NodeView) -> Ints:
+    """int64[nodes.size], whatever the numbers are."""
+    scores = answer if isinstance(answer, np.ndarray) else np.asarray(answer)
+    if scores.shape != (nodes.size,):
+        raise expected(f"a score for each of {nodes.size} nodes", answer)
+    if scores.dtype.kind not in "iu":
+        for position, score in enumerate(scores.tolist()):
+            if type(score) is not int:
+                raise WrongAnswerError(
+                    f"expected an integer, got {_shown(score)} (node {nodes.name(position)})"
+                )
+        scores = np.clip(
+            scores, -MOST_NODE_SCORE, MOST_NODE_SCORE
+        )  # Not all of them fit into 64 bits.
+    whole: Ints = scores.astype(np.int64, copy=False)
+    return whole
+
+
+def check_range(scores: Ints, nodes: NodeView) -> None:
+    """Of final scores; what is wrong is told as kube-scheduler does."""
+    if (
+        nodes.size and highest(scores.view(np.uint64)) > MAX_NODE_SCORE
+    ):  # Below zero is large without its sign.
+        position = int(((scores < 0) | (scores > MAX_NODE_SCORE)).argmax())
+        limits = f"it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
+        raise WrongAnswerError(
+            f"returns an invalid score {scores[position]}, {limits} (node {nodes.name(position)})"
+        )
+
+
+def as_permission(answer: object) -> tuple[Status, float]:
+    """The status, and for WAIT the seconds."""
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise expected("a Status and seconds, as a pair", answer)
+    status, seconds = as_status(answer[0]), answer[1]
+    if status.code is not Code.WAIT:
+        return status, 0.0
+    if not _is_number(seconds) or seconds < 0:
+        raise expected("seconds to wait, from 0", seconds)
+    return status, seconds
+
+
+def as_question(asked: object) -> PreemptVictims:
+    """What a PostFilter plugin that is a generator may yield."""
+    if not isinstance(asked, PreemptVictims):
+        raise expected("PreemptVictims to be asked", asked)
+    return asked
+
+
+def as_sort_key(answer: tuple[float, ...]) -> tuple[float, ...]:
+    try:
+        # Almost all that are numbers add up, in one call; infinities may add up to NaN, which is
+        # not equal to itself.
+        total = sum(answer)
+    except TypeError:
+        total = nan
+    if type(answer) is tuple and type(total) in (float, int) and total == total:
+        return answer
+    if not isinstance(answer, tuple) or not all(map(_is_number, answer)):
+        raise expected("a tuple of numbers", answer)
+    return answer
+
+
+def _is_number(value: object) -> bool:
+    """NaN is none, as it is not equal to itself."""
+    return isinstance(value, Real) and value == value
+
+
+def as_hint(answer: object) -> Hint:
+    if not isinstance(answer, Hint):
+        raise expected("Hint.QUEUE or Hint.SKIP", answer)
+    return answer
+
+
+def as_registrations(answer: object) -> tuple[Registration, ...]:
+    if not isinstance(answer, Sequence) or isinstance(answer, str):
+        raise expected("a sequence of Registration", answer)
+    for registration in answer:
+        if not isinstance(registration, Registration):
+            raise expected("a sequence of Registration", registration)
+        event: object = registration.event
+        if not isinstance(event, ClusterEvent):
+            raise expected("a Registration of a ClusterEvent", event)
+        if not isinstance(event.resource, Resource) or not isinstance(event.action, Action):
+            raise expected(
+                "a ClusterEvent of a Resource and an Action", (event.resource, event.action)
+            )
+        if registration.hint is not None and not callable(registration.hint):
+            raise expected("a Registration with a hint function or None", registration.hint)
+    return tuple(answer)
+
+
+def as_post_filtered(answer: object, attempt: FailedAttempt) -> PostFiltered:
+    """What a PostFilter plugin answered about an attempt."""
+    if not isinstance(answer, PostFiltered):
+        raise expected("PostFiltered", answer)
+    as_status(answer.status)
+    nomination: object = answer.nomination
+    if nomination is None:
+        return answer
+    if not isinstance(nomination, Nomination):
+        raise expected("a Nomination, or None", nomination)
+    node: object = nomination.node
+    if not isinstance(node, str) or node not in attempt.snapshot.columns.row_of:
+        raise expected("a nomination to a node of the cluster", node)
+    for name, pods in (("victims", nomination.victims), ("displaced", nomination.displaced)):
+        if not isinstance(pods, tuple) or not all(isinstance(pod, PodInfo) for pod in pods):
+            raise expected(f"{name} as a tuple of PodInfo", pods)
+    return answer

@@ -1,0 +1,64 @@
+"""An attempt that found no node, as PostFilter plugins see it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from berth.actors.scheduling.decision.feasibility import Evaluation, filter_nodes
+from berth.actors.scheduling.decision.rules import Rules
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.post_filter import FailedAttempt, Rng
+from berth.actors.scheduling.framework.status import Code
+from berth.actors.scheduling.framework.verdicts import Diagnosis
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.scheduling.model.vectors import Ints
+from numpy.typing import NDArray
+
+_UNRESOLVABLE = np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+
+
+class Attempt(FailedAttempt):
+    """Made of the evaluation in which no node was left."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        state: CycleState,
+        info: PodInfo,
+        snapshot: Snapshot,
+        evaluation: Evaluation,
+        rng: Rng,
+        *,
+        extended: bool = True,
+    ) -> None:
+        self.state = state
+        self.info = info
+        self.snapshot = snapshot
+        self.rng = rng
+        self.extended = extended
+        self._rules = rules
+        self._evaluation = evaluation
+
+    @cached_property
+    def codes(self) -> NDArray[np.int8]:
+        columns, diagnosis = self.snapshot.columns, self._evaluation.diagnosis
+        if diagnosis is None:
+            return np.full(
+                len(columns.order), self._evaluation.prefilter.status.code, dtype=np.int8
+            )
+        rows = diagnosis.view.rows
+        if rows is columns.order:
+            return diagnosis.codes
+        by_row = np.full(columns.size, _UNRESOLVABLE)
+        by_row[rows] = diagnosis.codes
+        return by_row[columns.order]
+
+    @property
+    def row_by_row(self) -> bool:
+        return self._rules.filters_row_by_row(self.state)
+
+    def supposed(self, rows: Ints) -> Diagnosis:
+        state = self._rules.supposed_state(self.state, self.info, self.snapshot)
+        return filter_nodes(self._rules, state, self.info, self.snapshot.rows(rows))

@@ -1,0 +1,115 @@
+"""Where a pod fits: PreFilter and Filter over many nodes, with the pods nominated to them taken
+into account.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from berth.actors.scheduling.decision.rules import PreFiltered, Rules
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.status import Status
+from berth.actors.scheduling.framework.verdicts import Diagnosis
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+from berth.actors.scheduling.model.vectors import Bools
+from berth.actors.scheduling.model.what_if import supposing
+
+FEW = 64  # so many nodes are looked at one by one rather than found among all
+
+
+class Evaluation(msgspec.Struct, frozen=True):
+    """Everything the filters had to say. `diagnosis` covers a view; `live` are its positions that
+    are nodes.
+
+    `diagnosis` and `live` are None if PreFilter rejected the pod for all nodes.
+    """
+
+    prefilter: PreFiltered
+    diagnosis: Diagnosis | None = None
+    live: Bools | None = None
+
+
+def evaluate(rules: Rules, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Evaluation:
+    """Run PreFilter and the filters over every node that PreFilter leaves. Raises PluginError."""
+    prefilter = rules.pre_filter(state, info, snapshot)
+    if not prefilter.status.ok:
+        return Evaluation(prefilter)
+    columns = snapshot.columns
+    if prefilter.node_names is None:
+        view = snapshot.all()
+        live = np.zeros(view.size, dtype=np.bool_)
+        live[columns.order] = True
+    else:
+        view = snapshot.rows(columns.rows_of(prefilter.node_names))
+        live = np.ones(view.size, dtype=np.bool_)
+    return Evaluation(prefilter, filter_nodes(rules, state, info, view), live)
+
+
+def filter_nodes(rules: Rules, state: CycleState, info: PodInfo, nodes: NodeView) -> Diagnosis:
+    """Run the filters; a node must pass with the pods nominated to it ahead of this one, and
+    without them.
+    """
+    rejected = reject_for_nominated(rules, state, info, nodes) if nodes.snapshot.nominations else {}
+    all_told = 0 < nodes.size == len(rejected)
+    diagnosis = Diagnosis(nodes) if all_told else rules.filter(state, info, nodes)
+    for position, status in rejected.items():
+        diagnosis.put(position, status)
+    return diagnosis
+
+
+def fits_on(rules: Rules, state: CycleState, info: PodInfo, node: NodeView) -> bool:
+    """Whether a single node passes as `filter_nodes` has it, without a word of why not."""
+    passing = rules.passing(state, info, node)
+    if passing is not None and not passing[0]:
+        return False
+    return not (node.snapshot.nominations and reject_for_nominated(rules, state, info, node))
+
+
+def reject_for_nominated(
+    rules: Rules, state: CycleState, info: PodInfo, nodes: NodeView
+) -> dict[int, Status]:
+    """The nodes, by position, that would not let the pod in if the pods nominated to them ahead of
+    it ran there.
+    """
+    snapshot = nodes.snapshot
+    ahead = _nominated_ahead(info, nodes)
+    positions = list(ahead)
+    rejected = {}
+    together = len(positions) if rules.filters_row_by_row(state) else 1
+    for start in range(0, len(positions), max(together, 1)):
+        some = positions[start : start + together]
+        rows = [nodes.row(position) for position in some]
+        with supposing(snapshot) as supposition:
+            for position, row in zip(some, rows, strict=True):
+                for pod in ahead[position]:
+                    supposition.add(row, pod)
+            supposition.settle()
+            supposed = rules.supposed_state(state, info, snapshot)
+            diagnosis = rules.filter(supposed, info, snapshot.rows(np.array(rows)))
+        for i in np.flatnonzero(~diagnosis.feasible()).tolist():
+            rejected[some[i]] = diagnosis.status(i)
+    return rejected
+
+
+def _nominated_ahead(info: PodInfo, nodes: NodeView) -> dict[int, list[PodInfo]]:
+    """By position in the view the pods nominated there that the pod must leave room for, where
+    there are any.
+    """
+    nominations, row_of = nodes.snapshot.nominations, nodes.columns.row_of
+    named = nominations.nodes()
+    if nodes.size < max(len(named), FEW):
+        found = {
+            position: nominations.ahead_of(info, nodes.name(position))
+            for position in range(nodes.size)
+        }
+    else:
+        rows = np.array([row_of[name] for name in named if name in row_of], dtype=np.int64)
+        names = [nodes.columns.names[row] for row in rows.tolist()]
+        positions = nodes.positions(rows).tolist()
+        found = {
+            p: nominations.ahead_of(info, name)
+            for p, name in zip(positions, names, strict=True)
+            if p >= 0
+        }
+    return {position: pods for position, pods in found.items() if pods}

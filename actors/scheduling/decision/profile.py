@@ -1,0 +1,323 @@
+"""The profile runner: the plugins of one profile, run in their order at each extension point.
+
+With `rules` the only room that catches whatever a plugin raises: an exception becomes an ERROR
+status that names the plugin and fails that pod's attempt, never the process; so does an answer that
+is none. Mirrors frameworkImpl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from functools import partial
+
+import msgspec
+from berth.actors.scheduling.decision.answers import (
+    as_hint,
+    as_permission,
+    as_post_filtered,
+    as_question,
+    as_registrations,
+    as_sort_key,
+    as_status,
+)
+from berth.actors.scheduling.decision.failures import (
+    BIND,
+    CRASHES,
+    EVENTS_TO_REGISTER,
+    PERMIT,
+    POST_BIND,
+    POST_FILTER,
+    PRE_BIND,
+    PRE_BIND_PRE_FLIGHT,
+    PRE_ENQUEUE,
+    QUEUE_SORT,
+    QUEUEING_HINT,
+    RESERVE,
+    UNRESERVE,
+    as_error,
+    crashed,
+    refused,
+    signed,
+    unsupported_pre_flight,
+)
+from berth.actors.scheduling.decision.rules import PluginError, Points, Rules
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.events import Hint, Registration
+from berth.actors.scheduling.framework.interface import (
+    BindPlugin,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    QueueSortPlugin,
+    Reads,
+    ReservePlugin,
+)
+from berth.actors.scheduling.framework.post_filter import FailedAttempt, PostFiltered
+from berth.actors.scheduling.framework.questions import Answer, Steps
+from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status, error
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.meta import key
+from berth.actors.scheduling.model.cluster_objects import UnlistedError
+from berth.actors.scheduling.model.pod_info import PodInfo
+
+PreBindStep = Callable[[], Awaitable[Status]]
+# Whether the task that runs now is to end: then what ends a plugin's wait is no failure of the
+# plugin.
+IsCancelled = Callable[[], bool]
+
+
+def hinting(plugin: Plugin, registration: Registration) -> Registration:
+    """A hint that fails lets the pod be tried again, as in kube-scheduler."""
+    hint = registration.hint
+    if hint is None:
+        return registration
+
+    def guarded(pod: Pod, old: object | None, new: object | None) -> Hint:
+        try:
+            return as_hint(hint(pod, old, new))
+        except CRASHES as exception:
+            crashed(plugin, QUEUEING_HINT, exception, pod=key(pod))
+            return Hint.QUEUE
+
+    return Registration(registration.event, guarded)
+
+
+def _asking(steps: Generator[object, Answer, object]) -> Steps[object]:
+    """A plugin's questions, if they are such as can be asked."""
+    answer: Answer | None = None
+    while True:
+        try:
+            question = next(steps) if answer is None else steps.send(answer)
+        except StopIteration as done:
+            return done.value
+        answer = yield as_question(question)
+
+
+class Profile(Rules):
+    """The plugins of one scheduler name. `points` maps an extension point's name to (plugin,
+    weight) in order.
+    """
+
+    def __init__(
+        self,
+        scheduler_name: str,
+        points: Points,
+        percentage_of_nodes_to_score: int | None = None,
+    ) -> None:
+        super().__init__(points)
+        self.parts: Mapping[Reads, Rules] = {reads: self.reading(reads) for reads in Reads}
+        self.of_cluster = self.parts[Reads.CLUSTER]
+        self.scheduler_name = scheduler_name
+        self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
+        every = {plugin.name: plugin for plugins in points.values() for plugin, _ in plugins}
+        self.plugins: tuple[Plugin, ...] = tuple(every.values())
+
+        def at(point: str) -> list[Plugin]:
+            return [plugin for plugin, _ in points.get(point, ())]
+
+        self.pre_enqueue_plugins = [p for p in at("preEnqueue") if isinstance(p, PreEnqueuePlugin)]
+        self.queue_sort = next(p for p in at("queueSort") if isinstance(p, QueueSortPlugin))
+        self._post_filter = [p for p in at("postFilter") if isinstance(p, PostFilterPlugin)]
+        self._reserve = [p for p in at("reserve") if isinstance(p, ReservePlugin)]
+        self._permit = [p for p in at("permit") if isinstance(p, PermitPlugin)]
+        self._pre_bind = [p for p in at("preBind") if isinstance(p, PreBindPlugin)]
+        self._bind = [p for p in at("bind") if isinstance(p, BindPlugin)]
+        self._post_bind = [p for p in at("postBind") if isinstance(p, PostBindPlugin)]
+
+    # ----------------------------------------------------------------------------- before the queue
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        """The first answer that keeps the pod out of the active queue, or success."""
+        for plugin in self.pre_enqueue_plugins:
+            try:
+                status = as_status(plugin.pre_enqueue(pod))
+            except CRASHES as exception:
+                return crashed(plugin, PRE_ENQUEUE, exception, pod=key(pod))
+            if not status.ok:
+                return refused(plugin, PRE_ENQUEUE, status)
+        return SUCCESS
+
+    def sort_key(self, info: PodInfo, enqueued_at: float) -> tuple[float, ...]:
+        """Where the pod comes in the active queue, least first.
+
+        The queue needs an answer: for a pod that the plugin fails for it is what PrioritySort would
+        say.
+        """
+        try:
+            return as_sort_key(self.queue_sort.sort_key(info, enqueued_at))
+        except CRASHES as exception:
+            crashed(self.queue_sort, QUEUE_SORT, exception, pod=info.key)
+            return (-info.priority, enqueued_at)
+
+    def hints(self) -> dict[str, Sequence[Registration]]:
+        """The events that each plugin registered for, by its name; without those that do not say
+        what they wait for.
+
+        One that fails to say it does not say it: then every event may help the pods that it
+        rejected.
+        """
+        registered: dict[str, Sequence[Registration]] = {}
+        for plugin in self.plugins:
+            if type(plugin).events_to_register is Plugin.events_to_register:
+                continue
+            try:
+                registrations = as_registrations(plugin.events_to_register())
+            except CRASHES as exception:
+                crashed(plugin, EVENTS_TO_REGISTER, exception)
+                continue
+            registered[plugin.name] = tuple(
+                hinting(plugin, registration) for registration in registrations
+            )
+        return registered
+
+    # --------------------------------------------------------------------------- where no node fits
+
+    def post_filter(self, attempt: FailedAttempt) -> Steps[PostFiltered | None]:
+        """Run PostFilter until a plugin makes room; None if there is no plugin.
+
+        The reasons of those that could not are put together; an error replaces them. Raises
+        PluginError if a plugin looks up objects that are not known.
+        """
+        reasons: list[str] = []
+        denominate = False
+        for plugin in self._post_filter:
+            try:
+                answer: object = plugin.post_filter(attempt)
+                if isinstance(answer, Generator):
+                    answer = yield from _asking(answer)
+                made = as_post_filtered(answer, attempt)
+            except PluginError as failure:
+                return PostFiltered(failure.status)
+            except (
+                UnlistedError
+            ) as unlisted:  # Nobody can say what may be done; the pod is tried again.
+                raise PluginError(crashed(plugin, POST_FILTER, unlisted)) from None
+            except CRASHES as exception:
+                return PostFiltered(crashed(plugin, POST_FILTER, exception, pod=attempt.info.key))
+            made = msgspec.structs.replace(made, status=signed(plugin, made.status))
+            status = made.status
+            if (
+                status.ok
+                or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+                or not status.rejected
+            ):
+                return made
+            reasons += status.reasons
+            denominate = denominate or made.denominate
+        if not self._post_filter:
+            return None
+        return PostFiltered(Status(Code.UNSCHEDULABLE, tuple(reasons)), denominate=denominate)
+
+    # ----------------------------------------------------------------------- after a node is chosen
+
+    def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        """Run Reserve in order; the first failure ends it (the caller then runs unreserve)."""
+        for plugin in self._reserve:
+            try:
+                status = as_status(plugin.reserve(state, info, node))
+            except CRASHES as exception:
+                return crashed(plugin, RESERVE, exception, pod=info.key, node=node)
+            if not status.ok:
+                return refused(plugin, RESERVE, status)
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
+        """Run Unreserve in reverse order, every one of them."""
+        for plugin in reversed(self._reserve):
+            try:
+                plugin.unreserve(state, info, node)
+            except CRASHES as exception:
+                crashed(plugin, UNRESERVE, exception, pod=info.key, node=node)
+
+    def permit(
+        self, state: CycleState, info: PodInfo, node: str
+    ) -> tuple[Status, dict[str, float]]:
+        """Run Permit; WAIT comes with the seconds that each waiting plugin grants."""
+        waits: dict[str, float] = {}
+        for plugin in self._permit:
+            try:
+                status, seconds = as_permission(plugin.permit(state, info, node))
+            except CRASHES as exception:
+                return crashed(plugin, PERMIT, exception, pod=info.key, node=node), {}
+            if status.code is Code.WAIT:
+                waits[plugin.name] = seconds
+            elif not status.ok:
+                return refused(plugin, PERMIT, status), {}
+        return (Status(Code.WAIT), waits) if waits else (SUCCESS, {})
+
+    def pre_bind_pre_flight(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        """SKIP if no PreBind plugin has anything to do for the pod; those that have not are left
+        out of PreBind.
+        """
+        state.skip_pre_bind = set()
+        for plugin in self._pre_bind:
+            try:
+                status = as_status(plugin.pre_bind_pre_flight(state, info, node))
+            except CRASHES as exception:
+                return crashed(plugin, PRE_BIND_PRE_FLIGHT, exception, pod=info.key, node=node)
+            if status.code is Code.SKIP:
+                state.skip_pre_bind.add(plugin.name)
+            elif status.code is Code.ERROR:
+                return as_error(plugin, PRE_BIND_PRE_FLIGHT, status)
+            elif not status.ok:
+                return unsupported_pre_flight(plugin, status)
+        return SKIP if len(state.skip_pre_bind) == len(self._pre_bind) else SUCCESS
+
+    def pre_bind_steps(
+        self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
+    ) -> list[list[PreBindStep]]:
+        """The PreBind calls that the pre-flight left, in order; those of one list may run at the
+        same time.
+        """
+        steps: list[list[PreBindStep]] = []
+        joins = False
+        for plugin in self._pre_bind:
+            if plugin.name in state.skip_pre_bind:
+                continue
+            if not (joins and plugin.runs_in_parallel):
+                steps.append([])
+            joins = plugin.runs_in_parallel
+            steps[-1].append(partial(self._pre_bind_one, plugin, state, info, node, is_cancelled))
+        return steps
+
+    @staticmethod
+    async def _pre_bind_one(
+        plugin: PreBindPlugin,
+        state: CycleState,
+        info: PodInfo,
+        node: str,
+        is_cancelled: IsCancelled,
+    ) -> Status:
+        try:
+            status = as_status(await plugin.pre_bind(state, info, node))
+        except CRASHES as exception:
+            if not isinstance(exception, Exception) and is_cancelled():
+                raise
+            return crashed(plugin, PRE_BIND, exception, pod=info.key, node=node)
+        return status if status.ok else refused(plugin, PRE_BIND, status)
+
+    async def bind(
+        self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
+    ) -> Status:
+        """The answer of the first bind plugin that does not skip the pod."""
+        for plugin in self._bind:
+            try:
+                status = as_status(await plugin.bind(state, info, node))
+            except CRASHES as exception:
+                if not isinstance(exception, Exception) and is_cancelled():
+                    raise
+                return crashed(plugin, BIND, exception, pod=info.key, node=node)
+            if status.code is not Code.SKIP:
+                return status if status.ok else refused(plugin, BIND, status)
+        return error(f"no bind plugin of profile {self.scheduler_name} took the pod")
+
+    def post_bind(self, state: CycleState, info: PodInfo, node: str) -> None:
+        """Run PostBind, every one of them."""
+        for plugin in self._post_bind:
+            try:
+                plugin.post_bind(state, info, node)
+            except CRASHES as exception:
+                crashed(plugin, POST_BIND, exception, pod=info.key, node=node)

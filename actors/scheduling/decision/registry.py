@@ -1,0 +1,192 @@
+"""The registry: plugin classes by name, and the profiles built from them.
+
+In-tree plugins are handed in; plugins of users come from the entry-point group `berth.plugins`,
+where each entry has the name of a plugin and stands for its class. What is installed and not named
+by a profile is never imported, so it can do no harm; a name that two packages give is an error once
+a profile names it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import TypeVar
+
+import structlog
+from berth.actors.scheduling.decision.failures import CRASHES, let_pass, text_of
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.framework import interface as api
+from berth.actors.scheduling.framework.interface import ArgsError, Handle, Plugin, Reads
+from berth.actors.scheduling.kube.kinds import LOOKED_UP
+from berth.actors.scheduling.plugins.node_unreadable import NodeUnreadable
+from berth.config.profiles import expand_profile
+from berth.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
+
+log = structlog.get_logger(__name__)
+
+V = TypeVar("V")
+ENTRY_POINT_GROUP = "berth.plugins"
+_LOOKED_UP = tuple(kind.type for kind in LOOKED_UP)
+
+EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
+    "preEnqueue": (api.PreEnqueuePlugin,),
+    "queueSort": (api.QueueSortPlugin,),
+    "preFilter": (api.PreFilterPlugin,),
+    "filter": (api.FilterPlugin, api.NodeFilterPlugin),
+    "postFilter": (api.PostFilterPlugin,),
+    "preScore": (api.PreScorePlugin,),
+    "score": (api.ScorePlugin, api.NodeScorePlugin),
+    "reserve": (api.ReservePlugin,),
+    "permit": (api.PermitPlugin,),
+    "preBind": (api.PreBindPlugin,),
+    "bind": (api.BindPlugin,),
+    "postBind": (api.PostBindPlugin,),
+}
+
+
+class RegistryError(ValueError):
+    """The configuration asks for a plugin that cannot be had; the message names the field."""
+
+
+def extension_points(plugin: type[Plugin]) -> frozenset[str]:
+    """The extension points that a plugin class implements, by the names of the configuration
+    file.
+    """
+    return frozenset(
+        point for point, kinds in EXTENSION_POINTS.items() if issubclass(plugin, kinds)
+    )
+
+
+class OnDemand(Mapping[str, V]):
+    """A mapping with known keys whose values are made when they are asked for, each time anew."""
+
+    def __init__(self, names: Sequence[str], make: Callable[[str], V]) -> None:
+        self._names = dict.fromkeys(names)
+        self._make = make
+
+    def __getitem__(self, name: str) -> V:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._make(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def with_entry_points(in_tree: Mapping[str, type[Plugin]]) -> Mapping[str, type[Plugin]]:
+    """The in-tree plugins and those of users, which are imported when they are asked for: that may
+    raise RegistryError.
+
+    An in-tree plugin is never replaced by one of the same name.
+    """
+    installed: dict[str, list[EntryPoint]] = defaultdict(list)
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        if entry.name in in_tree:
+            known = {
+                "plugin": entry.name,
+                "package": _package(entry),
+                "error": "the name is that of an in-tree plugin",
+            }
+            log.warning("plugin left out", **known, repeats=(ENTRY_POINT_GROUP, entry.name))
+        else:
+            installed[entry.name].append(entry)
+
+    def make(name: str) -> type[Plugin]:
+        return in_tree[name] if name in in_tree else _load(name, installed[name])
+
+    return OnDemand((*in_tree, *installed), make)
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else "unknown"
+
+
+def _load(name: str, entries: Sequence[EntryPoint]) -> type[Plugin]:
+    if len(entries) > 1:
+        packages = " and ".join(sorted(_package(entry) for entry in entries))
+        raise RegistryError(
+            f"plugin {name}: expected one package with an entry point of this name, got {packages}"
+        )
+    (entry,) = entries
+    where = f"plugin {name} of package {_package(entry)}, entry point {entry.value}"
+    try:
+        found: object = entry.load()
+    except CRASHES as exception:
+        let_pass(exception)
+        log.exception(
+            "plugin cannot be loaded", plugin=name, package=_package(entry), exc_info=exception
+        )
+        raise RegistryError(f"{where}: cannot be loaded: {text_of(exception)}") from None
+    if not (isinstance(found, type) and issubclass(found, Plugin)):
+        raise RegistryError(f"{where}: expected a Plugin class")
+    given: object = getattr(found, "name", None)
+    if given != name:
+        raise RegistryError(f"{where}: expected a class with the name {name!r}, got {given!r}")
+    return found
+
+
+def build_profiles(
+    configuration: KubeSchedulerConfiguration,
+    registry: Mapping[str, type[Plugin]],
+    handle: Handle,
+) -> dict[str, Profile]:
+    """A Profile for every scheduler name. Raises RegistryError or ProfileError with the path of
+    what does not fit.
+    """
+    points_of = OnDemand(tuple(registry), lambda name: extension_points(registry[name]))
+    profiles = {}
+    for i, profile in enumerate(configuration.profiles):
+        path = f"profiles[{i}]"
+        try:
+            expanded = expand_profile(profile, points_of, path)
+        except RegistryError as problem:
+            raise RegistryError(f"{path}.plugins: {problem}") from None
+        wanted = {reference.name for enabled in expanded.values() for reference in enabled}
+        made = {name: _make(registry[name], profile, handle, path) for name in sorted(wanted)}
+        points: dict[str, list[tuple[Plugin, int]]] = {
+            point: [(made[reference.name], reference.weight) for reference in enabled]
+            for point, enabled in expanded.items()
+        }
+        points["filter"] = [(NodeUnreadable({}, handle), 0), *points.get("filter", ())]
+        profiles[profile.scheduler_name] = Profile(
+            profile.scheduler_name, points, profile.percentage_of_nodes_to_score
+        )
+    return profiles
+
+
+def _make(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle, path: str) -> Plugin:
+    """The plugin with the arguments that the profile gives it."""
+    for kind in plugin.lookups:
+        if kind not in _LOOKED_UP:
+            expected = ", ".join(known.__name__ for known in _LOOKED_UP)
+            got = getattr(kind, "__name__", repr(kind))
+            raise RegistryError(
+                f"plugin {plugin.name}: lookups: expected some of {expected}, got {got}"
+            )
+    args, field = {}, f".pluginConfig[{plugin.name}].args"
+    for j, entry in enumerate(profile.plugin_config):
+        if entry.name == plugin.name:
+            args, field = entry.args, f".pluginConfig[{j}].args"
+            break
+    reads: object = plugin.reads
+    if not isinstance(reads, Reads):
+        raise RegistryError(
+            f"{path}: plugin {plugin.name}: expected reads to be a member of Reads, got {reads!r}"
+        )
+    try:
+        return plugin(args, handle)
+    except ArgsError as invalid:
+        raise RegistryError(f"{path}{field}.{invalid}") from None
+    except CRASHES as exception:
+        let_pass(exception)
+        log.exception("plugin cannot be made", plugin=plugin.name, exc_info=exception)
+        raise RegistryError(
+            f"{path}: plugin {plugin.name} cannot be made: {text_of(exception)}"
+        ) from None

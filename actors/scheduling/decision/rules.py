@@ -1,0 +1,467 @@
+"""Rules: what some plugins of a profile have to say of nodes, from PreFilter to Score, each in its
+order.
+
+A profile's rules fall into parts by what they read, so that the answers of a part can be kept for
+as long as nothing changed that it reads. Whatever a plugin raises here becomes a PluginError that
+names it, and so does an answer that is none (see failures and answers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+from berth.actors.scheduling.decision.answers import (
+    as_final_scores,
+    as_passing,
+    as_raw_score,
+    as_raw_scores,
+    as_reasons,
+    as_status,
+    as_verdicts,
+    check_range,
+    expected,
+    node_names_of,
+)
+from berth.actors.scheduling.decision.failures import (
+    APPLY_WEIGHTS,
+    CRASHES,
+    FILTER,
+    NORMALIZE,
+    PRE_FILTER,
+    PRE_SCORE,
+    SCORE,
+    as_error,
+    crashed,
+    signed,
+)
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.interface import (
+    FilterPlugin,
+    NodeFilterPlugin,
+    NodeScorePlugin,
+    Plugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    Reads,
+    ScorePlugin,
+)
+from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
+from berth.actors.scheduling.framework.verdicts import PASSES, Diagnosis, Verdicts
+from berth.actors.scheduling.model.columns import Bools, Ints
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+from berth.actors.scheduling.model.vectors import highest, lowest, some
+from numpy.typing import NDArray
+
+# An extension point's name -> its plugins in order, each with its weight.
+Points = Mapping[str, Sequence[tuple[Plugin, int]]]
+# Looking a member up in its class is slow.
+_SKIP, _UNSCHEDULABLE, _UNRESOLVABLE = (
+    Code.SKIP,
+    Code.UNSCHEDULABLE,
+    Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+)
+_ERROR, _MOSTLY = int(Code.ERROR), int(_UNRESOLVABLE)
+NODE_SET_REASON = "node(s) didn't satisfy plugin(s) [{}]"
+
+
+class PluginError(Exception):
+    """A plugin raised, or gave an ERROR, where only a whole attempt can fail; carries the
+    status.
+    """
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.message)
+        self.status = status
+
+
+class PreFiltered(msgspec.Struct, frozen=True):
+    """What PreFilter came to: a status, and the node names it leaves (None: all), with who
+    restricted them.
+    """
+
+    status: Status
+    node_names: frozenset[str] | None = None
+    restricted_by: tuple[str, ...] = ()
+
+
+class PluginScores(msgspec.Struct, frozen=True):
+    """Final scores of one plugin: normalised and weighted, int64 a position of the feasible
+    view.
+    """
+
+    plugin: str
+    scores: Ints
+
+
+class RawScores(msgspec.Struct, frozen=True):
+    """The scores of one plugin for some rows, not normalised, int64 a position. `final` if they
+    need not be.
+    """
+
+    plugin: ScorePlugin
+    weight: int
+    scores: Ints
+    final: bool
+
+
+def reads_of(plugin: Plugin) -> Reads:
+    """What the plugin's answers depend on; the scalar forms are asked anew for every pod."""
+    return Reads.CLUSTER if isinstance(plugin, NodeFilterPlugin | NodeScorePlugin) else plugin.reads
+
+
+class Rules:
+    def __init__(self, points: Points) -> None:
+        self._points = points
+        self._pre_filter = [
+            p for p, _ in points.get("preFilter", ()) if isinstance(p, PreFilterPlugin)
+        ]
+        self._filter: tuple[FilterPlugin | NodeFilterPlugin, ...] = tuple(
+            p for p, _ in points.get("filter", ()) if isinstance(p, FilterPlugin | NodeFilterPlugin)
+        )
+        self._filter_beyond_rows = [
+            p for p in self._filter if reads_of(p) not in (Reads.NODE, Reads.ROW)
+        ]
+        self._pre_score = [
+            p for p, _ in points.get("preScore", ()) if isinstance(p, PreScorePlugin)
+        ]
+        self._score: tuple[tuple[ScorePlugin | NodeScorePlugin, int], ...] = tuple(
+            (p, weight)
+            for p, weight in points.get("score", ())
+            if isinstance(p, ScorePlugin | NodeScorePlugin)
+        )
+
+    def reading(self, reads: Reads) -> Rules:
+        """The part of the rules that reads just this."""
+        names = ("preFilter", "filter", "preScore", "score")
+        return Rules(
+            {n: [(p, w) for p, w in self._points.get(n, ()) if reads_of(p) is reads] for n in names}
+        )
+
+    @property
+    def prepares(self) -> bool:
+        """Whether there is a plugin that looks at all nodes together before it is asked about
+        them.
+        """
+        return bool(self._pre_filter or self._pre_score)
+
+    # ------------------------------------------------------------------------------------ filtering
+
+    def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> PreFiltered:
+        """Run PreFilter; the node sets of all plugins are intersected.
+
+        A plugin that finds the pod unresolvable ends it, and so do node sets that leave no node.
+        After one that finds it unschedulable the others run on: what they remember is needed for
+        preemption, and they may find it worse. The last such rejection counts.
+        """
+        names: frozenset[str] | None = None
+        restricted_by: list[str] = []
+        rejected = SUCCESS
+        for plugin in self._pre_filter:
+            answer = _pre_filtered(plugin, state, info, snapshot)
+            if answer is SUCCESS:
+                continue
+            if answer is SKIP:
+                state.skip_filter.add(plugin.name)
+            elif isinstance(answer, PreFilterResult):
+                if answer.node_names is not None:
+                    names = answer.node_names if names is None else names & answer.node_names
+                    restricted_by.append(plugin.name)
+                    if not names:
+                        return PreFiltered(
+                            _no_node_left(restricted_by), names, tuple(restricted_by)
+                        )
+            elif answer.code is _SKIP:
+                state.skip_filter.add(plugin.name)
+            elif answer.code is _UNRESOLVABLE:
+                return PreFiltered(answer)
+            elif answer.code is _UNSCHEDULABLE:
+                rejected = answer
+        return PreFiltered(rejected, names, tuple(restricted_by))
+
+    def supposed_state(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> CycleState:
+        """The state that PreFilter gives while something is supposed; who asked to be skipped
+        before stays so.
+        """
+        supposed = CycleState()
+        supposed.skip_filter = state.skip_filter.copy()
+        for plugin in self._pre_filter:
+            if plugin.name in state.skip_filter:
+                continue
+            answer = _pre_filtered(plugin, supposed, info, snapshot)
+            if not isinstance(answer, PreFilterResult) and answer.code is Code.SKIP:
+                supposed.skip_filter.add(plugin.name)
+        return supposed
+
+    def filters_row_by_row(self, state: CycleState) -> bool:
+        """True if what the filters say of a row depends on nothing but that row."""
+        return all(plugin.name in state.skip_filter for plugin in self._filter_beyond_rows)
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Diagnosis:
+        """Run the filters over a view; each node keeps the first plugin that rejected it."""
+        diagnosis = Diagnosis(nodes)
+        for plugin in self._filter:
+            if plugin.name in state.skip_filter:
+                continue
+            if isinstance(plugin, FilterPlugin):
+                verdicts = _filter_all(plugin, state, info, nodes)
+            else:
+                verdicts = _filter_each(plugin, state, info, nodes, diagnosis.feasible())
+            if verdicts is not None:
+                _add(plugin, info, verdicts, diagnosis)
+        if _strange(diagnosis.codes):
+            _check_codes(self._filter, info, diagnosis)
+        return diagnosis
+
+    def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
+        """bool[nodes.size]: where every filter lets the pod in, without a word of why not; None for
+        everywhere.
+        """
+        passing: Bools | None = None
+        for plugin in self._filter:
+            if plugin.name in state.skip_filter:
+                continue
+            if isinstance(plugin, FilterPlugin):
+                passes = _passing_all(plugin, state, info, nodes)
+            else:
+                left = np.ones(nodes.size, dtype=np.bool_) if passing is None else passing
+                passes = _filter_each(plugin, state, info, nodes, left).codes == PASSES
+            if passes is not None:
+                passing = passes if passing is None else passing & passes
+        return passing
+
+    # -------------------------------------------------------------------------------------- scoring
+
+    @property
+    def scores_nothing(self) -> bool:
+        return not self._score
+
+    def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> None:
+        """Run PreScore on the feasible nodes."""
+        for plugin in self._pre_score:
+            try:
+                status = as_status(plugin.pre_score(state, info, nodes))
+            except CRASHES as exception:
+                raise PluginError(
+                    crashed(plugin, PRE_SCORE, exception, pod=info.key)
+                ) from exception
+            if status is SKIP or status.code is SKIP.code:
+                state.skip_score.add(plugin.name)
+            elif not status.ok:
+                raise PluginError(as_error(plugin, PRE_SCORE, status))
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> list[PluginScores]:
+        """Run Score, normalise and weigh, for every plugin that did not ask to be skipped."""
+        result = []
+        for plugin, weight in self._score:
+            if plugin.name in state.skip_score:
+                continue
+            if isinstance(plugin, ScorePlugin):
+                raw = _raw_scores(plugin, weight, state, info, nodes)
+                scores = (
+                    raw.scores if raw.final else normalized(raw, state, info, raw.scores, nodes)
+                )
+            else:
+                scores = _score_each(plugin, state, info, nodes)
+            result.append(PluginScores(plugin.name, scores if weight == 1 else scores * weight))
+        return result
+
+    def raw_scores(self, state: CycleState, info: PodInfo, nodes: NodeView) -> list[RawScores]:
+        """Run Score of the vector plugins that did not ask to be skipped, as they are before they
+        are normalised.
+        """
+        return [
+            _raw_scores(plugin, weight, state, info, nodes)
+            for plugin, weight in self._score
+            if plugin.name not in state.skip_score and isinstance(plugin, ScorePlugin)
+        ]
+
+
+# --------------------------------------------------------------------------------------- one plugin
+
+
+def _pre_filtered(
+    plugin: PreFilterPlugin, state: CycleState, info: PodInfo, snapshot: Snapshot
+) -> Status | PreFilterResult:
+    """What one plugin says before any node is looked at: success, SKIP, or that the pod is
+    (un)schedulable.
+    """
+    try:
+        answer = plugin.pre_filter(state, info, snapshot)
+        if answer is SUCCESS or answer is SKIP:
+            return answer
+        if isinstance(answer, PreFilterResult):
+            return PreFilterResult(node_names_of(answer))
+        status = as_status(answer)
+    except CRASHES as exception:
+        raise PluginError(crashed(plugin, PRE_FILTER, exception, pod=info.key)) from exception
+    if status.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
+        return signed(plugin, status)
+    if status.code not in (Code.SUCCESS, Code.SKIP):
+        raise PluginError(as_error(plugin, PRE_FILTER, status))
+    return status
+
+
+def _no_node_left(plugins: list[str]) -> Status:
+    message = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
+    if len(plugins) == 1:
+        message = f"node(s) didn't satisfy plugin {plugins[0]}"
+    return unresolvable(message)
+
+
+def _filter_all(
+    plugin: FilterPlugin, state: CycleState, info: PodInfo, nodes: NodeView
+) -> Verdicts | None:
+    """The vector form."""
+    try:
+        verdicts = plugin.filter(state, info, nodes)
+        return None if verdicts is None else as_verdicts(verdicts, nodes)
+    except CRASHES as exception:
+        raise PluginError(crashed(plugin, FILTER, exception, pod=info.key)) from exception
+
+
+def _passing_all(
+    plugin: FilterPlugin, state: CycleState, info: PodInfo, nodes: NodeView
+) -> Bools | None:
+    """The vector form, without a word of why not."""
+    if type(plugin).passing is FilterPlugin.passing:
+        verdicts = _filter_all(plugin, state, info, nodes)
+        if verdicts is None:
+            return None
+        if _strange(verdicts.codes):
+            diagnosis = Diagnosis(nodes)
+            _add(plugin, info, verdicts, diagnosis)
+            _check_codes((plugin,), info, diagnosis)
+        return np.asarray(verdicts.codes == PASSES)
+    try:
+        return as_passing(plugin.passing(state, info, nodes), nodes)
+    except CRASHES as exception:
+        raise PluginError(crashed(plugin, FILTER, exception, pod=info.key)) from exception
+
+
+def _add(plugin: Plugin, info: PodInfo, verdicts: Verdicts, diagnosis: Diagnosis) -> None:
+    """Reasons are asked for after the filters ran, when nothing may fail any more."""
+
+    def explain(key: int) -> tuple[str, ...]:
+        try:
+            return as_reasons(verdicts.explain(key))
+        except CRASHES as exception:
+            return crashed(plugin, FILTER, exception, pod=info.key).reasons
+
+    diagnosis.add(plugin.name, Verdicts(verdicts.codes, verdicts.keys, explain))
+
+
+_ANSWERS = (Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)
+
+
+def _strange(codes: NDArray[np.int8]) -> bool:
+    """Whether there are codes other than those that filters mostly give."""
+    return len(codes) > 0 and (
+        not 0 <= lowest(codes) <= highest(codes) <= _MOSTLY or some(codes == _ERROR)
+    )
+
+
+def _check_codes(
+    filters: Sequence[FilterPlugin | NodeFilterPlugin], info: PodInfo, diagnosis: Diagnosis
+) -> None:
+    """Raises PluginError for a node that a filter gave an error, or a code that is no answer of
+    filters.
+    """
+    for position in np.flatnonzero(~np.isin(diagnosis.codes, _ANSWERS)).tolist():
+        view = diagnosis.view
+        if view.info(position) is None:
+            continue  # The row of no node: what is said of it counts for nothing.
+        name, code = diagnosis.plugins[diagnosis.by[position]], int(diagnosis.codes[position])
+        plugin = next(plugin for plugin in filters if plugin.name == name)
+        if code == _ERROR:
+            raise PluginError(as_error(plugin, FILTER, diagnosis.status(position)))
+        problem = expected("the code of Success or of a rejection", code)
+        raise PluginError(crashed(plugin, FILTER, problem, pod=info.key, named=view.name(position)))
+
+
+def _filter_each(
+    plugin: NodeFilterPlugin, state: CycleState, info: PodInfo, nodes: NodeView, feasible: Bools
+) -> Verdicts:
+    """The scalar form, asked only about nodes that are still feasible."""
+    statuses: list[Status] = [SUCCESS]
+    codes = np.zeros(nodes.size, dtype=np.int8)
+    keys = np.zeros(nodes.size, dtype=np.int64)
+    for position in np.flatnonzero(feasible).tolist():
+        node = nodes.info(position)
+        if node is None:
+            continue
+        try:
+            status = as_status(plugin.filter_node(state, info, node))
+        except CRASHES as exception:
+            raise PluginError(
+                crashed(plugin, FILTER, exception, pod=info.key, named=node.name)
+            ) from exception
+        if status.rejected:
+            codes[position] = status.code
+            keys[position] = len(statuses)
+            statuses.append(status)
+        elif not status.ok:
+            raise PluginError(as_error(plugin, FILTER, status))
+    return Verdicts(codes, keys, lambda key: statuses[key].reasons)
+
+
+def _raw_scores(
+    plugin: ScorePlugin, weight: int, state: CycleState, info: PodInfo, nodes: NodeView
+) -> RawScores:
+    """The vector form, before it is normalised; checked to the end if it is final."""
+    final = type(plugin).normalize is ScorePlugin.normalize
+    point = SCORE
+    try:
+        scores = as_raw_scores(plugin.score(state, info, nodes), nodes)
+        if final:
+            point = APPLY_WEIGHTS
+            check_range(scores, nodes)
+    except CRASHES as exception:
+        raise PluginError(crashed(plugin, point, exception, pod=info.key)) from exception
+    return RawScores(plugin, weight, scores, final)
+
+
+def normalized(
+    raw: RawScores, state: CycleState, info: PodInfo, scores: Ints, nodes: NodeView
+) -> Ints:
+    """Raw scores of a plugin for a view, normalised. Raises PluginError."""
+    try:
+        answer = raw.plugin.normalize(state, info, scores)
+    except CRASHES as exception:
+        raise PluginError(crashed(raw.plugin, NORMALIZE, exception, pod=info.key)) from exception
+    return _final(raw.plugin, info, answer, nodes)
+
+
+def _score_each(plugin: NodeScorePlugin, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+    """The scalar form, normalised."""
+    scores = []
+    for position in range(nodes.size):
+        node = nodes.info(position)
+        if node is None:
+            continue
+        try:
+            scores.append(as_raw_score(plugin.score_node(state, info, node)))
+        except CRASHES as exception:
+            raise PluginError(
+                crashed(plugin, SCORE, exception, pod=info.key, named=node.name)
+            ) from exception
+    try:
+        answer = plugin.normalize_scores(state, info, scores)
+    except CRASHES as exception:
+        raise PluginError(crashed(plugin, NORMALIZE, exception, pod=info.key)) from exception
+    return _final(plugin, info, answer, nodes)
+
+
+def _final(plugin: Plugin, info: PodInfo, answer: object, nodes: NodeView) -> Ints:
+    """Scores of a view after they were normalised, as they have to be."""
+    point = NORMALIZE
+    try:
+        scores = as_final_scores(answer, nodes)
+        point = APPLY_WEIGHTS
+        check_range(scores, nodes)
+    except CRASHES as exception:
+        raise PluginError(crashed(plugin, point, exception, pod=info.key)) from exception
+    return scores

@@ -1,0 +1,55 @@
+"""Where a stack is: in which plugin, at which of its lines, for which pod. For the log of what does
+not return.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import TypeVar
+
+from berth.actors.scheduling.framework.interface import Plugin
+from berth.actors.scheduling.model.pod_info import PodInfo
+
+T = TypeVar("T")
+
+
+def whereabouts(innermost: FrameType) -> dict[str, str]:
+    """`plugin`, `pod` and `at` (file:line), as far as they are known; may be asked of a thread that
+    runs on.
+
+    The runner calls a plugin by the name of `plugin`, and a plugin calls itself `self`: nothing
+    needs to be noted while plugins run.
+    """
+    frames = list(_outwards(innermost))
+    plugin = _first(frames, ("self", "plugin"), Plugin)
+    info = _first(frames, ("info",), PodInfo)
+    at = frames[0]
+    if plugin is not None:
+        file = getattr(sys.modules.get(type(plugin).__module__), "__file__", None)
+        at = next((frame for frame in frames if frame.f_code.co_filename == file), at)
+    found = {"at": f"{at.f_code.co_filename}:{at.f_lineno}"}
+    if plugin is not None:
+        found["plugin"] = plugin.name
+    if info is not None:
+        found["pod"] = info.key
+    return found
+
+
+def _outwards(innermost: FrameType) -> Iterator[FrameType]:
+    frame: FrameType | None = innermost
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _first(frames: list[FrameType], names: tuple[str, ...], kind: type[T]) -> T | None:
+    """The first local variable of one of these names that is of a kind."""
+    for frame in frames:
+        for name in names:
+            value = frame.f_locals.get(name)
+            if issubclass(type(value), kind):
+                found: T | None = value
+                return found
+    return None

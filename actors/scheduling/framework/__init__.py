@@ -1,0 +1,3 @@
+"""The scheduling framework: extension points, Status, CycleState, events, registry, profile runner.
+Pure.
+"""

@@ -1,0 +1,60 @@
+"""What an update changed, of all that a plugin may wait for. Mirrors the framework's
+SchedulingPropertiesChange.
+"""
+
+from __future__ import annotations
+
+from berth.actors.scheduling.framework.events import Action
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+
+
+def pod_changes(old: Pod, new: Pod) -> tuple[Action, ...]:
+    """One event each, in kube-scheduler's order; UPDATE_OTHER if nothing changed that has a name of
+    its own.
+    """
+    actions = []
+    if old.metadata.labels != new.metadata.labels:
+        actions.append(Action.UPDATE_POD_LABEL)
+    if _scaled_down(old, new):
+        actions.append(Action.UPDATE_POD_SCALE_DOWN)
+    if old.spec.scheduling_gates and not new.spec.scheduling_gates:
+        actions.append(Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+    # The API lets tolerations be added, never changed or taken away.
+    if len(old.spec.tolerations) != len(new.spec.tolerations):
+        actions.append(Action.UPDATE_POD_TOLERATION)
+    return tuple(actions) or _OTHER
+
+
+_OTHER = (Action.UPDATE_OTHER,)
+
+
+def _scaled_down(old: Pod, new: Pod) -> bool:
+    if old.spec == new.spec and old.status == new.status:
+        return False
+    before, after = PodInfo(old).requests, PodInfo(new).requests
+    return any(name not in after or amount > after[name] for name, amount in before.items())
+
+
+def node_changes(old: Node, new: Node) -> tuple[Action, ...]:
+    """One event each, in kube-scheduler's order; nothing for a heartbeat and whatever else no
+    plugin waits for.
+    """
+    actions = []
+    if old.spec.unschedulable and not new.spec.unschedulable:
+        actions.append(Action.UPDATE_NODE_TAINT)
+    if old.status.allocatable != new.status.allocatable:
+        actions.append(Action.UPDATE_NODE_ALLOCATABLE)
+    if old.metadata.labels != new.metadata.labels:
+        actions.append(Action.UPDATE_NODE_LABEL)
+    if old.spec.taints != new.spec.taints:
+        actions.append(Action.UPDATE_NODE_TAINT)
+    if {c.type: c.status for c in old.status.conditions} != {
+        c.type: c.status for c in new.status.conditions
+    }:
+        actions.append(Action.UPDATE_NODE_CONDITION)
+    if old.metadata.annotations != new.metadata.annotations:
+        actions.append(Action.UPDATE_NODE_ANNOTATION)
+    if old.status.declared_features != new.status.declared_features:
+        actions.append(Action.UPDATE_NODE_DECLARED_FEATURE)
+    return tuple(actions)

@@ -1,0 +1,125 @@
+"""Cluster events and queueing hints: what may make a parked pod schedulable again.
+
+A plugin registers the events that can cure its own rejections (EventsToRegister) and, for each, a
+hint function that looks at the very objects of an event. Mirrors the framework's ClusterEvent,
+ActionType and QueueingHintFn.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from functools import cache
+
+import msgspec
+from berth.actors.scheduling.kube.core import Pod
+
+
+class Action(enum.IntFlag):
+    """What happened to an object. UPDATE is every update there is; ALL is anything at all."""
+
+    ADD = 1
+    DELETE = 1 << 1
+    UPDATE_NODE_ALLOCATABLE = 1 << 2
+    UPDATE_NODE_LABEL = 1 << 3
+    UPDATE_NODE_TAINT = 1 << 4
+    UPDATE_NODE_CONDITION = 1 << 5
+    UPDATE_NODE_ANNOTATION = 1 << 6
+    UPDATE_NODE_DECLARED_FEATURE = 1 << 7
+    UPDATE_POD_LABEL = 1 << 8
+    UPDATE_POD_SCALE_DOWN = 1 << 9
+    UPDATE_POD_TOLERATION = 1 << 10
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 1 << 11
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = 1 << 12
+    UPDATE_OTHER = 1 << 13
+    UPDATE = ((1 << 14) - 1) & ~0b11
+    ALL = (1 << 14) - 1
+
+
+class Resource(enum.StrEnum):
+    """The kinds that scheduling reacts to, with their group but for that of core. POD stands for
+    both of its halves.
+
+    ASSIGNED_POD is another pod that has a node. UNSCHEDULED_POD is the parked pod itself: what
+    happens to other pods without a node wakes nobody.
+    """
+
+    POD = "Pod"
+    ASSIGNED_POD = "AssignedPod"
+    UNSCHEDULED_POD = "UnschedulablePod"
+    NODE = "Node"
+    NAMESPACE = "Namespace"
+    SERVICE = "Service"
+    PERSISTENT_VOLUME = "PersistentVolume"
+    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+    CSI_NODE = "storage.k8s.io/CSINode"
+    CSI_DRIVER = "storage.k8s.io/CSIDriver"
+    CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
+    STORAGE_CLASS = "storage.k8s.io/StorageClass"
+    VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
+    RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
+    RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
+    DEVICE_CLASS = "resource.k8s.io/DeviceClass"
+    WILDCARD = "*"
+
+    @property
+    def kind(self) -> str:
+        """Without the group."""
+        return self.value.rpartition("/")[2]
+
+
+class ClusterEvent(msgspec.Struct, frozen=True):
+    """A resource and what happened to it; `label` is the name it has in metrics and logs."""
+
+    resource: Resource
+    action: Action
+    label: str = ""
+
+    def matches(self, happened: ClusterEvent) -> bool:
+        """True if this registration covers an event that happened."""
+        if self.resource is Resource.WILDCARD or happened.resource is Resource.WILDCARD:
+            return True
+        same = self.resource is happened.resource or (
+            self.resource is Resource.POD
+            and happened.resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD)
+        )
+        return same and bool(self.action & happened.action)
+
+    def __str__(self) -> str:
+        return self.label or _name(self.resource, self.action)
+
+
+@cache
+def _name(resource: Resource, action: Action) -> str:
+    """As kube-scheduler's metrics name it: `storage.k8s.io/CSINodeAdd`. Of several, the first."""
+    if action & Action.UPDATE_OTHER:
+        return f"{resource.value}Update"
+    first = next(iter(action), action)
+    return resource.value + "".join(word.capitalize() for word in (first.name or "").split("_"))
+
+
+class Hint(enum.Enum):
+    """A hint function's answer: leave the pod parked, or queue it."""
+
+    SKIP = "Skip"
+    QUEUE = "Queue"
+
+
+# (the parked pod, the object before or None, the object after or None) -> whether the event may
+# help that pod.
+HintFunction = Callable[[Pod, object | None, object | None], Hint]
+
+
+class Registration(msgspec.Struct, frozen=True):
+    """One event a plugin wants to hear of; without a hint function, every such event queues the
+    pod.
+    """
+
+    event: ClusterEvent
+    hint: HintFunction | None = None
+
+
+ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
+WILDCARD = ClusterEvent(Resource.WILDCARD, Action.ALL, "*")
+UNSCHEDULABLE_TIMEOUT = ClusterEvent(Resource.WILDCARD, Action.ALL, "UnschedulableTimeout")
+FORCE_ACTIVATE = ClusterEvent(Resource.WILDCARD, Action.ALL, "ForceActivate")

@@ -1,0 +1,85 @@
+"""PostFilter: what a plugin sees of an attempt that found no node, and what it may answer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Protocol
+
+import msgspec
+import numpy as np
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.status import Code, Status
+from berth.actors.scheduling.framework.verdicts import Diagnosis
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.scheduling.model.vectors import Bools, Ints
+from numpy.typing import NDArray
+
+_UNSCHEDULABLE = np.int8(Code.UNSCHEDULABLE)
+
+
+class Rng(Protocol):
+    def randrange(self, stop: int, /) -> int: ...
+
+
+class Nomination(msgspec.Struct, frozen=True):
+    """The node that is promised to a pod once the victims are gone.
+
+    `displaced` are pods that were promised the node before and are not any more.
+    """
+
+    node: str
+    victims: tuple[PodInfo, ...] = ()
+    displaced: tuple[PodInfo, ...] = ()
+
+
+class PostFiltered(msgspec.Struct, frozen=True):
+    """The answer of a PostFilter plugin.
+
+    Success comes with a nomination. With `denominate` an earlier nomination of the pod is given up.
+    """
+
+    status: Status
+    nomination: Nomination | None = None
+    denominate: bool = False
+
+
+class FailedAttempt(ABC):
+    """An attempt at a pod that found no node.
+
+    `extended` is true if there may be extenders that filter or preempt.
+    """
+
+    state: CycleState
+    info: PodInfo
+    snapshot: Snapshot
+    rng: Rng
+    extended: bool
+
+    @property
+    @abstractmethod
+    def codes(self) -> NDArray[np.int8]:
+        """int8[nodes], in the node tree's order: the code with which each node was rejected.
+
+        Nodes that PreFilter left out count as unresolvable.
+        """
+
+    @property
+    @abstractmethod
+    def row_by_row(self) -> bool:
+        """True if what the filters say of a row depends on nothing but that row."""
+
+    @abstractmethod
+    def supposed(self, rows: Ints) -> Diagnosis:
+        """What the filters say of some rows while something is supposed. Raises PluginError."""
+
+    @cached_property
+    def helped(self) -> Bools:
+        """bool[nodes], in the node tree's order: true where evictions may let the pod in."""
+        return np.asarray(self.codes == _UNSCHEDULABLE)
+
+    @property
+    def potential(self) -> Ints:
+        """The rows of the nodes where evictions may let the pod in, in the node tree's order."""
+        return np.asarray(self.snapshot.columns.order[self.helped])

@@ -1,0 +1,96 @@
+"""What a decision asks of extenders, as values: a decision yields a question and is sent the
+answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+from berth.actors.scheduling.framework.status import Status
+from berth.actors.scheduling.framework.verdicts import Diagnosis, Verdicts
+from berth.actors.scheduling.model.columns import Ints
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+
+EXTENDER = "Extender"  # stands in the place of a plugin's name where an extender rejected nodes
+T = TypeVar("T")
+
+
+class FilterNodes(msgspec.Struct, frozen=True):
+    """Ask the extenders which of these nodes they leave; the answer is Filtered, or the Status of
+    what went wrong.
+    """
+
+    nodes: NodeView
+
+
+class PrioritizeNodes(msgspec.Struct, frozen=True):
+    """Ask the extenders what they think of these nodes; the answer is int64 a position, to be added
+    to the totals.
+    """
+
+    nodes: NodeView
+
+
+class Victims(msgspec.Struct, frozen=True):
+    """The pods that would have to go from one node, and how many budgets that would break."""
+
+    pods: tuple[PodInfo, ...]
+    pdb_violations: int = 0
+
+
+class PreemptVictims(msgspec.Struct, frozen=True):
+    """Ask the extenders which candidates they leave, node -> victims; the answer is such a mapping,
+    or a Status.
+    """
+
+    snapshot: Snapshot
+    candidates: dict[str, Victims]
+
+
+Question = FilterNodes | PrioritizeNodes | PreemptVictims
+
+
+class Filtered(msgspec.Struct, frozen=True):
+    """The rows that every extender left, in the order they had, and by row why others are gone."""
+
+    rows: Ints
+    rejected: Mapping[int, Status]
+
+    def explain_to(self, diagnosis: Diagnosis) -> None:
+        """Let the diagnosis of the plugins hold the extenders' rejections too."""
+        if not self.rejected:
+            return
+        view = diagnosis.view
+        position_of = np.empty(view.columns.size, dtype=np.int64)
+        position_of[view.rows] = np.arange(view.size)
+        where = position_of[list(self.rejected)]
+        statuses = list(self.rejected.values())
+        codes, keys = np.zeros(view.size, dtype=np.int8), np.zeros(view.size, dtype=np.int64)
+        codes[where] = [status.code for status in statuses]
+        keys[where] = np.arange(len(statuses))
+        diagnosis.add(EXTENDER, Verdicts(codes, keys, lambda key: statuses[key].reasons))
+
+
+# To a FilterNodes the first or a Status, to a PrioritizeNodes the second, to a PreemptVictims the
+# third or a Status.
+Answer = Filtered | Ints | dict[str, Victims] | Status
+Steps = Generator[Question, Answer, T]
+
+
+def unasked(steps: Steps[T]) -> T:
+    """Take a decision to its end where there is no extender: victims are left as they are, nothing
+    else is asked.
+    """
+    answer: Answer | None = None
+    while True:
+        try:
+            question = next(steps) if answer is None else steps.send(answer)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        assert isinstance(question, PreemptVictims), question
+        answer = question.candidates

@@ -1,0 +1,23 @@
+"""coordination.k8s.io/v1: leases."""
+
+from __future__ import annotations
+
+from berth.actors.scheduling.kube.core import Object
+from berth.actors.scheduling.kube.meta import Int32, ObjectMeta
+
+
+class LeaseSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """Times are RFC 3339 text with microseconds."""
+
+    holder_identity: str = ""
+    lease_duration_seconds: Int32 = 0
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: Int32 = 0
+
+
+class Lease(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LeaseSpec = LeaseSpec()

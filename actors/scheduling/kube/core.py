@@ -1,0 +1,320 @@
+"""core/v1 as scheduling reads it: pods, nodes, and what hangs on them.
+
+Structs are frozen, because they are shared between actors; unknown fields are skipped, absent ones
+have Kubernetes' zero values. Quantities stay text (or a bare number, as YAML may have it) until
+actors.scheduling.kube.quantity reads them; that it will is checked when the object is read (see
+berth.actors.scheduling.kube.reading).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from berth.actors.scheduling.kube.meta import (
+    Int32,
+    Int64,
+    LabelSelector,
+    ObjectMeta,
+    ObjectReference,
+)
+from berth.actors.scheduling.kube.quantity import nano_value
+from berth.actors.scheduling.kube.reading import ReadBy
+from berth.actors.scheduling.kube.times import Time
+
+ResourceList = dict[str, Annotated[str | Int64 | float, ReadBy(nano_value)]]
+
+
+class Object(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    """The base of every struct here: camelCase on the wire, defaults left out."""
+
+
+class ResourceRequirements(
+    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    requests: ResourceList = {}
+    limits: ResourceList = {}
+
+
+class ContainerPort(
+    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    name: str = ""
+    container_port: Int32 = 0
+    host_port: Int32 = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = ""
+
+
+class ContainerRestartRule(
+    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    action: str = ""
+
+
+class Container(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str | None = None
+    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
+
+
+class Toleration(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: Int64 | None = None
+
+
+class Taint(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: str | None = None
+
+
+class NodeSelectorRequirement(
+    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(
+    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+
+
+class NodeSelector(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class PreferredSchedulingTerm(
+    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    weight: Int32 = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
+
+
+class PodAffinityTerm(
+    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    topology_key: str = ""
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(
+    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    weight: Int32 = 0
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
+
+
+class PodAntiAffinity(
+    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
+
+
+class Affinity(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAntiAffinity | None = None
+
+
+class TopologySpreadConstraint(
+    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    max_skew: Int32 = 0
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: Int32 | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] = ()
+
+
+class PodSchedulingGate(
+    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    name: str = ""
+
+
+class PersistentVolumeClaimVolumeSource(
+    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class OpaqueVolumeSource(
+    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    """Present or not is all that scheduling asks."""
+
+
+class ImageVolumeSource(
+    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    reference: str = ""
+
+
+class Volume(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    name: str = ""
+    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
+    ephemeral: OpaqueVolumeSource | None = None
+    image: ImageVolumeSource | None = None
+    gce_persistent_disk: OpaqueVolumeSource | None = None
+    aws_elastic_block_store: OpaqueVolumeSource | None = None
+    rbd: OpaqueVolumeSource | None = None
+    iscsi: OpaqueVolumeSource | None = None
+
+
+class PodResourceClaim(
+    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    volumes: tuple[Volume, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    containers: tuple[Container, ...] = ()
+    node_selector: dict[str, str] = {}
+    node_name: str = ""
+    host_network: bool = False
+    host_users: bool | None = None
+    affinity: Affinity | None = None
+    scheduler_name: str = ""
+    tolerations: tuple[Toleration, ...] = ()
+    priority_class_name: str = ""
+    priority: Int32 | None = None
+    preemption_policy: str | None = None
+    overhead: ResourceList = {}
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    resources: ResourceRequirements | None = None
+    restart_policy: str = ""
+    termination_grace_period_seconds: Int64 | None = None
+
+
+OVER = ("Succeeded", "Failed")  # the phases of a pod that takes no room any more
+
+
+class PodCondition(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_probe_time: str | None = None
+    last_transition_time: str | None = None
+    observed_generation: Int64 = 0
+
+
+class ContainerStatus(
+    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList = {}
+
+
+class PodStatus(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    phase: str = ""
+    conditions: tuple[PodCondition, ...] = ()
+    message: str = ""
+    reason: str = ""
+    nominated_node_name: str = ""
+    start_time: Time | None = None
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList = {}
+
+
+class Pod(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+def reference_to(pod: Pod) -> ObjectReference:
+    metadata = pod.metadata
+    return ObjectReference(
+        "v1", "Pod", metadata.namespace, metadata.name, metadata.uid, metadata.resource_version
+    )
+
+
+class NodeSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    provider_id: str = msgspec.field(default="", name="providerID")
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeCondition(
+    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
+class ContainerImage(
+    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    names: tuple[str, ...] = ()
+    size_bytes: Int64 = 0
+
+
+class NodeStatus(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    capacity: ResourceList = {}
+    allocatable: ResourceList = {}
+    conditions: tuple[NodeCondition, ...] = ()
+    images: tuple[ContainerImage, ...] = ()
+    declared_features: tuple[str, ...] = ()
+
+
+class Node(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class Namespace(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class ServiceSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    selector: dict[str, str] = {}
+
+
+class Service(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ServiceSpec = ServiceSpec()

@@ -1,0 +1,59 @@
+"""The kinds that a scheduler watches, by apiVersion and kind, with the path that lists them."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from berth.actors.scheduling.kube.apps import ReplicaSet, ReplicationController, StatefulSet
+from berth.actors.scheduling.kube.core import Namespace, Node, Pod, Service
+from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.policy import PodDisruptionBudget
+from berth.actors.scheduling.kube.reading import Reader
+
+
+class WatchedKind(msgspec.Struct, frozen=True):
+    """`selector` is the query that leaves out what scheduling does not look at."""
+
+    api_version: str
+    kind: str
+    path: str
+    type: type[Any]
+    selector: str = ""
+
+
+# A pod that has finished takes no room any more, and is told as gone.
+NOT_FINISHED = f"fieldSelector={quote('status.phase!=Succeeded,status.phase!=Failed')}"
+PODS = WatchedKind("v1", "Pod", "/api/v1/pods", Pod, NOT_FINISHED)
+NODES = WatchedKind("v1", "Node", "/api/v1/nodes", Node)
+
+# What plugins look up besides pods and nodes.
+LOOKED_UP = (
+    WatchedKind("v1", "Namespace", "/api/v1/namespaces", Namespace),
+    WatchedKind("v1", "Service", "/api/v1/services", Service),
+    WatchedKind(
+        "v1", "ReplicationController", "/api/v1/replicationcontrollers", ReplicationController
+    ),
+    WatchedKind("apps/v1", "ReplicaSet", "/apis/apps/v1/replicasets", ReplicaSet),
+    WatchedKind("apps/v1", "StatefulSet", "/apis/apps/v1/statefulsets", StatefulSet),
+    WatchedKind(
+        "policy/v1",
+        "PodDisruptionBudget",
+        "/apis/policy/v1/poddisruptionbudgets",
+        PodDisruptionBudget,
+    ),
+)
+
+BY_KIND = {(kind.api_version, kind.kind): kind for kind in (PODS, NODES, *LOOKED_UP)}
+
+
+def decode(document: dict[str, Any]) -> HasMetadata | None:
+    """An object from its JSON, or None for a kind that scheduling does not look at. Raises
+    msgspec.ValidationError.
+    """
+    known = BY_KIND.get((document.get("apiVersion", ""), document.get("kind", "")))
+    if known is None:
+        return None
+    found: HasMetadata = Reader(known.type).convert(document)
+    return found

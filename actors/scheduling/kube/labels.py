@@ -1,0 +1,112 @@
+"""Label selectors: what a LabelSelector or the text of kubectl's -l selects. Mirrors apimachinery's
+labels.Selector.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+from berth.actors.scheduling.kube.meta import LabelSelector
+
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_PART = re.compile(
+    r"(?:[^,(]+|\([^)]*(?:\)|$))+"
+)  # of a text between commas, but for those in parentheses
+_TEXT = re.compile(r"(!?)\s*([\w./-]+)\s*(?:(=|==|!=)\s*([\w.-]*)|\s(in|notin)\s*\(([^)]*)\))?")
+
+
+class SelectorError(ValueError):
+    """A selector cannot be read; the message says which part, and what was expected."""
+
+
+class Requirement(msgspec.Struct, frozen=True):
+    """`values` are sorted, so that equal requirements are equal and hash alike."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """NotIn holds for labels without the key."""
+        match self.operator:
+            case "In":
+                return labels.get(self.key) in self.values
+            case "NotIn":
+                return labels.get(self.key) not in self.values
+            case "Exists":
+                return self.key in labels
+            case _:
+                return self.key not in labels
+
+
+class Selector(msgspec.Struct, frozen=True):
+    """All requirements must hold; without any, everything is selected, unless `nothing`.
+    Hashable.
+    """
+
+    requirements: tuple[Requirement, ...] = ()
+    nothing: bool = False
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        if self.nothing:
+            return False
+        return all(requirement.holds(labels) for requirement in self.requirements)
+
+
+EVERYTHING = Selector()
+NOTHING = Selector(nothing=True)
+
+
+def from_map(labels: Mapping[str, str]) -> Selector:
+    """The labels that have at least these."""
+    return Selector(tuple(Requirement(key, "In", (labels[key],)) for key in sorted(labels)))
+
+
+def from_label_selector(selector: LabelSelector | None) -> Selector:
+    """None selects nothing, an empty selector everything. Raises SelectorError."""
+    if selector is None:
+        return NOTHING
+    requirements = list(from_map(selector.match_labels).requirements)
+    for number, expression in enumerate(selector.match_expressions):
+        where = f"matchExpressions[{number}]"
+        if expression.operator not in OPERATORS:
+            expected = ", ".join(OPERATORS)
+            raise SelectorError(
+                f"{where}.operator: expected one of {expected}, got {expression.operator!r}"
+            )
+        if (expression.operator in ("In", "NotIn")) != bool(expression.values):
+            expected = (
+                "at least one value" if expression.operator in ("In", "NotIn") else "no value"
+            )
+            raise SelectorError(
+                f"{where}.values: expected {expected} for the operator {expression.operator}"
+            )
+        requirements.append(
+            Requirement(expression.key, expression.operator, tuple(sorted(set(expression.values))))
+        )
+    return Selector(tuple(requirements))
+
+
+def parse(text: str) -> Selector:
+    """The notation of kubectl's -l. Raises SelectorError."""
+    return Selector(
+        tuple(_requirement(part.strip()) for part in _PART.findall(text) if part.strip())
+    )
+
+
+def _requirement(text: str) -> Requirement:
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise SelectorError(
+            "label selector: expected key, !key, key=value, key!=value or key in (a,b), got "
+            f"{text!r}"
+        )
+    absent, key, operator, value, in_set, values = match.groups()
+    if in_set:
+        parts = tuple(sorted({part.strip() for part in values.split(",")}))
+        return Requirement(key, "In" if in_set == "in" else "NotIn", parts)
+    if operator:
+        return Requirement(key, "NotIn" if operator == "!=" else "In", (value,))
+    return Requirement(key, "DoesNotExist" if absent else "Exists")

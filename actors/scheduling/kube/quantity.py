@@ -1,0 +1,81 @@
+"""Quantities: exact integer reading of Kubernetes' resource amounts, rounded up as Kubernetes
+rounds.
+
+Every suffix (n u m k M G T P E, Ki to Ei) and the exponent form are read with integers alone.
+Results are capped to int64, as resource.Quantity caps them.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+MAX = (1 << 63) - 1
+MOST_DIGITS = 1000
+Text = str | int | float
+
+_FORM = re.compile(
+    r"([+-]?)([0-9]*)(?:\.([0-9]*))?(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?[0-9]{1,3})?"
+)
+_DECIMAL = {"n": -9, "u": -6, "m": -3, None: 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+
+
+class QuantityError(ValueError):
+    """A text is no quantity."""
+
+
+@lru_cache(maxsize=1 << 16)
+def _scaled(text: Text, power: int) -> int:
+    """The quantity times 10**power, rounded away from zero."""
+    numerator, denominator = _ratio(str(text))
+    magnitude: int = -(-abs(numerator) * 10**power // denominator)
+    return magnitude if numerator >= 0 else -magnitude
+
+
+def _ratio(text: str) -> tuple[int, int]:
+    """Numerator and positive denominator of the quantity."""
+    match = _FORM.fullmatch(text)
+    if match is None or not (match[2] or match[3]):
+        raise QuantityError(f"expected a quantity such as 100m, 1.5, 2Gi or 1e3, got {text[:80]!r}")
+    sign, whole, fraction, suffix = match.groups()
+    fraction = fraction or ""
+    if len(whole) + len(fraction) > MOST_DIGITS:
+        raise QuantityError(
+            f"expected a quantity of at most {MOST_DIGITS} digits, got {len(text)} characters"
+        )
+    digits = int((whole or "") + fraction)
+    if sign == "-":
+        digits = -digits
+    if suffix in _BINARY:
+        return digits << _BINARY[suffix], 10 ** len(fraction)
+    exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
+    exponent -= len(fraction)
+    return (digits * 10**exponent, 1) if exponent >= 0 else (digits, 10**-exponent)
+
+
+def value(text: Text) -> int:
+    """The quantity in whole units, rounded up. Raises QuantityError."""
+    return capped(_scaled(text, 0))
+
+
+def milli_value(text: Text) -> int:
+    """The quantity in thousandths, rounded up. Raises QuantityError."""
+    return capped(_scaled(text, 3))
+
+
+def nano_value(text: Text) -> int:
+    """The quantity in billionths, the finest there is: exact, for sums; not capped. Raises
+    QuantityError.
+    """
+    return _scaled(text, 9)
+
+
+def capped(amount: int) -> int:
+    """The nearest int64."""
+    return max(-MAX, min(MAX, amount))
+
+
+def room(amount: int) -> int:
+    """An amount as it counts where amounts are summed or compared: from 0 to the largest int64."""
+    return max(0, min(MAX, amount))

@@ -1,0 +1,69 @@
+"""Which tolerations tolerate which taints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from berth.actors.scheduling.kube.core import Taint, Toleration
+
+HARD_EFFECTS = ("NoSchedule", "NoExecute")
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """An empty effect tolerates every effect, an empty key with Exists every key; no operator means
+    Equal.
+    """
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case "Exists":
+            return True
+        case _:
+            return False
+
+
+def tolerates_any(tolerations: Iterable[Toleration], taint: Taint) -> bool:
+    """True if at least one of the tolerations tolerates the taint."""
+    return any(tolerates(toleration, taint) for toleration in tolerations)
+
+
+class Tolerations:
+    """Many tolerations at once: whether one of them tolerates a taint is looked up, however many
+    they are.
+    """
+
+    __slots__ = ("_equal", "_exists")
+
+    def __init__(self, tolerations: Iterable[Toleration]) -> None:
+        # By key and effect, where "" stands for every one.
+        self._exists: set[tuple[str, str]] = set()
+        self._equal: set[tuple[str, str, str]] = set()
+        for toleration in tolerations:
+            if toleration.operator == "Exists":
+                self._exists.add((toleration.key, toleration.effect))
+            elif toleration.operator in ("", "Equal"):
+                self._equal.add((toleration.key, toleration.effect, toleration.value))
+
+    def tolerate(self, taint: Taint) -> bool:
+        """As `tolerates_any` of the same tolerations."""
+        exists, equal, value = self._exists, self._equal, taint.value
+        return any(
+            (key, effect) in exists or (key, effect, value) in equal
+            for key in (taint.key, "")
+            for effect in (taint.effect, "")
+        )
+
+    def let_in(self, taints: Iterable[Taint]) -> bool:
+        """As `lets_in` of the same tolerations."""
+        return all(taint.effect not in HARD_EFFECTS or self.tolerate(taint) for taint in taints)
+
+
+def lets_in(tolerations: Sequence[Toleration], taints: Iterable[Taint]) -> bool:
+    """True if every taint that keeps pods off a node is tolerated."""
+    return all(
+        taint.effect not in HARD_EFFECTS or tolerates_any(tolerations, taint) for taint in taints
+    )

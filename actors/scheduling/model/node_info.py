@@ -1,0 +1,159 @@
+"""NodeInfo: one node with the pods that run on it, or are assumed to, and their sums.
+
+Owned by the cache, which is the only one to change it; the invariant is that every sum equals a
+recount of `pods`. Mirrors the framework's NodeInfo. A NodeInfo without a node object is a ghost:
+its node is gone (or not yet seen) while pods still name it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from berth.actors.scheduling.kube.core import Node
+from berth.actors.scheduling.kube.quantity import milli_value, value
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.pod_template import HostPort
+
+# (protocol, port) -> ip -> how many pods of the node claim it
+UsedPorts = dict[tuple[str, int], Counter[str]]
+MOST_CHANGES = 64
+WILDCARD_IP = "0.0.0.0"  # noqa: S104 - a host port without hostIP, not a listening socket
+
+
+class NodeInfo:
+    """Sums in integers: cpu in thousandths of a core, all other resources in whole units.
+
+    They are exact however large, because one that was cut off could not be subtracted from; the
+    columns cut them off.
+
+    `freed_ports` are ports (ip, protocol, port) that a pod which is gone only in thought held: they
+    count as free even if another pod holds them too, as in kube-scheduler's dry run, which keeps
+    ports in a set.
+    """
+
+    __slots__ = (
+        "allocatable",
+        "changes",
+        "claims",
+        "freed_ports",
+        "generation",
+        "name",
+        "node",
+        "nonzero_cpu",
+        "nonzero_memory",
+        "pods",
+        "ports",
+        "requested",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.node: Node | None = None
+        self.generation = 0
+        self.pods: dict[str, PodInfo] = {}
+        self.allocatable: dict[str, int] = {}
+        self.requested: Counter[str] = Counter()
+        self.nonzero_cpu = 0
+        self.nonzero_memory = 0
+        self.ports: UsedPorts = {}
+        self.freed_ports: set[HostPort] = set()
+        self.claims: Counter[str] = (
+            Counter()
+        )  # namespace/name -> how many volumes of the node's pods name it
+        self.changes: list[tuple[PodInfo, int]] | None = []
+
+    def set_node(self, node: Node) -> None:
+        self.node = node
+        self.allocatable = {
+            name: milli_value(quantity) if name == "cpu" else value(quantity)
+            for name, quantity in node.status.allocatable.items()
+        }
+
+    def forget_node(self) -> None:
+        """The node is gone; what is left is a ghost, with the pods that still name it."""
+        self.node = None
+        self.allocatable = {}
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The node's labels; none for a ghost."""
+        return {} if self.node is None else self.node.metadata.labels
+
+    def add_pod(self, info: PodInfo) -> None:
+        """Count a pod. The pod must not be counted here yet."""
+        assert info.key not in self.pods, info.key
+        self.pods[info.key] = info
+        self._account(info, 1)
+
+    def remove_pod(self, key: str) -> PodInfo:
+        """Stop counting the pod of this key; returns it. Raises KeyError if it is not counted
+        here.
+        """
+        info = self.pods.pop(key)
+        self._account(info, -1)
+        return info
+
+    def replace_pod(self, info: PodInfo) -> bool:
+        """Put a pod in the place of the one with its key, if nothing changes by it; False if it
+        cannot be done.
+        """
+        if not info.counts_like(self.pods[info.key]):
+            return False
+        self.pods[info.key] = info
+        return True
+
+    def ports_in_use(self) -> dict[tuple[str, int], frozenset[str]]:
+        """(protocol, port) -> the ips on which it is taken."""
+        if not self.freed_ports:
+            return {claim: frozenset(by_ip) for claim, by_ip in self.ports.items()}
+        freed = {(port.protocol, port.port, port.ip) for port in self.freed_ports}
+        taken = {
+            c: frozenset(ip for ip in by_ip if (*c, ip) not in freed)
+            for c, by_ip in self.ports.items()
+        }
+        return {claim: ips for claim, ips in taken.items() if ips}
+
+    def take_changes(self) -> list[tuple[PodInfo, int]] | None:
+        """The pods that came (+1) and went (-1) since this was last asked; None if too many to be
+        worth keeping.
+        """
+        changes, self.changes = self.changes, []
+        return changes
+
+    def _account(self, info: PodInfo, sign: int) -> None:
+        if self.changes is not None:
+            self.changes.append((info, sign))
+            if len(self.changes) > MOST_CHANGES + 2 * len(self.pods):
+                # Nobody asks (a ghost, or no lease): a recount is cheaper, and memory is bounded.
+                self.changes = None
+        template, requested = info.template, self.requested
+        for name, amount in template.requests.items():
+            requested[name] += sign * amount
+        cpu, memory = template.nonzero
+        self.nonzero_cpu += sign * cpu
+        self.nonzero_memory += sign * memory
+        for claim in template.host_ports:
+            by_ip = self.ports.setdefault((claim.protocol, claim.port), Counter())
+            by_ip[claim.ip] += sign
+            if not by_ip[claim.ip]:
+                del by_ip[claim.ip]
+            if not by_ip:
+                del self.ports[claim.protocol, claim.port]
+        for name in template.claims:
+            self.claims[name] += sign
+            if not self.claims[name]:
+                del self.claims[name]
+
+    def validate(self) -> None:
+        """Raises AssertionError if a sum is not what a recount of the pods gives."""
+        fresh = NodeInfo(self.name)
+        for info in self.pods.values():
+            fresh.add_pod(info)
+        assert +fresh.requested == +self.requested, (self.name, fresh.requested, self.requested)
+        assert (fresh.nonzero_cpu, fresh.nonzero_memory) == (
+            self.nonzero_cpu,
+            self.nonzero_memory,
+        ), self.name
+        assert fresh.ports == self.ports, (self.name, fresh.ports, self.ports)
+        assert fresh.claims == self.claims, (self.name, fresh.claims, self.claims)

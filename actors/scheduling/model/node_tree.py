@@ -1,0 +1,60 @@
+"""The node tree: node names by zone, listed zone by zone in turn.
+
+Mirrors kube-scheduler's nodeTree: the order of its list is the order in which nodes are looked at
+when only a part of them is, so it decides which nodes are considered. Zones keep the order in which
+they appeared.
+"""
+
+from __future__ import annotations
+
+from berth.actors.scheduling.kube.core import Node
+
+REGION = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
+ZONE = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+
+
+def zone_of(node: Node) -> str:
+    """The zone key of a node: region and zone; "" if its labels name neither. The older labels
+    count if set.
+    """
+    labels = node.metadata.labels
+    region = labels.get(REGION[1]) or labels.get(REGION[0], "")
+    zone = labels.get(ZONE[1]) or labels.get(ZONE[0], "")
+    return f"{region}:\x00:{zone}" if region or zone else ""
+
+
+class NodeTree:
+    """Names by zone; add, remove and update cost O(size of a zone) at most, `names` O(nodes)."""
+
+    def __init__(self) -> None:
+        self._zones: dict[str, dict[str, None]] = {}
+
+    def add(self, node: Node) -> None:
+        self._zones.setdefault(zone_of(node), {})[node.metadata.name] = None
+
+    def remove(self, node: Node) -> None:
+        zone = zone_of(node)
+        names = self._zones.get(zone, {})
+        names.pop(node.metadata.name, None)
+        if not names:
+            self._zones.pop(zone, None)
+
+    def update(self, old: Node, new: Node) -> bool:
+        """Move a node whose zone changed; true if it moved."""
+        if zone_of(old) == zone_of(new):
+            return False
+        self.remove(old)
+        self.add(new)
+        return True
+
+    def names(self) -> list[str]:
+        """Every node's name: the first of each zone, then the second of each, and so on."""
+        result: list[str] = []
+        columns = [list(names) for names in self._zones.values()]
+        depth = max(map(len, columns), default=0)
+        for i in range(depth):
+            result.extend(column[i] for column in columns if i < len(column))
+        return result
+
+    def __len__(self) -> int:
+        return sum(map(len, self._zones.values()))

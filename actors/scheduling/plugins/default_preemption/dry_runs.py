@@ -1,0 +1,195 @@
+"""Dry runs kept from pod to pod: where preemption helps pods of one template, and what it costs
+there.
+
+What is known of a node stays for as long as nothing changed that its dry run looked at. It lies in
+arrays, in the node tree's order, so that a search over thousands of candidates is a few operations
+and not a walk; only nodes of which nothing is known are dry run. It never changes which candidates
+are found, or in which order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from berth.actors.scheduling.framework.post_filter import FailedAttempt
+from berth.actors.scheduling.framework.status import Code, Status, unschedulable
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.scheduling.model.vectors import Bools, Floats, Ints, highest, lowest, some
+from berth.actors.scheduling.plugins.default_preemption.victims import Budget, Candidate, dry_run
+from numpy.typing import NDArray
+
+BUDGET_BROKEN = unschedulable("preemption would break a PodDisruptionBudget")
+CRITERIA = 5  # what Candidate.cost compares
+CHUNK = 256
+# What is known of a node.
+_UNKNOWN, _REFUSED, _BREAKING, _SOUND = range(4)
+
+
+class Search(msgspec.Struct, frozen=True):
+    """The candidates that were found, by position in the node tree's order, as they were met.
+
+    If there is none, `refused` says how many nodes could make no room and for which reason, and
+    `failure` is the first error met.
+    """
+
+    candidates: Ints
+    refused: Counter[Status] = Counter()
+    failure: Status | None = None
+
+
+class DryRuns:
+    """Victims are told as they were when the node was looked at; only their status may have changed
+    since.
+    """
+
+    def __init__(self) -> None:
+        self._order: Ints | None = None
+        self._limits: Sequence[Budget] = ()
+        self._version = self._nominations_version = 0
+        self._own = ""
+        self._lasts = False  # whether what is known may be asked for again
+
+    def search(
+        self,
+        attempt: FailedAttempt,
+        start: int,
+        enough: int,
+        limits: Sequence[Budget],
+        *,
+        sound_only: bool = False,
+    ) -> Search:
+        """The first candidates from a position on and around: `enough`, one of them without a
+        broken budget.
+
+        `sound_only`: no candidate breaks a budget. Raises PluginError.
+        """
+        potential, nodes, least = (
+            attempt.helped,
+            len(attempt.snapshot),
+            _SOUND if sound_only else _BREAKING,
+        )
+        if not some(potential):
+            return Search(np.zeros(0, dtype=np.int64))
+        apart = attempt.row_by_row
+        if not (apart and self._refresh(attempt, limits)):
+            self._forget(attempt.snapshot, limits)
+        self._lasts, self._own = apart, attempt.snapshot.nominations.node_of(attempt.info.key)
+        together = CHUNK if apart else 1
+        found: list[Ints] = []
+        number = looked_at = first_sound = 0
+        sound = False
+        while looked_at < nodes and not (sound and number >= enough):
+            begin = (start + looked_at) % nodes
+            most = max(enough - number, together)
+            end = min(begin + max(most, looked_at), nodes if begin >= start else start)
+            unknown = (potential[begin:end] & (self._known[begin:end] == _UNKNOWN)).nonzero()[
+                0
+            ] + begin
+            if len(unknown) > most:  # Wide is what is cheap to look at, not what is to be learnt.
+                end, unknown = int(unknown[most]), unknown[:most]
+            for at in range(0, len(unknown), together):
+                self._learn(attempt, unknown[at : at + together])
+            where = (potential[begin:end] & (self._known[begin:end] >= least)).nonzero()[0] + begin
+            if not sound and len(where):
+                marks = self._known[where] == _SOUND
+                first = int(marks.argmax())
+                sound, first_sound = bool(marks[first]), number + first
+            found.append(where)
+            number += len(where)
+            looked_at += end - begin
+        if not number:
+            return self._refusal(potential, start)
+        candidates = np.concatenate(found) if len(found) > 1 else found[0]
+        return Search(candidates[: max(enough, first_sound + 1)] if sound else candidates)
+
+    def candidate(self, position: int) -> Candidate:
+        found = self._candidates[position]
+        assert found is not None, position
+        return found
+
+    def cheapest(self, positions: Ints) -> Ints:
+        """The candidates at these positions that nothing tells apart from the best."""
+        for cost in self._costs:
+            costs = cost[positions]
+            least = costs[costs.argmin()]
+            if costs[costs.argmax()] != least:
+                positions = positions[costs == least]
+        return positions
+
+    def breaks_budgets(self, positions: Ints) -> Bools:
+        return np.asarray(self._known[positions] == _BREAKING)
+
+    # -------------------------------------------------------------------------------- what is known
+
+    def _forget(self, snapshot: Snapshot, limits: Sequence[Budget]) -> None:
+        self._order, self._limits = snapshot.columns.order, limits
+        nodes = len(self._order)
+        self._known: NDArray[np.int8] = np.full(nodes, _UNKNOWN, dtype=np.int8)
+        self._costs: Floats = np.zeros((CRITERIA, nodes))
+        self._candidates: list[Candidate | None] = [None] * nodes
+        self._told: Ints = np.zeros(nodes, dtype=np.int64)
+        self._statuses: dict[Status, int] = {}
+        self._note_versions(snapshot)
+
+    def _note_versions(self, snapshot: Snapshot) -> None:
+        self._version = snapshot.columns.changes.version
+        self._nominations_version = snapshot.nominations.changes.version
+
+    def _refresh(self, attempt: FailedAttempt, limits: Sequence[Budget]) -> bool:
+        """Forget what may hold no longer; False if that is not known any more."""
+        snapshot = attempt.snapshot
+        columns, nominations = snapshot.columns, snapshot.nominations
+        if not self._lasts or columns.order is not self._order or limits != self._limits:
+            return False
+        changed = columns.changes.since(self._version)
+        nominated = nominations.changes.since(self._nominations_version)
+        if changed is None or nominated is None or len(self._statuses) > CHUNK:
+            return False
+        # The node that a pod is nominated to is another one to it than to others.
+        nominated |= {self._own, nominations.node_of(attempt.info.key)}
+        changed.update(columns.row_of[name] for name in nominated if name in columns.row_of)
+        for row in changed:
+            position = columns.position[row]
+            self._known[position] = _UNKNOWN
+            self._candidates[position] = None
+        self._note_versions(snapshot)
+        return True
+
+    def _learn(self, attempt: FailedAttempt, positions: Ints) -> None:
+        """Dry run the nodes at these positions together."""
+        assert self._order is not None
+        outcomes = dry_run(attempt, self._order[positions].tolist(), self._limits)
+        for position, outcome in zip(positions.tolist(), outcomes, strict=True):
+            if isinstance(outcome, Candidate):
+                self._costs[:, position] = outcome.cost
+                self._candidates[position] = outcome
+                self._known[position] = _BREAKING if outcome.victims.pdb_violations else _SOUND
+            else:
+                self._known[position] = _REFUSED
+                self._told[position] = self._statuses.setdefault(outcome, len(self._statuses))
+
+    def _refusal(self, potential: Bools, start: int) -> Search:
+        """Why no node can make room, all of them having been looked at."""
+        told = self._told[potential & (self._known == _REFUSED)]
+        refused: Counter[Status] = Counter()
+        failure = None
+        if len(told):
+            counts = [(int(told[0]), len(told))]
+            if highest(told) != lowest(told):
+                counts = list(enumerate(np.bincount(told).tolist()))
+            statuses = list(self._statuses)
+            refused.update({statuses[code]: number for code, number in counts if number})
+            failed = [self._statuses[status] for status in refused if status.code is Code.ERROR]
+            if failed:
+                where = (
+                    potential & (self._known == _REFUSED) & np.isin(self._told, failed)
+                ).nonzero()[0]
+                first = int(where[np.searchsorted(where, start) % len(where)])
+                failure = statuses[int(self._told[first])]
+        breaking = int(np.count_nonzero(potential & (self._known == _BREAKING)))
+        if breaking:
+            refused[BUDGET_BROKEN] = breaking
+        return Search(np.zeros(0, dtype=np.int64), refused, failure)

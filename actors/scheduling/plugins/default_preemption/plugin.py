@@ -1,0 +1,241 @@
+"""DefaultPreemption: makes room for a pod that fits nowhere by choosing pods of lower priority that
+have to go.
+
+Only nodes that the filters called Unschedulable are looked at, from a random one on, until enough
+candidates are found; extenders may take some away; the one that costs least is promised to the pod.
+Deleting the victims is not done here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from berth.actors.scheduling.framework.events import (
+    Action,
+    ClusterEvent,
+    Hint,
+    Registration,
+    Resource,
+)
+from berth.actors.scheduling.framework.interface import (
+    ArgsError,
+    Handle,
+    Plugin,
+    PostFilterPlugin,
+    read_args,
+)
+from berth.actors.scheduling.framework.post_filter import FailedAttempt, Nomination, PostFiltered
+from berth.actors.scheduling.framework.questions import PreemptVictims, Steps, Victims
+from berth.actors.scheduling.framework.status import SUCCESS, Code, Status, fit_error, unschedulable
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.policy import PodDisruptionBudget
+from berth.actors.scheduling.model.cluster_objects import UnlistedError
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.pod_template import PodTemplate
+from berth.actors.scheduling.model.vectors import nth
+from berth.actors.scheduling.plugins.default_preemption.dry_runs import DryRuns, Search
+from berth.actors.scheduling.plugins.default_preemption.victims import (
+    Budget,
+    Candidate,
+    budgets,
+    cheapest,
+)
+
+MOST_TEMPLATES = 16
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+
+
+class DefaultPreemptionArgs(
+    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True
+):
+    """`never_break_budgets` is berth's own: no node is chosen where a budget would be broken,
+    whatever the priority.
+    """
+
+    api_version: str = ""
+    kind: str = "DefaultPreemptionArgs"
+    min_candidate_nodes_percentage: int | None = None
+    min_candidate_nodes_absolute: int | None = None
+    never_break_budgets: bool = False
+
+
+class DefaultPreemption(PostFilterPlugin):
+    name = "DefaultPreemption"
+    lookups = (PodDisruptionBudget,)
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        Plugin.__init__(self, {}, handle)
+        read = read_args(args, DefaultPreemptionArgs)
+        percentage, absolute = (
+            read.min_candidate_nodes_percentage,
+            read.min_candidate_nodes_absolute,
+        )
+        self._percentage = 10 if percentage is None else percentage
+        self._absolute = 100 if absolute is None else absolute
+        self._never_break_budgets = read.never_break_budgets
+        self._dry_runs: dict[PodTemplate, DryRuns] = {}
+        if not 0 <= self._percentage <= 100:
+            raise ArgsError(
+                f"minCandidateNodesPercentage: expected 0 to 100, got {self._percentage}"
+            )
+        if self._absolute < 0:
+            raise ArgsError(f"minCandidateNodesAbsolute: expected 0 or more, got {self._absolute}")
+        if not self._percentage and not self._absolute:
+            raise ArgsError(
+                "minCandidateNodesPercentage: expected more than 0, as minCandidateNodesAbsolute "
+                "is 0"
+            )
+
+    def post_filter(self, attempt: FailedAttempt) -> Steps[PostFiltered]:
+        """A nomination, or why there is none. Raises PluginError."""
+        problem = ineligible(attempt)
+        if problem:
+            return PostFiltered(unschedulable(f"preemption: {problem}"))
+        potential = attempt.helped
+        number = int(np.count_nonzero(potential))
+        start = enough = 0
+        if number:
+            start = nth(potential, attempt.rng.randrange(number))
+            enough = min(max(number * self._percentage // 100, self._absolute), number)
+        dry_runs = self._dry_runs.pop(attempt.info.template, None) or DryRuns()
+        found = self._search(attempt, dry_runs, start, enough)
+        self._remember(attempt.info.template, dry_runs)
+        if not len(found.candidates):
+            if found.failure is not None:
+                return PostFiltered(Status(Code.ERROR, (f"preemption: {found.failure.message}",)))
+            return PostFiltered(
+                unschedulable(f"preemption: {_refusal(attempt, found)}"), denominate=True
+            )
+        if attempt.extended:
+            best = yield from _left_by_extenders(attempt, self._in_order(dry_runs, found))
+        else:
+            best = dry_runs.candidate(int(dry_runs.cheapest(found.candidates)[0]))
+        if isinstance(best, Status):
+            return PostFiltered(best)
+        nominated = attempt.snapshot.nominations.on(best.node)
+        displaced = tuple(info for info in nominated if info.priority < attempt.info.priority)
+        return PostFiltered(SUCCESS, Nomination(best.node, best.victims.pods, displaced))
+
+    def events_to_register(self) -> Sequence[Registration]:
+        """Pods that are held back wake by what the plugins that rejected them wait for, never by
+        this one.
+        """
+        return (
+            Registration(
+                ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE),
+                lambda _pod, _old, _new: Hint.SKIP,
+            ),
+        )
+
+    def candidates(self, attempt: FailedAttempt) -> list[Candidate]:
+        """Every node where preemption would help, those first where no budget is broken. Raises
+        PluginError.
+        """
+        dry_runs = DryRuns()
+        return self._in_order(dry_runs, self._search(attempt, dry_runs, 0, len(attempt.snapshot)))
+
+    def _remember(self, template: PodTemplate, dry_runs: DryRuns) -> None:
+        """Keep it for the templates that preempted last. What a rule's failure left half written
+        never comes here.
+        """
+        self._dry_runs[template] = dry_runs
+        if len(self._dry_runs) > MOST_TEMPLATES:
+            del self._dry_runs[next(iter(self._dry_runs))]
+
+    def _search(self, attempt: FailedAttempt, dry_runs: DryRuns, start: int, enough: int) -> Search:
+        return dry_runs.search(
+            attempt, start, enough, _limits(attempt), sound_only=self._never_break_budgets
+        )
+
+    def _in_order(self, dry_runs: DryRuns, found: Search) -> list[Candidate]:
+        """The candidates as extenders are told of them: those that break no budget come first."""
+        breaking = dry_runs.breaks_budgets(found.candidates)
+        in_order = (*found.candidates[~breaking].tolist(), *found.candidates[breaking].tolist())
+        return [dry_runs.candidate(position) for position in in_order]
+
+
+def _limits(attempt: FailedAttempt) -> tuple[Budget, ...]:
+    """The budgets. Raises UnlistedError if they are not known and there is somebody whom they might
+    protect.
+    """
+    try:
+        return budgets(attempt.snapshot.objects.every(PodDisruptionBudget))
+    except UnlistedError:
+        columns = attempt.snapshot.columns
+        infos = (columns.infos[row] for row in columns.order[attempt.helped].tolist())
+        pods = (pod for info in infos if info is not None for pod in info.pods.values())
+        if any(pod.priority < attempt.info.priority for pod in pods):
+            raise
+        return ()
+
+
+def _left_by_extenders(
+    attempt: FailedAttempt, candidates: Sequence[Candidate]
+) -> Steps[Candidate | Status]:
+    """The cheapest of the candidates that the extenders leave, or why there is none."""
+    answer = yield PreemptVictims(attempt.snapshot, {c.node: c.victims for c in candidates})
+    if isinstance(answer, Status):
+        return Status(Code.ERROR, (f"preemption: {answer.message}",))
+    assert isinstance(answer, dict)
+    found = {candidate.node: candidate for candidate in candidates}
+    best = cheapest([_left(found.get(node), node, victims) for node, victims in answer.items()])
+    return best[0] if best else unschedulable("preemption: no candidate node for preemption")
+
+
+def _refusal(attempt: FailedAttempt, found: Search) -> str:
+    """`0/N nodes are available: ...`, counting why preemption helps nowhere."""
+    nodes = len(attempt.snapshot)
+    counts: Counter[str] = Counter()
+    for status, number in found.refused.items():
+        for reason in status.reasons:
+            counts[reason] += number
+    others = nodes - found.refused.total()
+    if others > 0:
+        counts[NOT_HELPFUL] += others
+    return fit_error(nodes, counts)
+
+
+def _left(candidate: Candidate | None, node: str, victims: Victims) -> Candidate:
+    """The candidate as extenders leave it; they may name a node that was none."""
+    return (
+        candidate
+        if candidate is not None and victims is candidate.victims
+        else Candidate(node, victims)
+    )
+
+
+def ineligible(attempt: FailedAttempt) -> str:
+    """Why the pod may not preempt others now, or ""."""
+    pod, snapshot = attempt.info.pod, attempt.snapshot
+    if pod.spec.preemption_policy == "Never":
+        return "not eligible due to preemptionPolicy=Never."
+    promised = snapshot.nominations.node_of(attempt.info.key)
+    row = snapshot.columns.row_of.get(promised)
+    if (
+        row is None
+        or attempt.codes[snapshot.columns.position[row]] == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    ):
+        return ""
+    node = snapshot.columns.infos[row]
+    others: Sequence[PodInfo] = tuple(node.pods.values()) if node is not None else ()
+    if any(
+        other.priority < attempt.info.priority and _goes_by_preemption(other.pod)
+        for other in others
+    ):
+        return "not eligible due to a terminating pod on the nominated node."
+    return ""
+
+
+def _goes_by_preemption(pod: Pod) -> bool:
+    """True if the pod is terminating because a scheduler preempted it."""
+    if pod.metadata.deletion_timestamp is None:
+        return False
+    condition = next((c for c in pod.status.conditions if c.type == "DisruptionTarget"), None)
+    return condition is not None and (condition.status, condition.reason) == (
+        "True",
+        "PreemptionByScheduler",
+    )

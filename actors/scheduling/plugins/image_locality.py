@@ -1,0 +1,57 @@
+"""ImageLocality: prefers nodes that already have the pod's images, by how large and how widely
+spread they are.
+
+An image counts size x (nodes that have it / all nodes), in bytes; the sum is scaled between 23 MB
+and 1000 MB a container. Spread damps the pull towards the few nodes that happen to have an image.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.interface import MAX_NODE_SCORE, Reads, ScorePlugin
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.quantity import MAX
+from berth.actors.scheduling.model.columns import Ints
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import NodeView
+
+MIN_THRESHOLD = 23 * 1024 * 1024
+MAX_CONTAINER_THRESHOLD = 1000 * 1024 * 1024
+
+
+class ImageLocality(ScorePlugin):
+    name = "ImageLocality"
+    reads = Reads.NODES
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        columns = nodes.columns
+        total_nodes = len(columns.order)
+        sums = np.zeros(nodes.size, dtype=np.int64)
+        images = _images(info.pod)
+        # None counts more than a sum of as many can hold.
+        largest = MAX // max(len(images), 1)
+        for image in images:
+            column = columns.images.get(normalized_image_name(image))
+            if column is not None:
+                spread = column.nodes / total_nodes
+                size = max(-largest, min(int(column.size_bytes * spread), largest))
+                sums += column.present[nodes.rows] * size
+        spec = info.pod.spec
+        containers = len(spec.init_containers) + len(spec.containers)
+        most = MAX_CONTAINER_THRESHOLD * containers
+        clipped = np.clip(sums, MIN_THRESHOLD, most)
+        return np.asarray(
+            MAX_NODE_SCORE * (clipped - MIN_THRESHOLD) // (most - MIN_THRESHOLD), dtype=np.int64
+        )
+
+
+def _images(pod: Pod) -> list[str]:
+    spec = pod.spec
+    containers = [container.image for container in (*spec.init_containers, *spec.containers)]
+    return containers + [v.image.reference for v in spec.volumes if v.image is not None]
+
+
+def normalized_image_name(name: str) -> str:
+    """The name with the tag `latest` if it has neither tag nor digest."""
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"

@@ -1,0 +1,57 @@
+"""The in-tree plugins by the names of the configuration file."""
+
+from __future__ import annotations
+
+from berth.actors.scheduling.framework.interface import Plugin
+from berth.actors.scheduling.plugins.default_binder import DefaultBinder
+from berth.actors.scheduling.plugins.default_preemption.plugin import DefaultPreemption
+from berth.actors.scheduling.plugins.image_locality import ImageLocality
+from berth.actors.scheduling.plugins.inter_pod_affinity import InterPodAffinity
+from berth.actors.scheduling.plugins.node_affinity import NodeAffinity
+from berth.actors.scheduling.plugins.node_basics import (
+    NodeName,
+    NodePorts,
+    NodeUnschedulable,
+    PrioritySort,
+    SchedulingGates,
+)
+from berth.actors.scheduling.plugins.node_declared_features import NodeDeclaredFeatures
+from berth.actors.scheduling.plugins.node_resources_balanced_allocation import (
+    NodeResourcesBalancedAllocation,
+)
+from berth.actors.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from berth.actors.scheduling.plugins.pod_topology_spread import PodTopologySpread
+from berth.actors.scheduling.plugins.taint_toleration import TaintToleration
+from berth.actors.scheduling.plugins.unsupported import (
+    DynamicResources,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeRestrictions,
+    VolumeZone,
+)
+
+IN_TREE: dict[str, type[Plugin]] = {
+    plugin.name: plugin
+    for plugin in (
+        SchedulingGates,
+        PrioritySort,
+        NodeUnschedulable,
+        NodeName,
+        TaintToleration,
+        NodeAffinity,
+        NodePorts,
+        NodeResourcesFit,
+        VolumeRestrictions,
+        NodeVolumeLimits,
+        VolumeBinding,
+        VolumeZone,
+        PodTopologySpread,
+        InterPodAffinity,
+        DynamicResources,
+        NodeResourcesBalancedAllocation,
+        ImageLocality,
+        DefaultBinder,
+        NodeDeclaredFeatures,
+        DefaultPreemption,
+    )
+}

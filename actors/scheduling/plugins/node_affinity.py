@@ -1,0 +1,186 @@
+"""NodeAffinity: the pod's nodeSelector and node affinity, and the profile's addedAffinity.
+
+Terms are decided by label column: a requirement becomes a table over the distinct values of its
+label, gathered by code, so the work is one operation over all nodes however many there are. A
+`metadata.name In` field in every required term narrows the nodes down before any filter runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.events import (
+    Action,
+    ClusterEvent,
+    Hint,
+    Registration,
+    Resource,
+)
+from berth.actors.scheduling.framework.interface import (
+    ArgsError,
+    FilterPlugin,
+    Handle,
+    Plugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    Reads,
+    ScorePlugin,
+    default_normalize,
+    read_args,
+)
+from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
+from berth.actors.scheduling.framework.verdicts import Verdicts
+from berth.actors.scheduling.kube.core import (
+    Node,
+    NodeSelectorTerm,
+    Pod,
+)
+from berth.actors.scheduling.kube.core import (
+    NodeAffinity as NodeAffinitySpec,
+)
+from berth.actors.scheduling.kube.node_selector import (
+    node_selector_matches,
+    validate_node_selector_term,
+)
+from berth.actors.scheduling.model.columns import Ints
+from berth.actors.scheduling.model.node_selection import (
+    NodeTerms,
+    pod_affinity_matches,
+    required_terms,
+)
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.pod_template import PerTemplate
+from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+
+REASON_POD = "node(s) didn't match Pod's node affinity/selector"
+REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
+REASON_CONFLICT = "pod affinity terms conflict"
+MOST_WEIGHT = (1 << 31) - 1  # an int32 in Kubernetes
+
+
+class NodeAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """pluginConfig's args: `addedAffinity` holds for every pod of the profile, besides the pod's
+    own.
+    """
+
+    added_affinity: NodeAffinitySpec | None = None
+
+
+class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    name = "NodeAffinity"
+    reads = Reads.NODE
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        Plugin.__init__(self, {}, handle)
+        added = read_args(args, NodeAffinityArgs).added_affinity or NodeAffinitySpec()
+        required = added.required_during_scheduling_ignored_during_execution
+        self.added_required = required.node_selector_terms if required is not None else None
+        self.added_preferred = added.preferred_during_scheduling_ignored_during_execution
+        self._enforced = (
+            None
+            if required is None
+            else NodeTerms([(term, 1) for term in required.node_selector_terms])
+        )
+        self._preferred = PerTemplate(self._preferred_by)
+        hard, soft = (
+            f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("required", "preferred")
+        )
+        terms = {
+            f"{hard}.nodeSelectorTerms[{i}]": term
+            for i, term in enumerate(self.added_required or ())
+        }
+        terms |= {
+            f"{soft}[{i}].preference": weighed.preference
+            for i, weighed in enumerate(self.added_preferred)
+        }
+        for path, term in terms.items():
+            problem = validate_node_selector_term(term)
+            if problem:
+                raise ArgsError(f"addedAffinity.{path}.{problem}")
+
+    def pre_filter(
+        self,
+        state: CycleState,
+        info: PodInfo,
+        snapshot: Snapshot,
+    ) -> Status | PreFilterResult:
+        terms = required_terms(info.pod)
+        if terms is None and not info.pod.spec.node_selector:
+            return SUCCESS if self.added_required is not None else SKIP
+        names = _named_nodes(terms) if terms else None
+        if names is not None and not names:
+            return unresolvable(REASON_CONFLICT)
+        return PreFilterResult(names)
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        keys = np.zeros(nodes.size, dtype=np.int64)
+        if self._enforced is not None:
+            keys[~self._enforced.match(nodes)] = 1
+        matched = pod_affinity_matches(info, nodes)
+        keys[~matched & (keys == 0)] = 2
+        codes = np.where(keys == 0, np.int8(0), np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE))
+        return Verdicts(codes, keys, lambda key: (REASON_ENFORCED if key == 1 else REASON_POD,))
+
+    def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
+        return SUCCESS if self._preferred(info.template, info.pod) is not None else SKIP
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        preferred = self._preferred(info.template, info.pod)
+        return np.zeros(nodes.size, dtype=np.int64) if preferred is None else preferred.weigh(nodes)
+
+    def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
+        return default_normalize(scores, reverse=False)
+
+    def _preferred_by(self, pod: Pod) -> NodeTerms | None:
+        """What the pod and the profile prefer, if anything."""
+        affinity = pod.spec.affinity
+        own = affinity.node_affinity if affinity is not None else None
+        terms = own.preferred_during_scheduling_ignored_during_execution if own is not None else ()
+        weighed = [
+            (term.preference, _bounded(term.weight)) for term in (*self.added_preferred, *terms)
+        ]
+        return NodeTerms(weighed) if weighed else None
+
+    def events_to_register(self) -> Sequence[Registration]:
+        def suits(pod: Pod, node: object | None) -> bool:
+            if not isinstance(node, Node):
+                return False
+            added = self.added_required is None or node_selector_matches(self.added_required, node)
+            labels = node.metadata.labels
+            selected = all(labels.get(k) == v for k, v in pod.spec.node_selector.items())
+            terms = required_terms(pod)
+            return added and selected and (terms is None or node_selector_matches(terms, node))
+
+        def node_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
+            assert isinstance(new, Node)
+            return Hint.QUEUE if suits(pod, new) and not suits(pod, old) else Hint.SKIP
+
+        return (
+            Registration(
+                ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL), node_changed
+            ),
+        )
+
+
+def _named_nodes(terms: Sequence[NodeSelectorTerm]) -> frozenset[str] | None:
+    """The nodes that the terms name by metadata.name, or None if some term names none."""
+    names: set[str] = set()
+    for term in terms:
+        named = [
+            frozenset(field.values)
+            for field in term.match_fields
+            if field.key == "metadata.name" and field.operator == "In"
+        ]
+        if not named:
+            return None
+        names |= named[0] if len(named) == 1 else frozenset.intersection(*named)
+    return frozenset(names)
+
+
+def _bounded(weight: int) -> int:
+    return max(-MOST_WEIGHT, min(weight, MOST_WEIGHT))

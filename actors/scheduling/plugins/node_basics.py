@@ -1,0 +1,192 @@
+"""The small plugins: gates, order, and what a node's name, schedulability and ports have to say.
+
+SchedulingGates, PrioritySort, NodeUnschedulable, NodeName and NodePorts, as kube-scheduler's
+plugins of these names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from berth.actors.scheduling.framework.cycle_state import CycleState, StateKey
+from berth.actors.scheduling.framework.events import (
+    Action,
+    ClusterEvent,
+    Hint,
+    Registration,
+    Resource,
+)
+from berth.actors.scheduling.framework.interface import (
+    FilterPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    QueueSortPlugin,
+    Reads,
+)
+from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
+from berth.actors.scheduling.framework.verdicts import Verdicts
+from berth.actors.scheduling.kube.core import Node, Pod, Taint
+from berth.actors.scheduling.kube.taints import tolerates_any
+from berth.actors.scheduling.model.node_info import WILDCARD_IP
+from berth.actors.scheduling.model.pod_info import PodInfo, info_of
+from berth.actors.scheduling.model.pod_template import HostPort
+from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+
+UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+class SchedulingGates(PreEnqueuePlugin):
+    """Keeps a pod with scheduling gates out of the queue."""
+
+    name = "SchedulingGates"
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        gates = [gate.name for gate in pod.spec.scheduling_gates]
+        if not gates:
+            return SUCCESS
+        return unresolvable(f"waiting for scheduling gates: [{' '.join(gates)}]")
+
+    def events_to_register(self) -> Sequence[Registration]:
+        def gone(pod: Pod, _old: object | None, new: object | None) -> Hint:
+            assert isinstance(new, Pod)
+            if new.metadata.uid != pod.metadata.uid:
+                return Hint.SKIP
+            return Hint.SKIP if new.spec.scheduling_gates else Hint.QUEUE
+
+        event = ClusterEvent(Resource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+        return (Registration(event, gone),)
+
+
+class PrioritySort(QueueSortPlugin):
+    """Higher priority first, then whoever came to the queue earlier."""
+
+    name = "PrioritySort"
+
+    def sort_key(self, info: PodInfo, enqueued_at: float) -> tuple[float, ...]:
+        return (-info.priority, enqueued_at)
+
+
+class NodeUnschedulable(FilterPlugin):
+    """Rejects cordoned nodes, unless the pod tolerates the taint that stands for the cordon."""
+
+    name = "NodeUnschedulable"
+    reads = Reads.NODE
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        cordoned = nodes.columns.unschedulable[nodes.rows]
+        if not cordoned.any() or info.tolerations.tolerate(UNSCHEDULABLE_TAINT):
+            return None
+        return Verdicts.rejecting(
+            cordoned, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "node(s) were unschedulable"
+        )
+
+    def events_to_register(self) -> Sequence[Registration]:
+        def uncordoned(_pod: Pod, old: object | None, new: object | None) -> Hint:
+            assert isinstance(new, Node)
+            if new.spec.unschedulable:
+                return Hint.SKIP
+            was = old.spec.unschedulable if isinstance(old, Node) else True
+            return Hint.QUEUE if was else Hint.SKIP
+
+        def tolerated(pod: Pod, _old: object | None, new: object | None) -> Hint:
+            assert isinstance(new, Pod)
+            if new.metadata.uid != pod.metadata.uid:
+                return Hint.SKIP
+            return (
+                Hint.QUEUE
+                if tolerates_any(new.spec.tolerations, UNSCHEDULABLE_TAINT)
+                else Hint.SKIP
+            )
+
+        return (
+            Registration(
+                ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), uncordoned
+            ),
+            Registration(ClusterEvent(Resource.POD, Action.UPDATE_POD_TOLERATION), tolerated),
+        )
+
+
+class NodeName(FilterPlugin):
+    """Rejects every node but the one that the pod's spec names, if it names one."""
+
+    name = "NodeName"
+    reads = Reads.NODE
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        wanted = info.pod.spec.node_name
+        if not wanted:
+            return None
+        row = nodes.columns.row_of.get(wanted, -1)
+        elsewhere = np.arange(nodes.columns.size)[nodes.rows] != row
+        return Verdicts.rejecting(
+            elsewhere,
+            Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+            "node(s) didn't match the requested node name",
+        )
+
+    def events_to_register(self) -> Sequence[Registration]:
+        def named(pod: Pod, _old: object | None, new: object | None) -> Hint:
+            wanted = pod.spec.node_name
+            assert isinstance(new, Node)
+            return Hint.QUEUE if wanted in ("", new.metadata.name) else Hint.SKIP
+
+        return (Registration(ClusterEvent(Resource.NODE, Action.ADD), named),)
+
+
+_PORTS: StateKey[tuple[HostPort, ...]] = StateKey("PreFilterNodePorts")
+
+
+class NodePorts(PreFilterPlugin, FilterPlugin):
+    """Rejects nodes where another pod holds one of the host ports that the pod asks for."""
+
+    name = "NodePorts"
+    reads = Reads.ROW
+
+    def pre_filter(
+        self,
+        state: CycleState,
+        info: PodInfo,
+        snapshot: Snapshot,
+    ) -> Status | PreFilterResult:
+        if not info.host_ports:
+            return SKIP
+        state.write(_PORTS, info.host_ports)
+        return SUCCESS
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        taken = np.zeros(len(nodes.columns.pods), dtype=np.bool_)
+        for wanted in state.read(_PORTS):
+            for ip, holders in nodes.columns.ports.get((wanted.protocol, wanted.port), {}).items():
+                if _clash(wanted, frozenset((ip,))):
+                    holders.mark(taken)
+        return Verdicts.rejecting(
+            taken[nodes.rows],
+            Code.UNSCHEDULABLE,
+            "node(s) didn't have free ports for the requested pod ports",
+        )
+
+    def events_to_register(self) -> Sequence[Registration]:
+        def freed(pod: Pod, old: object | None, _new: object | None) -> Hint:
+            assert isinstance(old, Pod)
+            if not old.spec.node_name and not old.status.nominated_node_name:
+                return Hint.SKIP
+            wanted: dict[tuple[str, int], list[HostPort]] = {}
+            for port in info_of(pod).host_ports:
+                wanted.setdefault((port.protocol, port.port), []).append(port)
+            clash = any(
+                _clash(port, frozenset((released.ip,)))
+                for released in info_of(old).host_ports
+                for port in wanted.get((released.protocol, released.port), ())
+            )
+            return Hint.QUEUE if clash else Hint.SKIP
+
+        return (
+            Registration(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), freed),
+            Registration(ClusterEvent(Resource.NODE, Action.ADD)),
+        )
+
+
+def _clash(wanted: HostPort, ips: frozenset[str]) -> bool:
+    return wanted.ip == WILDCARD_IP or WILDCARD_IP in ips or wanted.ip in ips

@@ -1,0 +1,100 @@
+"""NodeDeclaredFeatures: keeps a pod off nodes whose kubelet has not declared a feature that the pod
+needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from berth.actors.scheduling.framework.cycle_state import CycleState, StateKey
+from berth.actors.scheduling.framework.events import (
+    Action,
+    ClusterEvent,
+    Hint,
+    Registration,
+    Resource,
+)
+from berth.actors.scheduling.framework.interface import (
+    FilterPlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    Reads,
+)
+from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status
+from berth.actors.scheduling.framework.verdicts import Verdicts
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+
+REASON = "node(s) didn't match Pod's required features"
+
+
+def _restarts_all_containers(pod: Pod) -> bool:
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    return any(
+        rule.action == "RestartAllContainers" for c in containers for rule in c.restart_policy_rules
+    )
+
+
+def _maps_users_on_host_network(pod: Pod) -> bool:
+    return pod.spec.host_network and pod.spec.host_users is False
+
+
+# The features of 1.36 that a pod can need, and how to see that it does.
+NEEDED: Mapping[str, Callable[[Pod], bool]] = {
+    "RestartAllContainersOnContainerExits": _restarts_all_containers,
+    "UserNamespacesHostNetworkSupport": _maps_users_on_host_network,
+}
+
+
+def needed_features(pod: Pod) -> frozenset[str]:
+    return frozenset(feature for feature, needs in NEEDED.items() if needs(pod))
+
+
+_NEEDED: StateKey[frozenset[str]] = StateKey("PreFilterNodeDeclaredFeatures")
+
+
+class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
+    name = "NodeDeclaredFeatures"
+    reads = Reads.NODE
+
+    def pre_filter(
+        self, state: CycleState, info: PodInfo, snapshot: Snapshot
+    ) -> Status | PreFilterResult:
+        needed = needed_features(info.pod)
+        if not needed:
+            return SKIP
+        state.write(_NEEDED, needed)
+        return SUCCESS
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        needed = state.read(_NEEDED)
+        lacks = np.fromiter(
+            (not needed <= features for features in nodes.columns.feature_classes), dtype=np.bool_
+        )
+        rejected = lacks[nodes.columns.features[nodes.rows]]
+        return Verdicts.rejecting(rejected, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
+
+    def events_to_register(self) -> Sequence[Registration]:
+        def node_changed(_pod: Pod, old: object | None, new: object | None) -> Hint:
+            assert isinstance(new, Node)
+            same = isinstance(old, Node) and _declared(old) == _declared(new)
+            return Hint.SKIP if same else Hint.QUEUE
+
+        def pod_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
+            assert isinstance(old, Pod)
+            assert isinstance(new, Pod)
+            if new.metadata.uid != pod.metadata.uid:
+                return Hint.SKIP
+            return Hint.SKIP if needed_features(old) == needed_features(new) else Hint.QUEUE
+
+        nodes = Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE
+        return (
+            Registration(ClusterEvent(Resource.NODE, nodes), node_changed),
+            Registration(ClusterEvent(Resource.UNSCHEDULED_POD, Action.UPDATE), pod_changed),
+        )
+
+
+def _declared(node: Node) -> frozenset[str]:
+    return frozenset(node.status.declared_features)

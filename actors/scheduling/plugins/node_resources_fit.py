@@ -1,0 +1,315 @@
+"""NodeResourcesFit: does the pod fit in what the node has left, and how full would the node be.
+
+The filter compares the pod's requests with allocatable minus requested, column by column. The score
+follows one of three strategies over a set of weighted resources: LeastAllocated, MostAllocated,
+RequestedToCapacityRatio. All arithmetic is int64 with truncating division, as in kube-scheduler,
+and written so that no amount is too large for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from berth.actors.scheduling.framework.cycle_state import CycleState, StateKey
+from berth.actors.scheduling.framework.events import (
+    Action,
+    ClusterEvent,
+    Hint,
+    Registration,
+    Resource,
+)
+from berth.actors.scheduling.framework.interface import (
+    MAX_NODE_SCORE,
+    ArgsError,
+    FilterPlugin,
+    Handle,
+    Plugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    Reads,
+    ScorePlugin,
+    read_args,
+)
+from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
+from berth.actors.scheduling.framework.verdicts import Explain, Verdicts
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.quantity import milli_value, value
+from berth.actors.scheduling.model.columns import CPU, MEMORY, PODS, Bools, Ints
+from berth.actors.scheduling.model.pod_info import PodInfo, info_of
+from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+from berth.actors.scheduling.model.vectors import lowest, some
+from berth.actors.scheduling.plugins.resource_args import (
+    NodeResourcesFitArgs,
+    ScoringStrategy,
+    ShapePoint,
+    checked_resources,
+    checked_shape,
+)
+from numpy.typing import NDArray
+
+MOST_BITS = 62  # of a key, which is never negative
+# Codes for what pods that go may free, and for what an empty node would not have enough of; the
+# greater one counts.
+_LATER, _NEVER = np.int8(Code.UNSCHEDULABLE), np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+NATIVE = frozenset((CPU, MEMORY, "ephemeral-storage"))
+
+# (part, whole > 0) -> how many percent that is, each int64[n]
+Percent = Callable[[Ints, Ints], Ints]
+# (free, allocatable > 0, how to count percents) -> score 0..100, each int64[n]; no more is free
+# than allocatable
+Scorer = Callable[[Ints, Ints, Percent], Ints]
+_REQUESTS: StateKey[dict[str, int]] = StateKey("PreFilterNodeResourcesFit")
+
+
+class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    name = "NodeResourcesFit"
+    reads = Reads.ROW
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        Plugin.__init__(self, {}, handle)
+        parsed = read_args(args, NodeResourcesFitArgs)
+        self._ignored = frozenset(parsed.ignored_resources or ())
+        self._ignored_groups = frozenset(parsed.ignored_resource_groups or ())
+        strategy = parsed.scoring_strategy or ScoringStrategy()
+        self._resources = checked_resources(strategy.resources, "scoringStrategy.resources")
+        self._drop_zero = False
+        match strategy.type:
+            case "LeastAllocated":
+                self._scorer: Scorer = least_allocated
+            case "MostAllocated":
+                self._scorer = most_allocated
+            case "RequestedToCapacityRatio":
+                self._scorer = _ratio_scorer(checked_shape(strategy))
+                self._drop_zero = True
+            case other:
+                raise ArgsError(
+                    "scoringStrategy.type: expected LeastAllocated, MostAllocated or "
+                    "RequestedToCapacityRatio, "
+                    f"got {other!r}"
+                )
+
+    def pre_filter(
+        self,
+        state: CycleState,
+        info: PodInfo,
+        snapshot: Snapshot,
+    ) -> Status | PreFilterResult:
+        state.write(
+            _REQUESTS,
+            {n: a for n, a in info.spec_requests.items() if a > 0 and not self._ignores(n)},
+        )
+        return SUCCESS
+
+    def _ignores(self, resource: str) -> bool:
+        if resource in NATIVE or "/" not in resource:
+            return False
+        return resource in self._ignored or resource.split("/", 1)[0] in self._ignored_groups
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        columns, rows = nodes.columns, nodes.rows
+        short: dict[str, Bools] = {}
+        nowhere: list[str] = []
+        codes: list[NDArray[np.int8]] = []
+        crowded = columns.pods[rows] >= columns.allocatable(PODS)[rows]
+        if some(crowded):
+            short["Too many pods"] = crowded
+            codes.append(crowded * _LATER)
+        for name, wanted in state.read(_REQUESTS).items():
+            if name not in columns.allocatable:
+                nowhere.append(f"Insufficient {name}")
+                continue
+            have = columns.allocatable(name)[rows]
+            lacks = have - columns.requested(name)[rows] < wanted
+            if some(lacks):
+                short[f"Insufficient {name}"] = lacks
+                codes.append(np.maximum(lacks * _LATER, (have < wanted) * _NEVER))
+        if nowhere:
+            keys, explain = _told(short, nodes.size)
+            return Verdicts(
+                np.full(nodes.size, _NEVER), keys, lambda key: (*explain(key), *nowhere)
+            )
+        if not short:
+            return None
+        return Verdicts(reduce(np.maximum, codes), *_told(short, nodes.size))
+
+    def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
+        columns, rows = nodes.columns, nodes.rows
+        passing: Bools = columns.pods[rows] < columns.allocatable(PODS)[rows]
+        for name, wanted in state.read(_REQUESTS).items():
+            passing &= columns.allocatable(name)[rows] - columns.requested(name)[rows] >= wanted
+        return passing
+
+    def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
+        return SUCCESS
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        total = np.zeros(nodes.size, dtype=np.int64)
+        divisor: Ints | int = 0
+        percent = _exact_percent if nodes.columns.allocatable.huge else _percent
+        for resource in self._resources:
+            amounts = _amounts(info, nodes, resource.name)
+            if amounts is None:
+                continue
+            free, allocatable = amounts
+            weight: Ints | int = resource.weight
+            if self._drop_zero or lowest(allocatable) <= 0:
+                counts = allocatable > 0
+                scores = self._scorer(free, np.maximum(allocatable, 1), percent)
+                if self._drop_zero:
+                    counts &= scores > 0
+                weight = counts * weight
+            else:
+                scores = self._scorer(free, allocatable, percent)
+            total += scores * weight
+            divisor = divisor + weight
+        divisor = max(divisor, 1) if isinstance(divisor, int) else np.maximum(divisor, 1)
+        if self._drop_zero:
+            # Go's math.Round, half away from zero; scores are never negative.
+            return np.asarray(np.floor(total / divisor + 0.5).astype(np.int64))
+        return np.asarray(total // divisor)
+
+    def events_to_register(self) -> Sequence[Registration]:
+        pods, nodes = (
+            Action.DELETE | Action.UPDATE_POD_SCALE_DOWN,
+            Action.ADD | Action.UPDATE_NODE_ALLOCATABLE,
+        )
+        return (
+            Registration(ClusterEvent(Resource.POD, pods), self._freed),
+            Registration(ClusterEvent(Resource.NODE, nodes), self._node_changed),
+        )
+
+    def _wanted(self, pod: Pod) -> dict[str, int]:
+        return {
+            n: a for n, a in info_of(pod).spec_requests.items() if a > 0 and not self._ignores(n)
+        }
+
+    def _freed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
+        """A pod's deletion always gives room for one more; a scale-down must free something that is
+        asked for.
+        """
+        assert isinstance(old, Pod)
+        if new is None:
+            # A pod that was nominated held its room as one that ran there.
+            return Hint.QUEUE if old.spec.node_name or old.status.nominated_node_name else Hint.SKIP
+        assert isinstance(new, Pod)
+        if new.metadata.uid == pod.metadata.uid:
+            return Hint.QUEUE
+        if not new.spec.node_name:
+            return Hint.SKIP
+        before, after = info_of(old).requests, info_of(new).requests
+        helps = any(before.get(name, 0) > after.get(name, 0) for name in self._wanted(pod))
+        return Hint.QUEUE if helps else Hint.SKIP
+
+    def _node_changed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
+        """The node must be able to hold the pod at all, and if it was there before, must have grown
+        in what counts.
+        """
+        assert isinstance(new, Node)
+        wanted = self._wanted(pod)
+        now = _allocatable(new)
+        if now.get(PODS, 0) < 1 or any(
+            now.get(name, 0) < amount for name, amount in wanted.items()
+        ):
+            return Hint.SKIP
+        if not isinstance(old, Node):
+            return Hint.QUEUE
+        before = _allocatable(old)
+        grown = any(now.get(name, 0) > before.get(name, 0) for name in (*wanted, PODS))
+        return Hint.QUEUE if grown else Hint.SKIP
+
+
+def _told(short: Mapping[str, Bools], size: int) -> tuple[Ints, Explain]:
+    """Keys that say where which of the reasons hold, a bit for each; if there are too many, which
+    combination does.
+    """
+    reasons = tuple(short)
+    if not reasons:
+        return np.zeros(size, dtype=np.int64), lambda _: ()
+    if len(reasons) <= MOST_BITS:
+        keys = [where * (1 << bit) for bit, where in enumerate(short.values())]
+        return sum(keys[1:], keys[0]), lambda key: tuple(
+            r for bit, r in enumerate(reasons) if key >> bit & 1
+        )
+    bits = np.packbits(np.array([*short.values()]), axis=0)
+    kinds, numbers = np.unique(bits, axis=1, return_inverse=True)
+    held = np.unpackbits(kinds, axis=0, count=len(reasons)).astype(np.bool_)
+    return numbers.astype(np.int64), lambda key: tuple(
+        r for r, holds in zip(reasons, held[:, key], strict=True) if holds
+    )
+
+
+def _allocatable(node: Node) -> dict[str, int]:
+    amounts = node.status.allocatable.items()
+    return {name: milli_value(text) if name == CPU else value(text) for name, text in amounts}
+
+
+def _amounts(info: PodInfo, nodes: NodeView, resource: str) -> tuple[Ints, Ints] | None:
+    """(free with the pod there, allocatable) of a resource; None for an extended one that the pod
+    does not ask for.
+
+    cpu and memory count the non-zero requests: a container without one stands for 100m and 200Mi.
+    An over-requested node has nothing free.
+    """
+    columns, rows = nodes.columns, nodes.rows
+    match resource:
+        case "cpu":
+            used, asked = columns.nonzero[0, rows], info.scoring_requests[0]
+        case "memory":
+            used, asked = columns.nonzero[1, rows], info.scoring_requests[1]
+        case _:
+            asked = info.container_requests.get(resource, 0)
+            if asked == 0 and resource not in NATIVE:
+                return None
+            used = columns.requested(resource)[rows]
+    allocatable = columns.allocatable(resource)[rows]
+    return np.maximum(allocatable - used, asked) - asked, allocatable
+
+
+def _percent(part: Ints, whole: Ints) -> Ints:
+    return np.asarray(part * MAX_NODE_SCORE // whole)
+
+
+def _exact_percent(part: Ints, whole: Ints) -> Ints:
+    """The same where a hundred times as much may be more than an int64."""
+    return np.asarray((part.astype(object) * MAX_NODE_SCORE // whole).astype(np.int64))
+
+
+def least_allocated(free: Ints, allocatable: Ints, percent: Percent) -> Ints:
+    """100 for an empty node, 0 for a full or over-requested one."""
+    return percent(free, allocatable)
+
+
+def most_allocated(free: Ints, allocatable: Ints, percent: Percent) -> Ints:
+    """100 for a full or over-requested node, 0 for an empty one."""
+    return percent(allocatable - free, allocatable)
+
+
+def _ratio_scorer(shape: Sequence[ShapePoint]) -> Scorer:
+    """The broken line through the shape's points, looked up by whole percents of utilization."""
+    table = np.array([_on_line(shape, percent) for percent in range(101)], dtype=np.int64)
+
+    def score(free: Ints, allocatable: Ints, percent: Percent) -> Ints:
+        return np.asarray(table[percent(allocatable - free, allocatable)])
+
+    return score
+
+
+def _on_line(shape: Sequence[ShapePoint], percent: int) -> int:
+    """The score, 0 to 100, at a utilization; left of the first point its score holds, right of the
+    last the last's.
+    """
+    scale = MAX_NODE_SCORE // 10
+    for i, point in enumerate(shape):
+        if percent <= point.utilization:
+            if i == 0:
+                return point.score * scale
+            before = shape[i - 1]
+            rise = (point.score - before.score) * scale * (percent - before.utilization)
+            # Go divides towards zero.
+            run = point.utilization - before.utilization
+            return before.score * scale + (rise // run if rise >= 0 else -(-rise // run))
+    return shape[-1].score * scale

@@ -1,0 +1,51 @@
+"""NodeUnreadable: the filter that every profile begins with, and none can disable.
+
+It keeps new pods off nodes of which the latest state could not be read. kube-scheduler has no such
+nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.events import (
+    Action,
+    ClusterEvent,
+    Hint,
+    Registration,
+    Resource,
+)
+from berth.actors.scheduling.framework.interface import FilterPlugin, Reads
+from berth.actors.scheduling.framework.status import Code
+from berth.actors.scheduling.framework.verdicts import Verdicts
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import NodeView
+
+REASON = "node(s) could not be read"
+
+
+class NodeUnreadable(FilterPlugin):
+    name = "NodeUnreadable"
+    reads = Reads.NODE
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        columns = nodes.columns
+        if not columns.unsure_nodes:
+            return None
+        return Verdicts.rejecting(
+            columns.unsure[nodes.rows], Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON
+        )
+
+    def events_to_register(self) -> Sequence[Registration]:
+        """A node that can be read again is told as one that is new."""
+
+        def is_new(_pod: Pod, old: object | None, _new: object | None) -> Hint:
+            return Hint.QUEUE if old is None else Hint.SKIP
+
+        return (
+            Registration(
+                ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), is_new
+            ),
+        )

@@ -1,0 +1,99 @@
+"""TaintToleration: keeps pods off nodes whose taints they do not tolerate, and prefers nodes with
+fewer soft taints.
+
+Nodes with equal taints share a class, so each rule is decided once a class and gathered by its
+code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from berth.actors.scheduling.framework.cycle_state import CycleState, StateKey
+from berth.actors.scheduling.framework.events import (
+    Action,
+    ClusterEvent,
+    Hint,
+    Registration,
+    Resource,
+)
+from berth.actors.scheduling.framework.interface import (
+    FilterPlugin,
+    PreScorePlugin,
+    Reads,
+    ScorePlugin,
+    default_normalize,
+)
+from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
+from berth.actors.scheduling.framework.verdicts import Verdicts
+from berth.actors.scheduling.kube.core import Node, Pod, Taint
+from berth.actors.scheduling.kube.taints import Tolerations, lets_in
+from berth.actors.scheduling.model.columns import Ints
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.pod_template import PerTemplate
+from berth.actors.scheduling.model.snapshot import NodeView
+
+REASON = "node(s) had untolerated taint(s)"
+
+_SOFT: StateKey[Tolerations] = StateKey("PreScoreTaintToleration")
+
+
+def _soft_tolerations(pod: Pod) -> Tolerations:
+    return Tolerations(t for t in pod.spec.tolerations if t.effect in ("", "PreferNoSchedule"))
+
+
+_SOFT_OF = PerTemplate(_soft_tolerations)
+
+
+class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
+    name = "TaintToleration"
+    reads = Reads.NODE
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        classes = nodes.columns.taint_classes
+        let_in = info.tolerations.let_in
+        rejects = np.fromiter((not let_in(taints) for taints in classes), dtype=np.bool_)
+        if not rejects.any():
+            return None
+        rejected = rejects[nodes.columns.taints[nodes.rows]]
+        return Verdicts.rejecting(rejected, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
+
+    def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
+        state.write(_SOFT, _SOFT_OF(info.template, info.pod))
+        return SUCCESS
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        soft = state.read(_SOFT)
+        counts = np.fromiter(
+            (_untolerated_soft(soft, taints) for taints in nodes.columns.taint_classes),
+            dtype=np.int64,
+        )
+        return counts[nodes.columns.taints[nodes.rows]]
+
+    def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
+        return default_normalize(scores, reverse=True)
+
+    def events_to_register(self) -> Sequence[Registration]:
+        def node_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
+            assert isinstance(new, Node)
+            tolerations = pod.spec.tolerations
+            if not lets_in(tolerations, new.spec.taints):
+                return Hint.SKIP
+            was = isinstance(old, Node) and lets_in(tolerations, old.spec.taints)
+            return Hint.SKIP if was else Hint.QUEUE
+
+        def pod_changed(pod: Pod, _old: object | None, new: object | None) -> Hint:
+            assert isinstance(new, Pod)
+            return Hint.QUEUE if new.metadata.uid == pod.metadata.uid else Hint.SKIP
+
+        return (
+            Registration(
+                ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), node_changed
+            ),
+            Registration(ClusterEvent(Resource.POD, Action.UPDATE_POD_TOLERATION), pod_changed),
+        )
+
+
+def _untolerated_soft(tolerations: Tolerations, taints: Sequence[Taint]) -> int:
+    return sum(t.effect == "PreferNoSchedule" and not tolerations.tolerate(t) for t in taints)

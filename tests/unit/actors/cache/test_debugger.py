@@ -1,0 +1,225 @@
+"""The cache debugger: what differs for two looks is put right and counted, once, in the cache and
+in the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import msgspec
+import pytest
+import structlog
+from berth.actors.cache.actor import CacheActor
+from berth.actors.cache.debugger import LOOK_SECONDS, SLICE, CacheDebugger
+from berth.actors.cache.state import CacheState
+from berth.actors.messages import (
+    AssignedPodAdded,
+    Assume,
+    BindingMessage,
+    CacheMessage,
+    Difference,
+    Done,
+    NextPod,
+    NodeAdded,
+    PendingPodAdded,
+    QueueMessage,
+    RecorderMessage,
+)
+from berth.actors.queue.actor import QueueActor
+from berth.actors.queue.state import QueueRules, QueueState
+from berth.actors.runtime.ask import ask
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.scheduling.framework.status import SUCCESS
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+
+from tests.kit.clock import VirtualClock
+
+
+def node(name: str) -> Node:
+    return msgspec.convert({"metadata": {"name": name}}, Node)
+
+
+def pod(
+    name: str, where: str = "", *, uid: str = "", scheduler: str = "ours", phase: str = ""
+) -> Pod:
+    document = {
+        "metadata": {"namespace": "ns", "name": name, "uid": uid or name},
+        "spec": {"nodeName": where, "schedulerName": scheduler},
+        "status": {"phase": phase},
+    }
+    return msgspec.convert(document, Pod)
+
+
+class Room:
+    """A cache and a queue, the debugger beside them, and what the API server has told, which a test
+    may change.
+    """
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.cache: Mailbox[CacheMessage] = Mailbox("cache", None)
+        self.queue: Mailbox[QueueMessage] = Mailbox("queue", None)
+        self.binding: Mailbox[BindingMessage] = Mailbox("binding", None)
+        self.recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
+        self.nodes: dict[str, Node] = {}
+        self.pods: dict[str, Pod] = {}
+        self.cache_state = CacheState()
+        rules = QueueRules(lambda info, at: (-info.priority, at), lambda _: SUCCESS, {"ours": {}})
+        self.queue_state = QueueState(rules)
+        self.debugger = CacheDebugger(
+            self.cache,
+            self.queue,
+            lambda: self.nodes,
+            lambda: self.pods,
+            {"ours"},
+            self.clock,
+            {"cache": self.cache_state.statistics},
+        )
+
+    def told(self, *items: Node | Pod) -> None:
+        """The API server has told of these; neither the cache nor the queue has heard of it."""
+        for item in items:
+            if isinstance(item, Node):
+                self.nodes[item.metadata.name] = item
+            else:
+                self.pods[f"ns/{item.metadata.name}"] = item
+
+    async def pass_time(self, seconds: float) -> None:
+        await self.clock.advance(seconds)
+        await self.clock.settle()
+
+    @property
+    def healed(self) -> tuple[int, int]:
+        return self.cache_state.statistics().healed, self.queue_state.statistics().healed
+
+
+@asynccontextmanager
+async def room() -> AsyncIterator[Room]:
+    running = Room()
+    async with anyio.create_task_group() as group:
+        await group.start(
+            CacheActor(
+                running.cache, running.cache_state, running.clock, running.queue, running.binding
+            ).run
+        )
+        await group.start(
+            QueueActor(
+                running.queue, running.queue_state, running.clock, running.cache, running.recorder
+            ).run
+        )
+        await group.start(running.debugger.run)
+        yield running
+        group.cancel_scope.cancel()
+    running.cache_state.validate()
+    running.queue_state.validate()
+    for mailbox in (running.cache, running.queue, running.binding, running.recorder):
+        mailbox.close()
+
+
+async def test_what_differs_for_two_looks_is_healed_and_counted() -> None:
+    with structlog.testing.capture_logs() as logs:
+        async with room() as running:
+            running.told(node("n"), node("missed"), pod("p", "n"), pod("missed", "n"))
+            for fact in (
+                NodeAdded(running.nodes["n"]),
+                AssignedPodAdded(running.pods["ns/p"]),
+                AssignedPodAdded(pod("gone", "n")),
+            ):
+                await running.cache.tell(fact)
+            await running.pass_time(LOOK_SECONDS + 1)
+            assert running.healed == (0, 0)
+            assert await running.debugger.compare() == (
+                Difference("missed", "Node", "missed"),
+                Difference("missed", "Pod", "ns/missed"),
+                Difference("redundant", "Pod", "ns/gone"),
+            )
+            await running.pass_time(LOOK_SECONDS)
+            assert running.healed == (3, 0)
+            assert await running.debugger.compare() == ()
+            await running.pass_time(3 * LOOK_SECONDS)
+            statistics = running.cache_state.statistics()
+            assert (statistics.nodes, statistics.pods, statistics.healed) == (2, 2, 3)
+            await running.debugger.dump()
+    assert [entry["key"] for entry in logs if entry["event"] == "healed"] == [
+        "missed",
+        "ns/missed",
+        "ns/gone",
+    ]
+    dumped = {
+        entry["name"]: [p["key"] for p in entry["pods"]] for entry in logs if "requested" in entry
+    }
+    assert dumped == {"missed": [], "n": ["ns/p", "ns/missed"]}
+
+
+async def test_a_pending_pod_that_is_nowhere_comes_back_to_the_queue() -> None:
+    async with room() as running:
+        running.told(
+            pod("lost"),
+            pod("bound", "n"),
+            pod("theirs", scheduler="theirs"),
+            pod("over", phase="Failed"),
+        )
+        running.told(pod("again", uid="second"), pod("queued"))
+        for known in (pod("again", uid="first"), pod("queued"), pod("bound"), pod("gone")):
+            await running.queue.tell(PendingPodAdded(known))
+        await running.cache.tell(AssignedPodAdded(running.pods["ns/bound"]))
+        assert await running.debugger.compare() == (
+            Difference("missed", "PendingPod", "ns/lost"),
+            Difference("redundant", "PendingPod", "ns/bound"),
+            Difference("redundant", "PendingPod", "ns/gone"),
+            Difference("stale", "PendingPod", "ns/again"),
+        )
+        await running.pass_time(2 * LOOK_SECONDS + 1)
+        assert running.healed == (0, 4)
+        assert await running.debugger.compare() == ()
+        for name in ("lost", "again", "queued"):
+            assert running.queue_state.where(f"ns/{name}") == "active"
+        assert running.queue_state.statistics().active == 3
+
+
+@pytest.mark.parametrize("done", [False, True])
+async def test_a_pod_in_flight_is_not_lost(done: bool) -> None:
+    """Not while its node is chosen, and not while its binding is written, when the cache has it as
+    assumed.
+    """
+    async with room() as running:
+        running.told(node("n"), pod("p"))
+        await running.cache.tell(NodeAdded(running.nodes["n"]))
+        await running.queue.tell(PendingPodAdded(running.pods["ns/p"]))
+        queued = await ask(running.queue, NextPod)
+        if done:
+            await running.cache.tell(Assume(PodInfo(queued.info.pod), "n"))
+            await running.queue.tell(Done(queued.info.uid))
+        assert await running.debugger.compare() == ()
+        await running.pass_time(2 * LOOK_SECONDS + 1)
+        assert running.healed == (0, 0)
+
+
+async def test_what_changes_during_a_look_is_no_difference() -> None:
+    """Every slice is told of as it is when it is sent: nothing here is ever otherwise than in the
+    cache.
+    """
+    async with room() as running:
+        running.told(*(pod(f"p{number}", "n") for number in range(3 * SLICE)))
+        for told in running.pods.values():
+            await running.cache.tell(AssignedPodAdded(told))
+        found: list[tuple[Difference, ...]] = []
+        async with anyio.create_task_group() as group:
+
+            async def compare() -> None:
+                found.append(await running.debugger.compare())
+
+            group.start_soon(compare)
+            turns = 0
+            while not found:
+                turns += 1
+                for number in (turns, 3 * SLICE - turns, 3 * SLICE + turns):
+                    changed = pod(f"p{number}", "n", uid=f"{number} in turn {turns}")
+                    running.told(changed)
+                    await running.cache.tell(AssignedPodAdded(changed))
+                await anyio.lowlevel.checkpoint()
+        assert found == [()]
+        assert turns > 3

@@ -1,0 +1,110 @@
+"""The snapshot is lent: nothing in it changes while a decision is made, however long that takes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import anyio
+import msgspec
+from berth.actors.cache.actor import SLICE, CacheActor
+from berth.actors.cache.state import CacheState
+from berth.actors.messages import (
+    AssignedPodAdded,
+    BindingMessage,
+    CacheMessage,
+    NodeAdded,
+    NodeDeleted,
+    Nominate,
+    QueueMessage,
+    ReturnSnapshot,
+    TakeSnapshot,
+)
+from berth.actors.runtime.ask import ask
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+
+from tests.kit.clock import VirtualClock
+
+NODES = 8 * SLICE
+
+
+async def test_what_comes_while_the_snapshot_is_lent_waits_for_its_return() -> None:
+    node = msgspec.convert(
+        {"metadata": {"name": "n"}, "status": {"allocatable": {"pods": 10}}}, Node
+    )
+    pod = msgspec.convert({"metadata": {"name": "p", "uid": "p"}, "spec": {"nodeName": "n"}}, Pod)
+    pending = msgspec.convert({"metadata": {"name": "q", "uid": "q"}}, Pod)
+    cache: Mailbox[CacheMessage] = Mailbox("cache", None)
+    queue: Mailbox[QueueMessage] = Mailbox("queue", None)
+    binding: Mailbox[BindingMessage] = Mailbox("binding", None)
+    state = CacheState()
+    async with anyio.create_task_group() as group:
+        await group.start(CacheActor(cache, state, VirtualClock(), queue, binding).run)
+        await cache.tell(NodeAdded(node))
+        snapshot = await ask(cache, TakeSnapshot)
+        info = snapshot.columns.infos[snapshot.columns.row_of["n"]]
+        assert info is not None
+        for change in (AssignedPodAdded(pod), Nominate(PodInfo(pending), "n"), NodeDeleted(node)):
+            await cache.tell(change)
+        await anyio.wait_all_tasks_blocked()
+        assert info.node is node
+        assert not info.pods
+        assert not snapshot.nominations
+        await cache.tell(ReturnSnapshot())
+        snapshot = await ask(cache, TakeSnapshot)
+        assert not len(snapshot)
+        assert snapshot.nominations
+        group.cancel_scope.cancel()
+    state.validate()
+    for mailbox in (cache, queue, binding):
+        mailbox.close()
+
+
+async def caught_up(state: CacheState, given_back: bool) -> tuple[list[int], bool]:
+    """Take a snapshot of many nodes that are new; how far behind it was at each turn, and whether
+    it was lent.
+    """
+    cache: Mailbox[CacheMessage] = Mailbox("cache", None)
+    queue: Mailbox[QueueMessage] = Mailbox("queue", None)
+    binding: Mailbox[BindingMessage] = Mailbox("binding", None)
+    behind: list[int] = []
+    lent = False
+    async with anyio.create_task_group() as group:
+        await group.start(CacheActor(cache, state, VirtualClock(), queue, binding).run)
+        for number in range(NODES):
+            await cache.tell(NodeAdded(msgspec.convert({"metadata": {"name": f"n{number}"}}, Node)))
+
+        async def take() -> None:
+            nonlocal lent
+            snapshot = await ask(cache, TakeSnapshot)
+            lent = len(snapshot) == NODES + 1
+
+        group.start_soon(take)
+        while not lent and (not behind or behind[-1]) and len(behind) < NODES:
+            await anyio.lowlevel.checkpoint()
+            behind.append(state.behind)
+            if len(behind) == 3:
+                await cache.tell(NodeAdded(msgspec.convert({"metadata": {"name": "late"}}, Node)))
+                if given_back:
+                    await cache.tell(ReturnSnapshot())
+        group.cancel_scope.cancel()
+    state.validate()
+    for mailbox in (cache, queue, binding):
+        mailbox.close()
+    return behind, lent
+
+
+async def test_much_that_is_new_is_brought_up_to_date_in_several_turns_and_what_comes_meanwhile_too() -> (
+    None
+):
+    behind, lent = await caught_up(CacheState(), given_back=False)
+    assert lent
+    assert max(before - after for before, after in pairwise(behind)) <= SLICE + 1
+    assert len(set(behind)) >= NODES // SLICE
+
+
+async def test_who_does_not_wait_any_more_is_lent_nothing() -> None:
+    behind, lent = await caught_up(CacheState(), given_back=True)
+    assert not lent
+    assert behind[-1] > NODES - 4 * SLICE, "there is nobody to go on for"

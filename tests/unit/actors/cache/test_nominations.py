@@ -1,0 +1,60 @@
+"""How long the cache counts a pending pod on the node that it is promised."""
+
+from __future__ import annotations
+
+import msgspec
+from berth.actors.cache.state import CacheState, Lend
+from berth.actors.messages import (
+    AssignedPodAdded,
+    Assume,
+    Forget,
+    Nominate,
+    TakeSnapshot,
+    Unnominate,
+)
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+
+from tests.kit.handle import Nowhere
+
+
+def pod(uid: str = "u", *, on: str = "", nominated: str = "") -> Pod:
+    metadata = {"namespace": "ns", "name": "p", "uid": uid}
+    document = {
+        "metadata": metadata,
+        "spec": {"nodeName": on},
+        "status": {"nominatedNodeName": nominated},
+    }
+    return msgspec.convert(document, Pod)
+
+
+def node_of(cache: CacheState) -> str:
+    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
+    assert isinstance(lend, Lend)
+    return lend.snapshot.nominations.node_of("ns/p")
+
+
+def test_until_it_is_placed_and_not_again_if_it_comes_back() -> None:
+    cache, info = CacheState(), PodInfo(pod(nominated="n"))
+    cache.handle(Nominate(info, "n"))
+    cache.handle(Assume(info, "m"))
+    assert node_of(cache) == ""
+    cache.handle(Forget(info, "m"))
+    assert node_of(cache) == ""
+
+
+def test_until_somebody_else_has_bound_it() -> None:
+    cache = CacheState()
+    cache.handle(Nominate(PodInfo(pod()), "n"))
+    cache.handle(AssignedPodAdded(pod(on="m")))
+    assert node_of(cache) == ""
+
+
+def test_what_is_told_of_another_pod_of_the_name_takes_nothing_from_it() -> None:
+    cache = CacheState()
+    cache.handle(Nominate(PodInfo(pod("new")), "n"))
+    cache.handle(AssignedPodAdded(pod("old", on="m")))
+    cache.handle(Unnominate("ns/p", "old"))
+    assert node_of(cache) == "n"
+    cache.handle(Unnominate("ns/p", "new"))
+    assert node_of(cache) == ""

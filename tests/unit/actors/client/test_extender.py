@@ -1,0 +1,359 @@
+"""Extenders, the pure half: the JSON of extender/v1 both ways, and what answers come to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from berth.actors.client.extender.merging import Filtering, merged_scores, remaining_victims
+from berth.actors.client.extender.wire import (
+    ExtenderBindingResult,
+    ExtenderError,
+    ExtenderFilterResult,
+    ExtenderPreemptionResult,
+    HostPriority,
+    HostPriorityList,
+    MetaPod,
+    MetaVictims,
+    arguments,
+    binding,
+    interested,
+    preemption_arguments,
+    read,
+)
+from berth.actors.scheduling.framework.questions import Victims
+from berth.actors.scheduling.framework.status import Status, unresolvable, unschedulable
+from berth.actors.scheduling.framework.verdicts import Diagnosis
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import NodeView
+from berth.config.types import Extender, ExtenderManagedResource
+from berth.tools.apiserver.schema import unknown_and_mistyped
+from berth.tools.explain.cluster import snapshot_of
+
+BY_NAME = Extender("http://x", node_cache_capable=True, weight=2)
+WHOLE = Extender("http://y", weight=3)
+
+
+def node(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"zone": "a"}, "annotations": {"price": "3"}},
+        "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]},
+        "status": {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}},
+    }
+
+
+def pod(name: str = "p", **container: Any) -> Pod:
+    document = {
+        "metadata": {
+            "name": name,
+            "namespace": "ns",
+            "uid": f"uid-{name}",
+            "annotations": {"a": "b"},
+        },
+        "spec": {"containers": [{"name": "c", "image": "i", **container}]},
+    }
+    return msgspec.convert(document, Pod)
+
+
+def nodes(*names: str) -> NodeView:
+    """A view of these nodes, in this order, of a cluster with some more."""
+    snapshot = snapshot_of([node(name) for name in (*sorted(names), "other")], set())
+    return snapshot.rows(np.array([snapshot.columns.row_of[name] for name in names]))
+
+
+def wire(value: object) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+# ------------------------------------------------------------------------------------- what is sent
+
+
+def test_an_extender_with_a_cache_is_sent_names_alone() -> None:
+    sent = wire(arguments(BY_NAME, pod(), nodes("b", "a")))
+    assert sent == {"Pod": wire(pod()), "Nodes": None, "NodeNames": ["b", "a"]}
+
+
+def test_an_extender_without_a_cache_is_sent_whole_nodes() -> None:
+    sent = wire(arguments(WHOLE, pod(), nodes("b", "a")))
+    assert sent["NodeNames"] is None
+    assert sent["Nodes"]["metadata"] == {}
+    first = sent["Nodes"]["items"][0]
+    assert first == {
+        field: value for field, value in node("b").items() if field not in ("apiVersion", "kind")
+    }
+
+
+def test_what_is_sent_of_pods_is_core_v1() -> None:
+    resources = {
+        "requests": {"cpu": "1", "example.com/gpu": "2"},
+        "limits": {"example.com/gpu": "2"},
+    }
+    sent = wire(arguments(BY_NAME, pod(resources=resources), nodes("a")))["Pod"]
+    assert sent["metadata"] == {
+        "name": "p",
+        "namespace": "ns",
+        "uid": "uid-p",
+        "annotations": {"a": "b"},
+    }
+    assert sent["spec"]["containers"] == [{"name": "c", "image": "i", "resources": resources}]
+    found = unknown_and_mistyped("Pod", {"apiVersion": "v1", "kind": "Pod", **sent})
+    assert not found.unknown
+    assert not found.mistyped
+
+
+def test_a_binding_names_pod_and_node() -> None:
+    assert wire(binding(pod(), "n")) == {
+        "PodName": "p",
+        "PodNamespace": "ns",
+        "PodUID": "uid-p",
+        "Node": "n",
+    }
+
+
+def test_candidates_for_preemption_are_sent_by_uid_or_whole() -> None:
+    candidates = {"n": Victims((PodInfo(pod("v")),), 1)}
+    metas = {"n": {"Pods": [{"UID": "uid-v"}], "NumPDBViolations": 1}}
+    whole = {"n": {"Pods": [wire(pod("v"))], "NumPDBViolations": 1}}
+    named = wire(preemption_arguments(BY_NAME, pod(), candidates))
+    assert named == {"Pod": wire(pod()), "NodeNameToVictims": None, "NodeNameToMetaVictims": metas}
+    sent = wire(preemption_arguments(WHOLE, pod(), candidates))
+    assert sent == {"Pod": wire(pod()), "NodeNameToVictims": whole, "NodeNameToMetaVictims": None}
+
+
+# ------------------------------------------------------------------------------------- what is read
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '{"NodeNames": ["a"], "FailedNodes": {"b": "no"}}',
+        '{"nodenames": ["a"], "failedNodes": {"b": "no"}, "nodes": null, "extra": {"x": [1]}, "Error": null}\n',
+        '{"NODENAMES": ["a"], "FAILEDNODES": {"b": "no"}, "FailedAndUnresolvableNodes": null}',
+    ],
+)
+def test_names_are_read_in_any_case_and_null_is_nothing(raw: str) -> None:
+    found = read(raw.encode(), ExtenderFilterResult)
+    assert found == ExtenderFilterResult(node_names=("a",), failed_nodes={"b": "no"})
+
+
+def test_nodes_are_read_by_their_names() -> None:
+    raw = {"nodes": {"metadata": {}, "items": [node("a"), {"metadata": {"name": "b", "uid": "u"}}]}}
+    found = read(msgspec.json.encode(raw), ExtenderFilterResult)
+    assert found.nodes is not None
+    assert [item.metadata.name for item in found.nodes.items] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "into", "expected"),
+    [
+        ("null", HostPriorityList, ()),
+        ("[]", HostPriorityList, ()),
+        (
+            '[{"host": "a", "score": 7}, {"Host": "b"}]',
+            HostPriorityList,
+            (HostPriority("a", 7), HostPriority("b", 0)),
+        ),
+        ("{}", ExtenderBindingResult, ExtenderBindingResult()),
+        ('{"error": "no"}', ExtenderBindingResult, ExtenderBindingResult("no")),
+        (
+            '{"FailedNodes": {"a": null}}',
+            ExtenderFilterResult,
+            ExtenderFilterResult(failed_nodes={"a": ""}),
+        ),
+        (
+            '{"nodeNameToMetaVictims": {"n": {"pods": [{"uid": "u"}], "numPDBViolations": 2}}}',
+            ExtenderPreemptionResult,
+            ExtenderPreemptionResult({"n": MetaVictims((MetaPod("u"),), 2)}),
+        ),
+    ],
+)
+def test_answers_are_read(raw: str, into: type[Any], expected: object) -> None:
+    assert read(raw.encode(), into) == expected
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b'"text"',
+        b'{"NodeNames": "a"}',
+        b'{"NodeNames": [1]}',
+        b'{"FailedNodes": ["a"]}',
+        b'{"Nodes": []}',
+        b'{"Error": {}}',
+        b'{"Error": "\xff"}',
+        b'{"x": ' + b"[" * 100_000,
+    ],
+)
+def test_what_is_no_answer_is_refused(raw: bytes) -> None:
+    with pytest.raises(ExtenderError, match="unexpected answer"):
+        read(raw, ExtenderFilterResult)
+
+
+# --------------------------------------------------------------------------------- whom it concerns
+
+
+@pytest.mark.parametrize(
+    ("container", "expected"),
+    [
+        ({}, False),
+        ({"resources": {"requests": {"example.com/gpu": "1"}}}, True),
+        ({"resources": {"limits": {"example.com/gpu": "1"}}}, True),
+        ({"resources": {"requests": {"example.com/tpu": "1"}}}, False),
+    ],
+)
+def test_an_extender_of_resources_cares_for_pods_that_name_one(
+    container: dict[str, Any], expected: bool
+) -> None:
+    extender = Extender("http://x", managed_resources=(ExtenderManagedResource("example.com/gpu"),))
+    assert interested(extender, pod(**container)) is expected
+    assert interested(WHOLE, pod(**container))
+    document = {
+        "spec": {"containers": [{"name": "c"}], "initContainers": [{"name": "i", **container}]}
+    }
+    assert interested(extender, msgspec.convert(document, Pod)) is expected
+
+
+# ------------------------------------------------------------------------------------------- filter
+
+
+def named(*names: str, **fields: Any) -> ExtenderFilterResult:
+    return ExtenderFilterResult(node_names=names, **fields)
+
+
+def test_each_extender_takes_nodes_away_and_the_order_stays() -> None:
+    filtering = Filtering(nodes("d", "a", "c", "b"))
+    filtering.take(BY_NAME, named("a", "b", "d", failed_nodes={"c": "dear"}))
+    filtering.take(
+        BY_NAME,
+        named("b", "d", failed_nodes={"a": "no"}, failed_and_unresolvable_nodes={"a": "never"}),
+    )
+    left = filtering.left
+    assert [left.name(i) for i in range(left.size)] == ["d", "b"]
+    filtered = filtering.result()
+    names = left.columns.names
+    assert [names[row] for row in filtered.rows] == ["d", "b"]
+    reasons = {names[row]: status for row, status in filtered.rejected.items()}
+    assert reasons == {"c": unschedulable("dear"), "a": unresolvable("never")}
+
+
+def test_a_node_that_is_gone_without_a_reason_is_not_helped_by_preemption() -> None:
+    filtering = Filtering(nodes("a"))
+    filtering.take(BY_NAME, named())
+    assert list(filtering.result().rejected.values()) == [unresolvable()]
+
+
+def test_the_form_of_the_answer_follows_the_extender() -> None:
+    """Names count for an extender with a cache only; nodes count if there are no names."""
+    whole = read(
+        b'{"Nodes": {"items": [{"metadata": {"name": "a"}}]}, "NodeNames": ["b"]}',
+        ExtenderFilterResult,
+    )
+    for extender, expected in ((WHOLE, "a"), (BY_NAME, "b")):
+        filtering = Filtering(nodes("a", "b"))
+        filtering.take(extender, whole)
+        assert filtering.left.name(0) == expected
+    filtering = Filtering(nodes("a", "b"))
+    filtering.take(BY_NAME, msgspec.structs.replace(whole, node_names=None))
+    assert filtering.left.name(0) == "a"
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (named("a", "z"), "claims a filtered node 'z' which it was not sent"),
+        (named("a", error="no"), "no"),
+    ],
+)
+def test_an_answer_that_cannot_be_used_changes_nothing(
+    answer: ExtenderFilterResult, problem: str
+) -> None:
+    filtering = Filtering(nodes("a", "b"))
+    with pytest.raises(ExtenderError, match=problem):
+        filtering.take(BY_NAME, answer)
+    assert filtering.left.size == 2
+    assert not filtering.result().rejected
+
+
+def test_rejections_join_the_diagnosis_of_the_plugins() -> None:
+    view = nodes("a", "b", "c")
+    diagnosis = Diagnosis(view)
+    diagnosis.put(0, Status(unschedulable().code, ("full",), "Fit"))
+    filtering = Filtering(view.snapshot.rows(np.asarray(view.rows)[1:]))
+    filtering.take(BY_NAME, named("c", failed_nodes={"b": "dear"}))
+    filtering.result().explain_to(diagnosis)
+    assert diagnosis.status(0).reasons == ("full",)
+    assert (diagnosis.status(1).plugin, diagnosis.status(1).reasons) == ("Extender", ("dear",))
+    assert diagnosis.status(2).ok
+    assert diagnosis.rejecting_plugins(np.ones(3, dtype=np.bool_)) == {"Fit", "Extender"}
+
+
+# --------------------------------------------------------------------------------------- prioritize
+
+
+def test_scores_are_weighed_scaled_and_added() -> None:
+    answers = [
+        (BY_NAME, (HostPriority("a", 10), HostPriority("b", 1), HostPriority("who", 5))),
+        (WHOLE, (HostPriority("b", 4),)),
+    ]
+    assert merged_scores(answers, nodes("b", "a", "c")).tolist() == [
+        1 * 2 * 10 + 4 * 3 * 10,
+        10 * 2 * 10,
+        0,
+    ]
+    assert merged_scores([], nodes("a")).tolist() == [0]
+
+
+def test_a_score_beyond_all_bounds_does_no_harm() -> None:
+    huge = merged_scores(
+        [(BY_NAME, (HostPriority("a", 1 << 80), HostPriority("b", -(1 << 80))))], nodes("a", "b")
+    )
+    assert (huge + 1000).tolist()[0] > 0 > (huge - 1000).tolist()[1]
+
+
+# ------------------------------------------------------------------------------------------ preempt
+
+ON = {"n": [PodInfo(pod("v")), PodInfo(pod("w"))], "m": [PodInfo(pod("x"))]}
+
+
+def result(**victims: list[str]) -> ExtenderPreemptionResult:
+    metas = {
+        name: MetaVictims(tuple(MetaPod(f"uid-{pod}") for pod in pods), 1)
+        for name, pods in victims.items()
+    }
+    return ExtenderPreemptionResult(metas)
+
+
+def test_the_candidates_that_are_left_are_pods_again() -> None:
+    remaining = remaining_victims(BY_NAME, result(n=["w", "v"], m=["x"]), ON.get)
+    assert list(remaining) == ["m", "n"]
+    assert [info.pod.metadata.name for info in remaining["n"].pods] == ["w", "v"]
+    assert remaining["n"].pdb_violations == 1
+    assert remaining_victims(BY_NAME, result(), ON.get) == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (result(z=["v"]), "claims to preempt on node 'z' which is not known"),
+        (result(n=["x"]), r"claims to preempt pod \(UID: uid-x\) which is not on node 'n'"),
+        (result(n=[]), 'expected at least one victim pod on node "n"'),
+    ],
+)
+def test_candidates_that_cannot_be_are_refused(
+    answer: ExtenderPreemptionResult, problem: str
+) -> None:
+    with pytest.raises(ExtenderError, match=problem):
+        remaining_victims(BY_NAME, answer, ON.get)
+
+
+def test_a_node_without_victims_is_left_out_for_an_ignorable_extender() -> None:
+    ignorable = msgspec.structs.replace(BY_NAME, ignorable=True)
+    assert list(remaining_victims(ignorable, result(n=[], m=["x"]), ON.get)) == ["m"]

@@ -1,0 +1,55 @@
+"""Pods of one template share what is the same, and stay what they are."""
+
+from __future__ import annotations
+
+import msgspec
+from berth.actors.client.sharing import MOST, Sharing
+from berth.actors.scheduling.kube.core import Container, Node, Pod, PodCondition, PodSpec, PodStatus
+from berth.actors.scheduling.kube.meta import ObjectMeta
+
+
+def pod(number: int, node: str = "", image: str = "i") -> Pod:
+    return Pod(
+        metadata=ObjectMeta(
+            name=f"p{number}",
+            namespace="default",
+            labels={"app": "a"},
+            annotations={"n": str(number)},
+        ),
+        spec=PodSpec(containers=(Container(name="c", image=image),), node_name=node),
+        status=PodStatus(
+            conditions=(PodCondition(type="Ready", status="True", last_transition_time="t"),)
+        ),
+    )
+
+
+def copy_of(found: Pod) -> Pod:
+    return msgspec.json.decode(msgspec.json.encode(found), type=Pod)
+
+
+def test_equal_parts_are_held_once_whatever_the_node() -> None:
+    sharing = Sharing()
+    first, second, third = (
+        sharing.shared(copy_of(each))
+        for each in (pod(1, "n1"), pod(2, "n2"), pod(3, "n1", image="other"))
+    )
+    assert (first, second, third) == (pod(1, "n1"), pod(2, "n2"), pod(3, "n1", image="other"))
+    assert first.spec.containers is second.spec.containers
+    assert first.metadata.labels is second.metadata.labels is third.metadata.labels
+    assert first.status.conditions[0].type is second.status.conditions[0].type
+    assert sharing.shared(copy_of(pod(4, "n1"))).spec is first.spec
+
+
+def test_what_was_met_is_bounded() -> None:
+    sharing = Sharing()
+    first = sharing.shared(pod(0, image="0"))
+    for number in range(1, MOST + 1):
+        sharing.shared(pod(number, image=str(number)))
+    again = sharing.shared(copy_of(pod(0, image="0")))
+    assert again.spec == first.spec
+    assert again.spec is not first.spec
+
+
+def test_other_objects_are_left_alone() -> None:
+    node = Node(metadata=ObjectMeta(name="n"))
+    assert Sharing().shared(node) is node

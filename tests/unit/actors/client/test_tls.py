@@ -1,0 +1,254 @@
+"""Whom a client believes: the servers that Kubernetes' own client believes, with every version of
+Python.
+"""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+from berth.actors.client.tls import client_context, show_certificate
+
+from tests.kit.certificates import Authority
+
+HOST = "h.example"
+NAMED = f"subjectAltName=DNS:{HOST}"
+CA, NO_CA = "basicConstraints=CA:TRUE", "basicConstraints=CA:FALSE"
+SHORT = ("rsa:1024",)
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    made = Authority(tmp_path_factory.mktemp("odd"))
+    made.sign("plain", NAMED)
+    made.sign("wild", "subjectAltName=DNS:*.h.example")
+    made.sign("address", "subjectAltName=IP:127.0.0.1,IP:::1")
+    made.sign("address-as-name", "subjectAltName=DNS:127.0.0.1", common_name="127.0.0.1")
+    made.sign("common-name", NO_CA, common_name=HOST)
+    made.sign("for-clients", NAMED, "extendedKeyUsage=clientAuth")
+    made.sign(
+        "for-servers", NAMED, "extendedKeyUsage=clientAuth,serverAuth", "keyUsage=digitalSignature"
+    )
+    made.sign("past", NAMED, days=("20200101", "20200103"))
+    made.sign("future", NAMED, days=("20900101", "20900103"))
+    made.sign("sha1", NAMED, digest="sha1")
+    made.sign("short", NAMED, key=SHORT)
+    made.sign("shorter", NAMED, key=("rsa:512",))
+    made.sign("intermediate", CA)
+    made.sign("below", NAMED, by="intermediate")
+    made.sign("no-authority", NO_CA)
+    made.sign("below-none", NAMED, by="no-authority")
+    made.sign("constrained", CA, "nameConstraints=permitted;DNS:other.example")
+    made.sign("outside", NAMED, by="constrained")
+    made.sign("inside", "subjectAltName=DNS:a.other.example", by="constrained")
+    made.sign_itself("short-ca", key=SHORT)
+    made.sign("by-short", NAMED, by="short-ca")
+    made.sign_itself("sha1-ca", digest="sha1")
+    made.sign("by-sha1", NAMED, by="sha1-ca")
+    made.sign_itself("signs-no-certificates", "keyUsage=digitalSignature")
+    made.sign("by-no-signer", NAMED, by="signs-no-certificates")
+    made.sign_itself("itself", NAMED, NO_CA)
+    made.sign_itself("other-ca")
+    return made
+
+
+def greet(client: ssl.SSLContext, server: ssl.SSLContext, name: str = HOST) -> ssl.SSLObject:
+    """The client's side after the handshake, both ways and all in memory. Raises SSLError."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asking = client.wrap_bio(back, there, server_hostname=name)
+    asked = server.wrap_bio(there, back, server_side=True)
+    waiting = [asking, asked]
+    for side in (asking, asked) * 5:
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+        if side in waiting:
+            waiting.remove(side)
+    assert not waiting
+    return asking
+
+
+def server(made: Authority, *names: str) -> ssl.SSLContext:
+    """One that shows a certificate, and those of who signed it, and minds nothing itself."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    chain = made.folder / "chain"
+    chain.write_text("".join(made.text(f"{name}.crt") for name in names))
+    context.load_cert_chain(chain, made.path(f"{names[0]}.key"))
+    return context
+
+
+def trusting(made: Authority, name: str = "ca") -> ssl.SSLContext:
+    return client_context(made.text(f"{name}.crt").encode())
+
+
+@pytest.mark.parametrize(
+    ("shown", "trusted", "host"),
+    [
+        pytest.param(["plain"], "ca", HOST, id="an authority without key usage and identifiers"),
+        pytest.param(["plain"], "ca", HOST.upper(), id="capital letters"),
+        pytest.param(["wild"], "ca", "a.h.example", id="a wildcard"),
+        pytest.param(["address"], "ca", "127.0.0.1", id="an address"),
+        pytest.param(["address"], "ca", "::1", id="an address of IPv6"),
+        pytest.param(["for-servers"], "ca", HOST, id="a usage"),
+        pytest.param(["below", "intermediate"], "ca", HOST, id="an intermediate"),
+        pytest.param(["below"], "intermediate", HOST, id="only the intermediate is trusted"),
+        pytest.param(["plain"], "plain", HOST, id="only the certificate itself is trusted"),
+        pytest.param(["itself"], "itself", HOST, id="signed by itself"),
+        pytest.param(["inside", "constrained"], "ca", "a.other.example", id="within constraints"),
+        pytest.param(["short"], "ca", HOST, id="a key of 1024 bits"),
+        pytest.param(["by-short"], "short-ca", HOST, id="an authority's key of 1024 bits"),
+        pytest.param(["by-sha1"], "sha1-ca", HOST, id="an authority that signed itself with SHA-1"),
+    ],
+)
+def test_who_is_believed(odd: Authority, shown: list[str], trusted: str, host: str) -> None:
+    greet(trusting(odd, trusted), server(odd, *shown), host)
+
+
+OLD_OPENSSL = pytest.mark.skipif(
+    ssl.OPENSSL_VERSION_INFO < (3,), reason="this OpenSSL lets SHA-1 through"
+)
+
+
+@pytest.mark.parametrize(
+    ("shown", "trusted", "host", "why"),
+    [
+        pytest.param(
+            ["plain"], "other-ca", HOST, "unable to get local issuer", id="another authority"
+        ),
+        pytest.param(["below"], "ca", HOST, "unable to get local issuer", id="a gap in the chain"),
+        pytest.param(
+            ["below-none", "no-authority"], "ca", HOST, "invalid CA", id="signed by who may not"
+        ),
+        pytest.param(
+            ["below-none"],
+            "no-authority",
+            HOST,
+            "invalid CA",
+            id="signed by who may not but is trusted",
+        ),
+        pytest.param(
+            ["by-no-signer"], "signs-no-certificates", HOST, "invalid CA|key usage", id="no signer"
+        ),
+        pytest.param(["plain"], "ca", "a.h.example", "Hostname mismatch", id="another name"),
+        pytest.param(
+            ["wild"], "ca", "a.b.h.example", "Hostname mismatch", id="a wildcard is for one label"
+        ),
+        pytest.param(["common-name"], "ca", HOST, "Hostname mismatch", id="a common name alone"),
+        pytest.param(
+            ["itself"],
+            "itself",
+            "a.example",
+            "Hostname mismatch",
+            id="trusted itself, for another name",
+        ),
+        pytest.param(["address"], "ca", "127.0.0.2", "IP address mismatch", id="another address"),
+        pytest.param(
+            ["address-as-name"], "ca", "127.0.0.1", "IP address mismatch", id="an address as a name"
+        ),
+        pytest.param(
+            ["plain"], "ca", "127.0.0.1", "IP address mismatch", id="an address that is not there"
+        ),
+        pytest.param(
+            ["for-clients"], "ca", HOST, "unsuitable certificate purpose", id="for clients only"
+        ),
+        pytest.param(["past"], "ca", HOST, "has expired", id="expired"),
+        pytest.param(["future"], "ca", HOST, "not yet valid", id="not yet valid"),
+        pytest.param(["past"], "past", HOST, "has expired", id="trusted itself, but expired"),
+        pytest.param(
+            ["outside", "constrained"], "ca", HOST, "permitted subtree", id="outside of constraints"
+        ),
+        pytest.param(
+            ["sha1"], "ca", HOST, "digest algorithm too weak", id="SHA-1", marks=OLD_OPENSSL
+        ),
+    ],
+)
+def test_who_is_not_believed(
+    odd: Authority, shown: list[str], trusted: str, host: str, why: str
+) -> None:
+    with pytest.raises(ssl.SSLCertVerificationError, match=why):
+        greet(trusting(odd, trusted), server(odd, *shown), host)
+
+
+def test_a_key_that_anybody_can_break_is_of_no_use(odd: Authority) -> None:
+    with pytest.raises(ssl.SSLError):
+        greet(trusting(odd), server(odd, "shorter"))
+
+
+@pytest.mark.parametrize("name", ["past", "common-name", "sha1", "itself", "for-clients"])
+def test_who_verifies_nothing_believes_anybody(odd: Authority, name: str) -> None:
+    greet(client_context(None, insecure=True), server(odd, name), "elsewhere.example")
+
+
+def test_the_machine_is_trusted_where_no_authority_is_named(
+    odd: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", odd.path("ca.crt"))
+    greet(client_context(None), server(odd, "plain"))
+    with pytest.raises(ssl.SSLCertVerificationError):
+        greet(client_context(odd.text("other-ca.crt").encode()), server(odd, "plain"))
+
+
+def test_tls_is_of_version_1_2_or_later(odd: Authority) -> None:
+    current = server(odd, "plain")
+    current.maximum_version = ssl.TLSVersion.TLSv1_2
+    assert greet(trusting(odd), current).version() == "TLSv1.2"
+    old = server(odd, "plain")
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.raises(ssl.SSLError, match=r"UNSUPPORTED_PROTOCOL|PROTOCOL_VERSION"):
+        greet(trusting(odd), old)
+
+
+@pytest.mark.parametrize("cipher", ["ECDHE-ECDSA-AES128-SHA", "ECDHE-ECDSA-CHACHA20-POLY1305"])
+def test_the_ciphers_are_those_of_kubernetes(odd: Authority, cipher: str) -> None:
+    picky = server(odd, "plain")
+    picky.maximum_version = ssl.TLSVersion.TLSv1_2
+    picky.set_ciphers(f"{cipher}:@SECLEVEL=0")
+    chosen = greet(trusting(odd), picky).cipher()
+    assert chosen is not None
+    assert chosen[0] == cipher
+
+
+@pytest.mark.parametrize(
+    "cipher", ["AES128-GCM-SHA256", "DHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-SHA256"]
+)
+def test_other_ciphers_are_not_offered(odd: Authority, cipher: str) -> None:
+    offered = {found["name"] for found in trusting(odd).get_ciphers()}
+    assert cipher not in offered
+    assert not [
+        name for name in offered if "NULL" in name or "anon" in name.lower() or "PSK" in name
+    ]
+
+
+def test_an_authority_is_read_as_certificates_among_other_text(odd: Authority) -> None:
+    """A certificate that cannot be read is passed over as long as another can, as Kubernetes'
+    client does.
+    """
+    text = odd.text("ca.crt").encode()
+    broken = b"-----BEGIN CERTIFICATE-----\nTm90IG9uZQ==\n-----END CERTIFICATE-----\n"
+    for around in (
+        b"",
+        "# Autorité de l'amas\n".encode(),
+        "# Autorité\n".encode("latin-1"),
+        broken,
+        b"\xef\xbb\xbf",
+    ):
+        greet(client_context(around + text + around), server(odd, "plain"))
+    greet(client_context(odd.text("other-ca.crt").encode() + text), server(odd, "plain"))
+    for nothing in (b"", b" \n", b"ca", b"\xff", broken, odd.text("ca.key").encode()):
+        with pytest.raises(ValueError, match="expected certificates in PEM"):
+            client_context(nothing)
+
+
+def test_a_certificate_of_our_own_may_have_a_short_key(odd: Authority, tmp_path: Path) -> None:
+    context = trusting(odd)
+    show_certificate(context, odd.text("short.crt").encode(), odd.text("short.key").encode())
+    asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    asking.set_ciphers("ALL:@SECLEVEL=0")
+    asking.load_cert_chain(odd.path("plain.crt"), odd.path("plain.key"))
+    asking.load_verify_locations(odd.path("ca.crt"))
+    asking.verify_mode = ssl.CERT_REQUIRED
+    greet(context, asking)

@@ -1,0 +1,169 @@
+"""Which changes the queue hears of, and by what name."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from berth.actors.informer.routing import route_node, route_object, route_pod
+from berth.actors.informer.stand_ins import node_without_new_pods
+from berth.actors.informer.state import Change
+from berth.actors.messages import (
+    ClusterChanged,
+    NodeUpdated,
+    PendingPodDeleted,
+    PendingPodUpdated,
+    QueueMessage,
+)
+from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resource
+from berth.actors.scheduling.kube.apps import ReplicaSet
+from berth.actors.scheduling.kube.core import Namespace, Node, Pod, Service
+from berth.actors.scheduling.kube.meta import HasMetadata
+
+from tests.kit.hints import node, pod
+
+OURS = frozenset(("default-scheduler",))
+
+
+def ours(name: str = "p", *, on: str = "", nominated: str = "", priority: int = 0) -> Pod:
+    made = pod(name, node=on, schedulerName="default-scheduler", priority=priority)
+    return msgspec.structs.replace(
+        made,
+        status=msgspec.structs.replace(made.status, nominated_node_name=nominated, phase="Pending"),
+    )
+
+
+def told(change: Change[Pod]) -> list[QueueMessage]:
+    return route_pod(change, OURS)[1]
+
+
+def names(messages: list[QueueMessage]) -> list[str]:
+    return [str(message.event) for message in messages if isinstance(message, ClusterChanged)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        (None, node(), "NodeAdd"),
+        (node(), None, "NodeDelete"),
+        (node(), node(labels={"a": ""}), "NodeUpdateNodeLabel"),
+        (node(), node(allocatable={"cpu": "1"}), "NodeUpdateNodeAllocatable"),
+        (node(unschedulable=True), node(), "NodeUpdateNodeTaint"),
+        (node(), node(declaredFeatures=["A"]), "NodeUpdateNodeDeclaredFeature"),
+        (
+            node(conditions=[{"type": "Ready"}]),
+            node(conditions=[{"type": "Ready", "status": "True"}]),
+            "NodeUpdateNodeCondition",
+        ),
+    ],
+)
+def test_nodes(old: Node | None, new: Node | None, name: str) -> None:
+    assert names(route_node(Change(old, new))[1]) == [name]
+
+
+def test_an_update_with_several_changes_is_as_many_events_in_kubernetes_order() -> None:
+    old = node(unschedulable=True, taints=[{"key": "a"}])
+    new = node(labels={"a": ""}, declaredFeatures=["A"], allocatable={"cpu": "1"})
+    events = route_node(Change(old, new))[1]
+    assert names(events) == [
+        "NodeUpdateNodeTaint",  # no cordon any more
+        "NodeUpdateNodeAllocatable",
+        "NodeUpdateNodeLabel",
+        "NodeUpdateNodeTaint",
+        "NodeUpdateNodeDeclaredFeature",
+    ]
+    assert all(
+        isinstance(event, ClusterChanged) and (event.old, event.new) == (old, new)
+        for event in events
+    )
+    large = pod("p", node="n", containers=[{"resources": {"requests": {"cpu": "2"}}}])
+    small = pod("p", node="n", labels={"a": ""}, tolerations=[{"key": "a"}])
+    assert names(told(Change(large, small))) == [
+        "AssignedPodUpdatePodLabel",
+        "AssignedPodUpdatePodScaleDown",
+        "AssignedPodUpdatePodToleration",
+    ]
+
+
+def test_a_node_that_can_be_read_again_is_as_one_that_comes() -> None:
+    unsure = node_without_new_pods(node(), node())
+    assert unsure is not None
+    (fact,), events = route_node(Change(node(), unsure))
+    assert (fact, events) == (NodeUpdated(node(), unsure), [])
+    assert names(route_node(Change(unsure, unsure))[1]) == []
+    (fact,), events = route_node(Change(unsure, node(labels={"a": ""})))
+    assert fact == NodeUpdated(unsure, node(labels={"a": ""}))
+    assert names(events) == ["NodeAdd", "NodeUpdateNodeLabel"]
+
+
+def test_events_of_kinds_bear_the_group() -> None:
+    labels = [str(ClusterEvent(resource, Action.ADD)) for resource in Resource]
+    assert labels == [
+        "PodAdd",
+        "AssignedPodAdd",
+        "UnschedulablePodAdd",
+        "NodeAdd",
+        "NamespaceAdd",
+        "ServiceAdd",
+        "PersistentVolumeAdd",
+        "PersistentVolumeClaimAdd",
+        "storage.k8s.io/CSINodeAdd",
+        "storage.k8s.io/CSIDriverAdd",
+        "storage.k8s.io/CSIStorageCapacityAdd",
+        "storage.k8s.io/StorageClassAdd",
+        "storage.k8s.io/VolumeAttachmentAdd",
+        "resource.k8s.io/ResourceClaimAdd",
+        "resource.k8s.io/ResourceSliceAdd",
+        "resource.k8s.io/DeviceClassAdd",
+        "*Add",
+    ]
+
+
+def test_a_cordon_and_a_heartbeat_help_nobody() -> None:
+    assert not route_node(Change(node(), node(unschedulable=True)))[1]
+    assert not route_node(Change(node(), node()))[1]
+
+
+def test_assigned_pods() -> None:
+    assert names(told(Change(None, ours(on="n")))) == ["AssignedPodAdd"]
+    assert names(told(Change(ours(on="n"), None))) == ["AssignedPodDelete"]
+    assert names(told(Change(ours(on="n"), ours(on="n")))) == ["AssignedPodUpdate"]
+    labelled = pod("p", node="n", labels={"a": ""})
+    assert names(told(Change(pod("p", node="n"), labelled))) == ["AssignedPodUpdatePodLabel"]
+    small, large = (
+        pod("p", node="n", containers=[{"resources": {"requests": {"cpu": cpu}}}]) for cpu in "12"
+    )
+    assert names(told(Change(large, small))) == ["AssignedPodUpdatePodScaleDown"]
+    assert names(told(Change(small, large))) == ["AssignedPodUpdate"]
+
+
+def test_a_pod_that_is_bound_leaves_the_queue_and_is_an_event() -> None:
+    left, event = told(Change(ours(), ours(on="n")))
+    assert left == PendingPodDeleted(ours())
+    assert names([event]) == ["AssignedPodAdd"]
+
+
+def test_a_nomination_that_is_gone_is_as_a_pod_that_is_gone() -> None:
+    nominated = ours(nominated="n", priority=7)
+    freed = ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), nominated, None, 7)
+    elsewhere, nowhere = ours(nominated="m", priority=7), ours(priority=7)
+    assert told(Change(nominated, elsewhere)) == [PendingPodUpdated(nominated, elsewhere), freed]
+    assert told(Change(nominated, nowhere)) == [PendingPodUpdated(nominated, nowhere), freed]
+    assert told(Change(nominated, None)) == [PendingPodDeleted(nominated), freed]
+    assert told(Change(nominated, nominated)) == [PendingPodUpdated(nominated, nominated)]
+    assert names(told(Change(nominated, ours(on="n")))) == ["AssignedPodAdd"]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (Change(None, Service()), ["ServiceAdd"]),
+        (Change(Service(), Service()), ["ServiceUpdate"]),
+        (Change(Service(), None), ["ServiceDelete"]),
+        (Change(None, Namespace()), ["NamespaceAdd"]),
+        (Change(None, ReplicaSet()), []),
+    ],
+)
+def test_objects_that_plugins_look_up(change: Change[HasMetadata], expected: list[str]) -> None:
+    to_cache, to_queue = route_object(change)
+    assert len(to_cache) == 1
+    assert names(to_queue) == expected

@@ -1,0 +1,252 @@
+"""The election in virtual time: who leads, until when its holder may write, and when the lease is
+given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+from berth.actors.client.rest import ApiError, ConnectionFailedError
+from berth.actors.client.tenure import Tenure
+from berth.actors.leader.election import Election
+from berth.actors.leader.state import Terms
+from berth.actors.scheduling.kube.coordination import Lease
+
+from tests.kit.clock import VirtualClock
+
+DURATION, DEADLINE, RETRY = 15.0, 10.0, 2.0
+
+
+class Leases:
+    """One lease, as an API server keeps it; `seconds` is how long each answer takes."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self._version = 0
+        self.lease: Lease | None = None
+        self.seconds = 0.0
+        self.down: set[str] = set()
+
+    @property
+    def holder(self) -> str:
+        return "" if self.lease is None else self.lease.spec.holder_identity
+
+    def of(self, who: str) -> Calls:
+        return Calls(self, who)
+
+    async def call(self, who: str, method: str, body: Lease | None) -> Lease:
+        await anyio.lowlevel.checkpoint()
+        if self.seconds:
+            await self._clock.sleep(self.seconds)
+        if who in self.down:
+            raise ConnectionFailedError("down")
+        if method == "GET":
+            if self.lease is None:
+                raise ApiError(404, "NotFound", "no such lease")
+            return self.lease
+        assert body is not None
+        known = "" if self.lease is None else self.lease.metadata.resource_version
+        if body.metadata.resource_version != known:
+            raise ApiError(409, "Conflict", "another version")
+        self._version += 1
+        metadata = msgspec.structs.replace(body.metadata, resource_version=str(self._version))
+        self.lease = msgspec.structs.replace(body, metadata=metadata)
+        return self.lease
+
+
+class Calls:
+    def __init__(self, leases: Leases, who: str) -> None:
+        self._leases = leases
+        self._who = who
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        answer: type[Any],
+        body: object | None = None,
+        content_type: str = "",
+    ) -> Any:
+        assert body is None or isinstance(body, Lease)
+        return await self._leases.call(self._who, method, body)
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        raise AssertionError
+
+    async def patch(self, path: str, body: object, answer: type[Any], kind: str = "") -> Any:
+        raise AssertionError
+
+
+class BootClock:
+    """Runs on while the process is stopped, which makes it `stopped_for` seconds late for
+    everything.
+    """
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self.stopped_for = 0.0
+        self.wall, self.sleep = clock.wall, clock.sleep
+
+    def now(self) -> float:
+        return self._clock.now() + self.stopped_for
+
+
+class Candidate:
+    """A running candidate; `still` is how long its scheduling loop stands still."""
+
+    def __init__(self, who: str, leases: Leases, clock: VirtualClock) -> None:
+        self.clock = BootClock(clock)
+        self.tenure = Tenure(self.clock.now)
+        self.led = self.ended = False
+        self.still = 0.0
+        terms = Terms(who, "ns", "l", DURATION, DEADLINE, RETRY)
+        self._election = Election(
+            terms, leases.of(who), self.clock, Random(who), self.tenure, lambda: self.still
+        )
+        self.scope = anyio.CancelScope()
+
+    async def run(self) -> None:
+        def leads() -> None:
+            assert self.tenure.permits()
+            self.led = True
+
+        with self.scope:
+            await self._election.run(leads)
+        self.ended = True
+        assert not self.tenure.permits()
+
+
+@asynccontextmanager
+async def running(*candidates: Candidate) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as group:
+        for candidate in candidates:
+            group.start_soon(candidate.run)
+            await VirtualClock.settle()
+        yield
+        group.cancel_scope.cancel()
+
+
+async def test_who_cannot_renew_may_write_until_the_renew_deadline_and_another_leads_after_the_lease() -> (
+    None
+):
+    clock = VirtualClock()
+    leases = Leases(clock)
+    first, second = Candidate("first", leases, clock), Candidate("second", leases, clock)
+    async with running(first, second):
+        await clock.advance(60)
+        assert (first.led, second.led, leases.holder) == (True, False, "first")
+        assert first.tenure.permits()
+        leases.down.add("first")
+        await clock.advance(DEADLINE - RETRY - 0.1)
+        assert first.tenure.permits()
+        await clock.advance(RETRY + 0.2)
+        assert not first.tenure.permits()
+        assert first.ended
+        await clock.advance(DURATION - DEADLINE - RETRY - 0.2)
+        assert leases.holder == "first"
+        await clock.advance(2 * RETRY)
+        assert leases.holder == "second"
+        assert second.tenure.permits()
+
+
+async def test_a_renewal_that_hangs_does_not_lengthen_the_tenure() -> None:
+    clock = VirtualClock()
+    leases = Leases(clock)
+    one = Candidate("one", leases, clock)
+    async with running(one):
+        await clock.advance(RETRY)
+        leases.seconds = 60.0
+        await clock.advance(DEADLINE - 0.1)
+        assert one.tenure.permits()
+        await clock.advance(0.1)
+        assert not one.tenure.permits()
+        await clock.settle()
+        assert one.ended
+
+
+async def test_a_slow_api_server_is_led_by_somebody() -> None:
+    clock = VirtualClock()
+    leases = Leases(clock)
+    leases.seconds = 0.75 * RETRY  # longer than a retry period for reading and writing together
+    one = Candidate("one", leases, clock)
+    async with running(one):
+        await clock.advance(300)
+        assert one.led
+        assert one.tenure.permits()
+        assert not one.ended
+
+
+@pytest.mark.parametrize(
+    ("still", "keeps"), [(1.5 * DEADLINE - 0.1, True), (DURATION + 0.1, False)]
+)
+async def test_the_lease_is_given_up_when_the_scheduler_stands_still_for_longer_than_it_lasts(
+    still: float, keeps: bool
+) -> None:
+    clock = VirtualClock()
+    leases = Leases(clock)
+    first, second = Candidate("first", leases, clock), Candidate("second", leases, clock)
+    async with running(first, second):
+        await clock.advance(30)
+        first.still = still
+        await clock.advance(2 * RETRY)
+        assert first.ended is not keeps
+        assert first.tenure.permits() is keeps
+        # It is given back, as nothing more can be written: nobody has to wait until it runs out.
+        assert leases.holder == ("first" if keeps else "second")
+        assert second.led is not keeps
+
+
+async def test_who_stands_still_takes_no_lease() -> None:
+    clock = VirtualClock()
+    leases = Leases(clock)
+    one = Candidate("one", leases, clock)
+    one.still = DURATION + 1
+    async with running(one):
+        await clock.advance(60)
+        assert leases.lease is None
+        one.still = 0.0
+        await clock.advance(2 * RETRY)
+        assert one.led
+
+
+async def test_who_is_stopped_gives_the_lease_back_and_may_not_write_meanwhile() -> None:
+    clock = VirtualClock()
+    leases = Leases(clock)
+    one = Candidate("one", leases, clock)
+    async with running(one):
+        await clock.advance(30)
+        leases.seconds = 1.0
+        one.scope.cancel()
+        await clock.settle()
+        assert leases.holder == "one"
+        assert not one.tenure.permits()
+        await clock.advance(2)
+        assert leases.holder == ""
+        assert one.ended
+
+
+async def test_a_process_that_was_stopped_for_long_neither_writes_nor_renews() -> None:
+    """It wakes with its timers overdue, and with an answer that had been on its way when it was
+    stopped.
+    """
+    clock = VirtualClock()
+    leases = Leases(clock)
+    one = Candidate("one", leases, clock)
+    async with running(one):
+        await clock.advance(RETRY)
+        assert leases.lease is not None
+        before = leases.lease.metadata.resource_version
+        leases.seconds = 1.0
+        await clock.advance(RETRY + 0.5)  # the lease is asked for
+        one.clock.stopped_for = DURATION
+        leases.seconds = 0.0
+        assert not one.tenure.permits()
+        await clock.advance(5)
+        assert leases.lease.metadata.resource_version == before
+        assert one.ended

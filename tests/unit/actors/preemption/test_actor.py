@@ -1,0 +1,421 @@
+"""Carrying a preemption out against the embedded API server: who is told, who is not, and what goes
+wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any, TypeVar
+
+import anyio
+import msgspec
+import pytest
+from berth.actors.binding.state import PodsInBinding
+from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
+from berth.actors.messages import (
+    AttemptFailed,
+    CacheMessage,
+    IsHeld,
+    NextPod,
+    PendingPodAdded,
+    PendingPodDeleted,
+    Preempt,
+    PreemptionMessage,
+    QueueMessage,
+    RecorderMessage,
+    RecordEvent,
+    SetNominatedNode,
+    Unnominate,
+)
+from berth.actors.preemption.actor import PreemptionActor
+from berth.actors.preemption.state import disruption_patch
+from berth.actors.queue.actor import QueueActor
+from berth.actors.queue.state import QueueRules, QueueState
+from berth.actors.runtime.ask import ask
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.scheduling.framework.status import SUCCESS
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.tools.apiserver.app import serve
+
+from tests.kit.clock import VirtualClock
+
+Document = dict[str, Any]
+T = TypeVar("T")
+PODS = "/api/v1/namespaces/default/pods"
+HOLD = 7
+
+
+class Watched(Client):
+    """Notes every write; `faults` say, by method and end of the path, what happens instead."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.written: list[str] = []
+        self.faults: dict[tuple[str, str], Exception] = {}
+        self.hangs = False
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: object | None = None,
+        content_type: str = "application/json",
+    ) -> T:
+        if method in ("PATCH", "DELETE"):
+            name = path.removeprefix(f"{PODS}/")
+            self.written.append(f"{method} {name}")
+            if self.hangs:
+                await anyio.sleep_forever()
+            if (method, name) in self.faults:
+                raise self.faults[method, name]
+        return await super().call(method, path, answer, body, content_type)
+
+
+class Room:
+    """The preemptor is held in a real queue; the cache and the recorder are mailboxes that can be
+    looked into.
+    """
+
+    def __init__(self, client: Watched) -> None:
+        self.client = client
+        self.clock = VirtualClock()
+        self.in_binding = PodsInBinding()
+        self.queue: Mailbox[QueueMessage] = Mailbox("queue", None)
+        self.cache: Mailbox[CacheMessage] = Mailbox("cache", None)
+        self.recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
+        self.preemption: Mailbox[PreemptionMessage] = Mailbox("preemption", None)
+        self.queue_state = QueueState(QueueRules(lambda info, at: (at,), lambda pod: SUCCESS, {}))
+
+    async def create(self, name: str, **spec: Any) -> PodInfo:
+        metadata = spec.pop("metadata", {})
+        body = {
+            "metadata": {"name": name, **metadata},
+            "spec": {
+                "containers": [{"name": "c", "image": "i"}],
+                "terminationGracePeriodSeconds": 0,
+                **spec,
+            },
+        }
+        return PodInfo(await self.client.call("POST", PODS, Pod, body))
+
+    async def victim(self, name: str, **spec: Any) -> PodInfo:
+        """One that stays, terminating, until somebody takes the finalizer away."""
+        return await self.create(
+            name, nodeName="n", metadata={"finalizers": ["berth.dev/stays"]}, **spec
+        )
+
+    async def get(self, name: str) -> Document | None:
+        listed = await self.client.call("GET", PODS, dict)
+        return next((item for item in listed["items"] if item["metadata"]["name"] == name), None)
+
+    async def held(self, pod: Pod, hold: int = HOLD, node: str | None = None) -> PodInfo:
+        """In the queue after an attempt that failed; nominated to the node, if there is one."""
+        if hold != HOLD:  # One of lower priority than the preemptor's.
+            pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=-1))
+        await self.queue.tell(PendingPodAdded(pod))
+        queued = await ask(self.queue, NextPod)
+        rejected_by = frozenset({"NodeResourcesFit"})
+        await self.queue.tell(AttemptFailed(queued, rejected_by, nominated_node=node, hold=hold))
+        return queued.info
+
+    async def ended(self, info: PodInfo) -> str:
+        """Wait until the preemptor is held no longer; the queue that it is in."""
+        with anyio.fail_after(10):
+            held = True
+            while held:
+                held = await ask(self.queue, lambda reply: IsHeld(reply, info.key, info.uid, HOLD))
+                await anyio.sleep(0.005)
+        return self.queue_state.where(info.key)
+
+    async def make(self, *victims: PodInfo, displaced: tuple[PodInfo, ...] = ()) -> str:
+        """Make room for a new pod; the queue that it is in when that has ended."""
+        preemptor = await self.held((await self.create("preemptor")).pod)
+        await self.preemption.tell(Preempt(preemptor, "n", HOLD, victims, displaced))
+        return await self.ended(preemptor)
+
+    async def preempted(self) -> list[str]:
+        """The names in the events so far."""
+        told = await self.recorder.drain() if self.recorder.statistics().depth else []
+        assert all(
+            isinstance(message, RecordEvent) and message.reason == "Preempted" for message in told
+        )
+        return sorted(
+            message.regarding.name for message in told if isinstance(message, RecordEvent)
+        )
+
+    async def to_cache(self) -> list[CacheMessage]:
+        return await self.cache.drain() if self.cache.statistics().depth else []
+
+
+@asynccontextmanager
+async def room() -> AsyncIterator[Room]:
+    async with serve() as url, anyio.create_task_group() as group:
+        client = Watched(Connection(url))
+        made = Room(client)
+        clock = made.clock
+        mailboxes = (made.queue, made.cache, made.recorder)
+        actor = PreemptionActor(
+            made.preemption,
+            made.in_binding,
+            client,
+            clock,
+            Random(1),
+            made.queue,
+            made.recorder,
+            parallelism=16,
+        )
+        await group.start(
+            QueueActor(made.queue, made.queue_state, clock, made.cache, made.recorder).run
+        )
+        await group.start(actor.run)
+        async with client:
+            yield made
+        group.cancel_scope.cancel()
+    for mailbox in (*mailboxes, made.preemption):
+        mailbox.close()
+
+
+PARKED, TRIED_AGAIN = "unschedulable", "backoff"
+
+
+async def test_victims_get_a_condition_an_event_and_are_deleted() -> None:
+    async with room() as made:
+        assert await made.make(await made.victim("a"), await made.victim("b")) == PARKED
+        for name in ("a", "b"):
+            victim = await made.get(name)
+            assert victim is not None
+            assert "deletionTimestamp" in victim["metadata"]
+            (condition,) = (
+                c for c in victim["status"]["conditions"] if c["type"] == "DisruptionTarget"
+            )
+            assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
+        assert await made.preempted() == ["a", "b"]
+        assert await made.to_cache() == []
+
+
+async def test_who_goes_already_is_not_told_again() -> None:
+    async with room() as made:
+        await made.victim("a")
+        await made.client.call("DELETE", f"{PODS}/a", dict)
+        going = PodInfo(await made.client.call("GET", f"{PODS}/a", Pod))
+        made.client.written.clear()
+        assert await made.make(going) == PARKED
+        assert made.client.written == []
+        assert await made.preempted() == []
+
+
+async def test_a_victim_that_waits_is_turned_away_in_memory() -> None:
+    async with room() as made:
+        waiting = await made.create("waiting")
+        made.in_binding.wait(waiting, "n", {"Permit": 60.0}, 0.0)
+        assert await made.make(waiting) == PARKED
+        verdict = made.in_binding.take(waiting.uid)
+        assert verdict is not None
+        assert (verdict.message, verdict.plugin) == (
+            "waiting on permit for pod: preempted",
+            "DefaultPreemption",
+        )
+        assert made.client.written == []
+        assert await made.preempted() == ["waiting"]
+
+
+@pytest.mark.parametrize("turned_away", [True, False])
+async def test_a_victim_whose_wait_is_decided_a_moment_ago_is_not_deleted(
+    turned_away: bool,
+) -> None:
+    async with room() as made:
+        waiting = await made.create("waiting")
+        made.in_binding.wait(waiting, "n", {"Permit": 60.0}, 0.0)
+        if turned_away:
+            assert made.in_binding.reject(waiting.uid, "Permit", "no")
+        else:
+            assert made.in_binding.allow(waiting.uid, "Permit")
+        assert await made.make(waiting) == PARKED
+        verdict = made.in_binding.take(waiting.uid)
+        assert verdict is not None
+        assert verdict.message == ("no" if turned_away else "waiting on permit for pod: preempted")
+        assert made.client.written == []
+
+
+async def test_a_victim_that_is_gone_is_as_good_as_told() -> None:
+    async with room() as made:
+        gone = await made.create("gone", nodeName="n")
+        await made.client.call("DELETE", f"{PODS}/gone", dict)
+        assert await made.make(gone, await made.victim("b")) == PARKED
+        assert await made.preempted() == ["b"]
+
+
+async def test_another_pod_that_has_the_name_of_a_victim_by_now_is_left_alone() -> None:
+    async with room() as made:
+        old = await made.create("a", nodeName="n")
+        await made.client.call("DELETE", f"{PODS}/a", dict)
+        await made.create("a", nodeName="n")
+        assert await made.make(old) == TRIED_AGAIN
+        follower = await made.get("a")
+        assert follower is not None
+        assert not [
+            c for c in follower["status"].get("conditions", ()) if c["type"] == "DisruptionTarget"
+        ]
+        assert await made.preempted() == []
+
+
+@pytest.mark.parametrize("place", [("PATCH", "a/status"), ("DELETE", "a")])
+async def test_where_one_is_refused_the_last_one_stays_and_the_preemptor_tries_again(
+    place: tuple[str, str],
+) -> None:
+    async with room() as made:
+        made.client.faults[place] = ApiError(500, "InternalError", "it broke")
+        victims = [await made.victim(name) for name in ("a", "b", "c")]
+        assert await made.make(*victims) == TRIED_AGAIN
+        going = [
+            name
+            for name in ("a", "b", "c")
+            if "deletionTimestamp" in (await made.get(name) or {})["metadata"]
+        ]
+        assert going in ([], ["b"]), "b is asked for beside a; c would go for nothing"
+        assert await made.preempted() == going
+
+
+async def test_nobody_goes_for_a_pod_that_is_gone_and_its_nomination_goes_with_it() -> None:
+    async with room() as made:
+        victim, displaced = await made.victim("a"), await made.create("displaced")
+        preemptor = await made.held((await made.create("preemptor")).pod)
+        await made.queue.tell(PendingPodDeleted(preemptor.pod))
+        await made.preemption.tell(Preempt(preemptor, "n", HOLD, (victim,), (displaced,)))
+        await anyio.wait_all_tasks_blocked()
+        assert made.client.written == []
+        assert await made.preempted() == []
+
+
+async def test_displaced_pods_are_promised_nothing_any_more_and_look_elsewhere() -> None:
+    async with room() as made:
+        await made.create("written")
+        await made.client.patch(
+            f"{PODS}/written/status", {"status": {"nominatedNodeName": "n"}}, dict
+        )
+        written = await made.held(await made.client.call("GET", f"{PODS}/written", Pod), hold=0)
+        unwritten = await made.held((await made.create("unwritten")).pod, hold=0, node="n")
+        elsewhere = await made.held((await made.create("elsewhere")).pod, hold=0, node="m")
+        await made.to_cache()
+        assert (
+            await made.make(await made.victim("a"), displaced=(written, unwritten, elsewhere))
+            == PARKED
+        )
+        assert await made.to_cache() == [Unnominate(i.key, i.uid) for i in (written, unwritten)]
+        told = [
+            order for order in await made.recorder.drain() if isinstance(order, SetNominatedNode)
+        ]
+        assert told == [SetNominatedNode(info.pod, "") for info in (written, unwritten)]
+        places = [made.queue_state.where(info.key) for info in (written, unwritten, elsewhere)]
+        assert places == [TRIED_AGAIN, TRIED_AGAIN, TRIED_AGAIN], (
+            "the third may use what the others gave up"
+        )
+
+
+async def test_nobody_is_displaced_where_all_victims_go_already() -> None:
+    async with room() as made:
+        await made.victim("a")
+        await made.client.call("DELETE", f"{PODS}/a", dict)
+        going = PodInfo(await made.client.call("GET", f"{PODS}/a", Pod))
+        promised = await made.held((await made.create("promised")).pod, hold=0, node="n")
+        await made.to_cache()
+        assert await made.make(going, displaced=(promised,)) == PARKED
+        assert await made.to_cache() == []
+        assert made.queue_state.where(promised.key) == PARKED
+
+
+async def test_a_victim_of_whom_nobody_knows_whether_it_goes_is_asked_again() -> None:
+    """The preemptor looks for no second victim meanwhile, however long that takes."""
+    async with room() as made:
+        victim = await made.victim("a")
+        made.client.faults["DELETE", "a"] = ConnectionFailedError("no answer")
+        preemptor = await made.held((await made.create("preemptor")).pod)
+        await made.preemption.tell(Preempt(preemptor, "n", HOLD, (victim,)))
+        for _ in range(4):
+            await anyio.wait_all_tasks_blocked()
+            await made.clock.advance(20.0)
+        assert made.client.written.count("DELETE a") >= 3
+        held: bool = await ask(
+            made.queue, lambda reply: IsHeld(reply, preemptor.key, preemptor.uid, HOLD)
+        )
+        assert held
+        made.client.faults.clear()
+        await made.clock.advance(20.0)
+        assert await made.ended(preemptor) == PARKED
+        assert await made.preempted() == ["a"]
+
+
+async def test_an_older_preemption_of_the_same_pod_is_not_carried_out() -> None:
+    async with room() as made:
+        victim = await made.victim("a")
+        preemptor = await made.held((await made.create("preemptor")).pod)
+        made.client.written.clear()
+        await made.preemption.tell(Preempt(preemptor, "n", HOLD - 1, (victim,)))
+        await anyio.wait_all_tasks_blocked()
+        assert made.client.written == []
+
+
+async def test_nobody_else_goes_once_the_preemptor_is_gone() -> None:
+    async with room() as made:
+        victims = [await made.victim(name) for name in "ab"]
+        preemptor = await made.held((await made.create("preemptor")).pod)
+        made.client.faults["DELETE", "a"] = made.client.faults["DELETE", "b"] = (
+            ConnectionFailedError("no answer")
+        )
+        await made.preemption.tell(Preempt(preemptor, "n", HOLD, tuple(victims)))
+        with anyio.fail_after(10):
+            while "DELETE a" not in made.client.written:
+                await anyio.sleep(0.005)
+        await made.queue.tell(PendingPodDeleted(preemptor.pod))
+        made.client.faults.clear()
+        made.client.written.clear()
+        await made.clock.advance(100.0)
+        assert made.client.written == []
+
+
+async def test_a_lease_that_is_lost_in_the_middle_ends_it() -> None:
+    """No write follows, though the API server answers again, and nothing is left running."""
+    async with room() as made:
+        victims = [await made.victim(name) for name in "abc"]
+        preemptor = await made.held((await made.create("preemptor")).pod)
+        orders: Mailbox[PreemptionMessage] = Mailbox("orders", None)
+        made.client.hangs = True
+        lost = PreemptionActor(
+            orders,
+            made.in_binding,
+            made.client,
+            VirtualClock(),
+            Random(1),
+            made.queue,
+            made.recorder,
+            16,
+        )
+        async with anyio.create_task_group() as gated:
+            await gated.start(lost.run)
+            await orders.tell(Preempt(preemptor, "n", HOLD, tuple(victims), ()))
+            with anyio.fail_after(10):
+                while len(made.client.written) < 2:
+                    await anyio.sleep(0.005)
+            gated.cancel_scope.cancel()
+        made.client.hangs = False
+        await anyio.wait_all_tasks_blocked()
+        assert sorted(made.client.written) == ["PATCH a/status", "PATCH b/status"]
+        assert await made.preempted() == []
+        orders.close()
+
+
+def test_a_victim_that_is_told_already_is_not_told_the_same_again() -> None:
+    victim = msgspec.convert({"metadata": {"name": "a", "uid": "u"}}, Pod)
+    wall = VirtualClock().wall()
+    patch = disruption_patch(victim, "s", wall)
+    assert patch is not None
+    conditions = patch["status"]["conditions"]
+    told = msgspec.convert(
+        {"metadata": {"name": "a", "uid": "u"}, "status": {"conditions": conditions}}, Pod
+    )
+    assert disruption_patch(told, "s", wall) is None
+    assert disruption_patch(told, "another", wall) is not None

@@ -1,0 +1,135 @@
+"""A PreEnqueue plugin that fails keeps its pod gated, and the pod's user reads what it said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from berth.actors.messages import (
+    ClusterChanged,
+    NextPod,
+    PendingPodAdded,
+    PendingPodDeleted,
+    PendingPodUpdated,
+    QueueMessage,
+    RecordEvent,
+    SetUnschedulable,
+)
+from berth.actors.queue.state import HandOut, QueueRules, QueueState
+from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resource
+from berth.actors.scheduling.framework.status import SUCCESS, Status, error, unschedulable
+from berth.actors.scheduling.kube.core import Node, Pod
+
+from tests.kit.handle import Nowhere
+
+LOOK = ClusterChanged(ClusterEvent(Resource.NODE, Action.ADD), None, Node())
+
+
+def make_pod(name: str, uid: str = "", label: str = "") -> Pod:
+    metadata = {"namespace": "ns", "name": name, "uid": uid or name, "labels": {"l": label}}
+    return msgspec.convert({"metadata": metadata, "spec": {"schedulerName": "s"}}, Pod)
+
+
+class Gate:
+    """A queue whose one PreEnqueue plugin answers as it is told; the cycle asks when it is told."""
+
+    def __init__(self) -> None:
+        self.answer = SUCCESS
+        self.state = QueueState(QueueRules(lambda info, at: (at,), lambda _: self.answer, {}))
+        self.handed_out: list[str] = []
+
+    def send(self, *messages: QueueMessage) -> list[str]:
+        """What users are told."""
+        told = []
+        for message in messages:
+            effects = self.state.handle(message, 1.0)
+            self.state.validate()
+            told += self.told(effects)
+            self.handed_out += [
+                effect.pod.info.key for effect in effects if isinstance(effect, HandOut)
+            ]
+        return told
+
+    @staticmethod
+    def told(effects: Sequence[object]) -> list[str]:
+        conditions = [effect for effect in effects if isinstance(effect, SetUnschedulable)]
+        events = [effect for effect in effects if isinstance(effect, RecordEvent)]
+        assert [(c.pod.metadata.uid, c.message) for c in conditions] == [
+            (e.regarding.uid, e.note) for e in events
+        ]
+        assert all((c.reason, c.nominated_node) == ("SchedulerError", None) for c in conditions)
+        assert all((e.reason, e.type.value) == ("FailedScheduling", "Warning") for e in events)
+        return [f"{condition.pod.metadata.uid}: {condition.message}" for condition in conditions]
+
+    def says(self, status: Status) -> None:
+        self.answer = status.by("Door")
+
+    def asks(self) -> list[str]:
+        return self.send(NextPod(Nowhere()))
+
+
+def test_a_failure_is_told_once_and_another_one_again() -> None:
+    gate = Gate()
+    gate.asks()
+    gate.says(error("no disk"))
+    assert gate.send(PendingPodAdded(make_pod("p"))) == ["p: no disk"]
+    assert gate.send(LOOK, LOOK) == []
+    gate.says(error("no network"))
+    assert gate.send(LOOK, LOOK) == ["p: no network"]
+    assert gate.state.where("ns/p") == "gated"
+    gate.says(SUCCESS)
+    assert gate.send(LOOK) == []
+    assert gate.handed_out == ["ns/p"]
+
+
+def test_a_rejection_is_none() -> None:
+    gate = Gate()
+    gate.asks()
+    gate.says(unschedulable("not yet"))
+    assert gate.send(PendingPodAdded(make_pod("p")), LOOK) == []
+    gate.says(error("no disk"))
+    assert gate.send(LOOK) == ["p: no disk"]
+    gate.says(unschedulable("not yet"))
+    assert gate.send(LOOK) == []
+    gate.says(error("no disk"))
+    assert gate.send(LOOK) == ["p: no disk"], "it is a new one"
+
+
+def test_a_standby_tells_nobody_until_it_leads() -> None:
+    gate = Gate()
+    gate.says(error("no disk"))
+    assert gate.send(*(PendingPodAdded(make_pod(name)) for name in "pqr")) == []
+    assert gate.send(PendingPodDeleted(make_pod("q"))) == []
+    gate.says(error("no network"))
+    assert gate.send(LOOK) == []
+    assert gate.asks() == ["p: no network", "r: no network"]
+    assert gate.asks() == []
+
+
+def test_what_does_not_hold_any_more_is_not_told() -> None:
+    gate = Gate()
+    gate.says(error("no disk"))
+    gate.send(PendingPodAdded(make_pod("p")))
+    gate.says(SUCCESS)
+    gate.send(LOOK)
+    assert gate.asks() == []
+    assert gate.handed_out == ["ns/p"]
+
+
+def test_a_pod_of_the_same_name_is_another_one() -> None:
+    gate = Gate()
+    gate.says(error("no disk"))
+    gate.send(PendingPodAdded(make_pod("p", "1")))
+    gate.send(PendingPodDeleted(make_pod("p", "1")), PendingPodAdded(make_pod("p", "2")))
+    assert gate.asks() == ["2: no disk"]
+
+
+def test_the_pod_is_told_of_as_it_is_now() -> None:
+    gate = Gate()
+    gate.says(error("no disk"))
+    old, new = make_pod("p"), make_pod("p", label="new")
+    gate.send(PendingPodAdded(old), PendingPodUpdated(old, new))
+    (condition,) = (
+        e for e in gate.state.handle(NextPod(Nowhere()), 1.0) if isinstance(e, SetUnschedulable)
+    )
+    assert condition.pod is new

@@ -1,0 +1,100 @@
+"""A pod that is held while room is made for it: it misses nothing, and it is never held for
+ever.
+"""
+
+from __future__ import annotations
+
+import pytest
+from berth.actors.messages import (
+    Answer,
+    AttemptFailed,
+    FlushBackoff,
+    FlushUnschedulable,
+    IsHeld,
+    PreemptionEnded,
+)
+
+from tests.kit.handle import Nowhere
+from tests.unit.actors.queue.test_state import POD_GONE, Harness, make_pod
+
+
+@pytest.fixture
+def held() -> Harness:
+    """One pod, ns/p, parked by `Pods` and held."""
+    queue = Harness()
+    queue.add(make_pod("p"))
+    queue.send(AttemptFailed(queue.pop(), frozenset({"Pods"}), hold=1))
+    assert queue.state.where("ns/p") == "unschedulable"
+    return queue
+
+
+def is_held(queue: Harness, hold: int = 1) -> bool:
+    (effect,) = queue.send(IsHeld(Nowhere(), "ns/p", "p", hold))
+    assert isinstance(effect, Answer)
+    assert isinstance(effect.value, bool)
+    return effect.value
+
+
+def test_what_happens_while_it_is_held_wakes_it_when_that_ends(held: Harness) -> None:
+    held.send(POD_GONE)
+    assert held.state.where("ns/p") == "gated"
+    assert is_held(held)
+    held.send(PreemptionEnded("ns/p", "p", 1))
+    assert held.state.where("ns/p") == "backoff"
+    assert not is_held(held)
+
+
+def test_what_happened_in_flight_waits_for_the_end_too() -> None:
+    queue = Harness()
+    queue.add(make_pod("p"))
+    flying = queue.pop()
+    queue.send(POD_GONE)
+    queue.send(AttemptFailed(flying, frozenset({"Pods"}), hold=1))
+    assert queue.state.where("ns/p") == "gated"
+    queue.send(PreemptionEnded("ns/p", "p", 1))
+    assert queue.state.where("ns/p") == "backoff"
+
+
+def test_without_an_event_it_stays_parked_until_there_is_one(held: Harness) -> None:
+    held.send(PreemptionEnded("ns/p", "p", 1))
+    assert held.state.where("ns/p") == "unschedulable"
+    held.send(POD_GONE)
+    assert held.state.where("ns/p") == "backoff"
+
+
+def test_a_failed_preemption_is_tried_again_without_an_event(held: Harness) -> None:
+    held.send(PreemptionEnded("ns/p", "p", 1, failed=True))
+    assert held.state.where("ns/p") == "backoff"
+
+
+@pytest.mark.parametrize("event_came", [False, True])
+def test_the_flush_does_not_end_it(held: Harness, event_came: bool) -> None:
+    """However late the API server is, no second room is made while the first one is."""
+    if event_came:
+        held.send(POD_GONE)
+    for held.now in (61.0, 122.0):
+        held.send(FlushUnschedulable())
+        assert held.state.where("ns/p") == "gated"
+        assert is_held(held)
+    held.send(PreemptionEnded("ns/p", "p", 1))
+    assert held.state.where("ns/p") == "active"
+
+
+def test_it_ends_with_its_own_preemption_and_not_with_an_older_one(held: Harness) -> None:
+    held.send(PreemptionEnded("ns/p", "p", 1, failed=True))
+    held.now = 10.0
+    held.send(FlushBackoff())
+    held.send(AttemptFailed(held.pop(), frozenset({"Pods"}), hold=2))
+    assert not is_held(held, 1)
+    assert is_held(held, 2)
+    held.send(PreemptionEnded("ns/p", "p", 1, failed=True))
+    assert is_held(held, 2)
+    held.send(PreemptionEnded("ns/p", "p", 2))
+    assert not is_held(held, 2)
+
+
+def test_another_pod_of_its_name_is_not_held(held: Harness) -> None:
+    held.add(make_pod("p", uid="other"))
+    assert not is_held(held)
+    held.send(PreemptionEnded("ns/p", "p", 1, failed=True))
+    assert held.state.where("ns/p") == "active"

@@ -1,0 +1,452 @@
+"""The queue's own rules, one at a time: order, backoff, flushes, gates, races with what happens in
+flight, stories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from berth.actors.messages import (
+    Activate,
+    Answer,
+    AttemptFailed,
+    ClusterChanged,
+    Done,
+    FlushBackoff,
+    FlushUnschedulable,
+    NextPod,
+    PendingPodAdded,
+    PendingPodDeleted,
+    PendingPodUpdated,
+    QueuedPod,
+    QueueMessage,
+    StoryStep,
+    TellStory,
+)
+from berth.actors.queue.heap import KeyedHeap
+from berth.actors.queue.state import Effect, HandOut, Moved, QueueRules, QueueState
+from berth.actors.queue.story import Stories
+from berth.actors.scheduling.framework.events import (
+    Action,
+    ClusterEvent,
+    Hint,
+    Registration,
+    Resource,
+)
+from berth.actors.scheduling.framework.status import SUCCESS, Status, unresolvable
+from berth.actors.scheduling.kube.core import Node, Pod, Toleration
+
+from tests.kit.handle import Nowhere
+
+NODE_ADDED = ClusterChanged(ClusterEvent(Resource.NODE, Action.ADD), None, Node())
+POD_GONE = ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), Pod(), None)
+REGISTERED = {
+    "Nodes": (Registration(ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),),
+    "Pods": (Registration(ClusterEvent(Resource.POD, Action.DELETE)),),
+    "Itself": (Registration(ClusterEvent(Resource.UNSCHEDULED_POD, Action.UPDATE)),),
+    "Deaf": (),
+    "Door": (Registration(ClusterEvent(Resource.POD, Action.DELETE), lambda *_: Hint.SKIP),),
+}
+
+
+def make_pod(name: str, priority: int = 0, uid: str = "") -> Pod:
+    document = {
+        "metadata": {"namespace": "ns", "name": name, "uid": uid or name},
+        "spec": {"schedulerName": "s", "priority": priority},
+    }
+    return msgspec.convert(document, Pod)
+
+
+class Harness:
+    def __init__(self) -> None:
+        self.shut = False
+        self.state = QueueState(
+            QueueRules(
+                lambda info, at: (-info.priority, at),
+                self.gate,
+                {"s": REGISTERED},
+                max_unschedulable=60.0,
+            )
+        )
+        self.now = 0.0
+
+    def gate(self, pod: Pod) -> Status:
+        return unresolvable("shut").by("Door") if self.shut else SUCCESS
+
+    def send(self, message: QueueMessage) -> Sequence[Effect]:
+        effects = self.state.handle(message, self.now)
+        self.state.validate()
+        return effects
+
+    def add(self, *pods: Pod) -> None:
+        for pod in pods:
+            self.send(PendingPodAdded(pod))
+
+    def pop(self) -> QueuedPod:
+        effects = self.send(NextPod(Nowhere()))
+        return next(effect.pod for effect in effects if isinstance(effect, HandOut))
+
+    def fail(
+        self, queued: QueuedPod, *plugins: str, pending: str = "", error: bool = False
+    ) -> Sequence[Effect]:
+        assert error != bool(plugins or pending)
+        return self.send(
+            AttemptFailed(queued, frozenset(plugins), frozenset([pending] if pending else []))
+        )
+
+    def park(self, name: str, *plugins: str, priority: int = 0) -> None:
+        self.add(make_pod(name, priority))
+        self.fail(self.pop(), *plugins)
+        assert self.where(name) == "unschedulable"
+
+    def where(self, name: str) -> str:
+        return self.state.where(f"ns/{name}")
+
+
+@pytest.fixture
+def queue() -> Harness:
+    return Harness()
+
+
+def test_pods_come_out_by_the_sort_key_and_then_as_they_came(queue: Harness) -> None:
+    queue.add(make_pod("low"), make_pod("first", 5), make_pod("second", 5), make_pod("top", 9))
+    queue.send(PendingPodUpdated(make_pod("low"), make_pod("low", 7)))
+    assert [queue.pop().info.pod.metadata.name for _ in range(4)] == [
+        "top",
+        "low",
+        "first",
+        "second",
+    ]
+
+
+def test_a_pod_that_failed_goes_behind_its_equals(queue: Harness) -> None:
+    queue.add(make_pod("a"))
+    queue.now = 1
+    queue.add(make_pod("b"))
+    queue.fail(queue.pop(), error=True)
+    queue.now = 3
+    queue.send(FlushBackoff())
+    again = queue.pop(), queue.pop()
+    assert [pod.info.pod.metadata.name for pod in again] == ["b", "a"]
+    assert (again[1].attempts, again[1].enqueued_at, again[1].first_attempt_at) == (2, 1.0, 0.0)
+
+
+def backoffs(queue: Harness, attempts: int, *, error: bool) -> list[float]:
+    """How long each of so many failed attempts keeps the pod off the active queue."""
+    seconds = []
+    for _ in range(attempts):
+        queue.fail(queue.pop(), *([] if error else ["Unknown"]), error=error)
+        if not error:
+            queue.send(NODE_ADDED)
+        since = queue.now
+        while queue.where("p") == "backoff":
+            queue.now += 1.0
+            queue.send(FlushBackoff())
+        seconds.append(queue.now - since)
+    return seconds
+
+
+@pytest.mark.parametrize("error", [False, True])
+def test_backoff_doubles_up_to_the_longest_and_ends_with_its_window(
+    queue: Harness, error: bool
+) -> None:
+    queue.add(make_pod("p"))
+    assert backoffs(queue, 6, error=error) == [2.0, 3.0, 5.0, 9.0, 11.0, 11.0]
+
+
+def test_errors_count_apart_from_rejections(queue: Harness) -> None:
+    queue.add(make_pod("p"))
+    assert backoffs(queue, 3, error=False) == [2.0, 3.0, 5.0]
+    assert backoffs(queue, 1, error=True) == [2.0]
+    assert backoffs(queue, 1, error=False) == [9.0]
+    assert backoffs(queue, 1, error=True) == [2.0]
+
+
+def test_an_empty_active_queue_takes_from_backoff_but_not_after_errors(queue: Harness) -> None:
+    queue.add(make_pod("erred", 9), make_pod("low", 1), make_pod("high", 2))
+    queue.fail(queue.pop(), error=True)
+    high, low = queue.pop(), queue.pop()
+    queue.fail(low, "Nodes")
+    queue.fail(high, "Nodes")
+    queue.send(NODE_ADDED)
+    assert [queue.where(name) for name in ("erred", "low", "high")] == ["backoff"] * 3
+    assert [queue.pop().info.pod.metadata.name for _ in range(2)] == ["high", "low"]
+    assert not queue.send(NextPod(Nowhere()))
+    assert queue.state.incoming()["active", "PopFromBackoffQ"] == 2
+
+
+def test_only_the_events_that_a_rejecting_plugin_registered_for_wake_a_pod(queue: Harness) -> None:
+    queue.park("a", "Nodes")
+    queue.park("b", "Pods", "Deaf")
+    queue.park("c", "Deaf")
+    queue.park("d", "Unknown")
+    queue.now = 20
+    woken = [effect for effect in queue.send(POD_GONE) if isinstance(effect, Moved)]
+    assert [(m.key, m.step.queue, m.step.event, m.step.plugin) for m in woken] == [
+        ("ns/d", "active", "AssignedPodDelete", "Unknown"),
+        ("ns/b", "active", "AssignedPodDelete", "Pods"),
+    ]
+    assert queue.state.parked_by() == {("s", "Nodes"): 1, ("s", "Deaf"): 1}
+
+
+def test_a_nomination_that_is_gone_wakes_only_those_it_held_up(queue: Harness) -> None:
+    queue.park("low", "Pods", priority=1)
+    queue.park("high", "Pods", priority=3)
+    queue.now = 20
+    queue.send(ClusterChanged(POD_GONE.event, make_pod("nominated", 2), None, 2))
+    assert (queue.where("low"), queue.where("high")) == ("active", "unschedulable")
+
+
+def test_a_pending_plugin_spares_the_pod_its_backoff(queue: Harness) -> None:
+    queue.add(make_pod("a"), make_pod("b"))
+    queue.fail(queue.pop(), "Pods", pending="Nodes")
+    queue.fail(queue.pop(), "Nodes", pending="Pods")
+    queue.send(NODE_ADDED)
+    assert (queue.where("a"), queue.where("b")) == ("active", "backoff")
+
+
+class TestInFlight:
+    """What moveRequestCycle was for: an event between a pod's hand-out and its failure must not be
+    lost.
+    """
+
+    def test_an_event_in_flight_counts_when_the_attempt_fails(self, queue: Harness) -> None:
+        queue.add(make_pod("p"))
+        queued = queue.pop()
+        queue.send(NODE_ADDED)
+        queue.fail(queued, "Nodes")
+        assert queue.where("p") == "backoff"
+        assert queue.state.story("ns/p")[-1] == StoryStep(
+            0.0, "backoff", "ScheduleAttemptFailure", "Nodes", "NodeAdd"
+        )
+
+    def test_an_event_that_does_not_concern_the_rejecting_plugin_does_not(
+        self, queue: Harness
+    ) -> None:
+        queue.add(make_pod("p"))
+        queued = queue.pop()
+        queue.send(POD_GONE)
+        queue.fail(queued, "Nodes")
+        assert queue.where("p") == "unschedulable"
+
+    def test_an_event_before_the_hand_out_does_not(self, queue: Harness) -> None:
+        queue.add(make_pod("other", 9), make_pod("p"))
+        queue.pop()
+        queue.send(NODE_ADDED)
+        queue.fail(queue.pop(), "Nodes")
+        assert queue.where("p") == "unschedulable"
+
+    def test_an_event_after_done_is_not_kept_but_the_pod_is_not_parked_either(
+        self, queue: Harness
+    ) -> None:
+        queue.add(make_pod("p"))
+        queued = queue.pop()
+        queue.send(Done("p"))
+        queue.send(POD_GONE)
+        assert not queue.state.in_flight_events()
+        queue.fail(queued, "Deaf")
+        assert queue.where("p") == "backoff"
+
+    def test_events_are_kept_for_as_long_as_somebody_needs_them(self, queue: Harness) -> None:
+        queue.add(make_pod("a"), make_pod("b"))
+        queue.pop()
+        queue.send(NODE_ADDED)
+        queue.pop()
+        queue.send(POD_GONE)
+        assert queue.state.in_flight_events() == {"NodeAdd": 1, "AssignedPodDelete": 1}
+        queue.send(Done("a"))
+        assert queue.state.in_flight_events() == {"AssignedPodDelete": 1}
+        queue.send(Done("b"))
+        assert not queue.state.in_flight_events()
+
+    def test_its_own_release_does_not_wake_a_pod(self, queue: Harness) -> None:
+        queue.add(make_pod("p"))
+        queued = queue.pop()
+        queue.send(ClusterChanged(POD_GONE.event, queued.info.pod, None, except_uid="p"))
+        queue.fail(queued, "Pods")
+        assert queue.where("p") == "unschedulable"
+        queue.send(ClusterChanged(POD_GONE.event, queued.info.pod, None, except_uid="p"))
+        assert queue.where("p") == "unschedulable"
+
+    def test_the_end_of_its_nomination_does(self, queue: Harness) -> None:
+        queue.add(make_pod("p"))
+        queued = queue.pop()
+        queue.send(ClusterChanged(POD_GONE.event, queued.info.pod, None))
+        queue.fail(queued, "Pods")
+        assert queue.where("p") == "backoff"
+
+    def test_what_happens_to_another_pending_pod_does_not(self, queue: Harness) -> None:
+        queue.add(make_pod("a"), make_pod("b"))
+        first, second = queue.pop(), queue.pop()
+        queue.send(PendingPodUpdated(make_pod("b"), make_pod("b", 1)))
+        queue.fail(first, "Itself")
+        queue.fail(second, "Itself")
+        assert (queue.where("a"), queue.where("b")) == ("unschedulable", "backoff")
+
+    def test_of_all_events_the_one_that_spares_it_its_backoff_counts(self, queue: Harness) -> None:
+        queue.add(make_pod("p"))
+        queued = queue.pop()
+        queue.send(POD_GONE)
+        queue.send(NODE_ADDED)
+        queue.fail(queued, "Pods", pending="Nodes")
+        assert queue.where("p") == "active"
+
+    def test_activated_in_flight_it_is_tried_again(self, queue: Harness) -> None:
+        queue.add(make_pod("a"), make_pod("b"))
+        first, second = queue.pop(), queue.pop()
+        queue.send(Activate(("ns/a", "ns/unheard-of")))
+        queue.fail(first, "Deaf")
+        queue.fail(second, "Deaf")
+        assert (queue.where("a"), queue.where("b")) == ("backoff", "unschedulable")
+
+    def test_deleted_and_made_again_under_its_name(self, queue: Harness) -> None:
+        queue.add(make_pod("p", uid="old"))
+        queued = queue.pop()
+        queue.send(PendingPodDeleted(queued.info.pod))
+        queue.add(make_pod("p", uid="new"))
+        queue.fail(queued, "Nodes")
+        assert queue.where("p") == "active"
+        again = queue.pop()
+        assert (again.info.uid, again.attempts) == ("new", 1)
+
+    def test_updated_it_comes_back_as_it_is_now(self, queue: Harness) -> None:
+        queue.add(make_pod("p"))
+        queued = queue.pop()
+        newer = make_pod("p", 5)
+        queue.send(PendingPodUpdated(queued.info.pod, newer))
+        queue.fail(queued, error=True)
+        queue.now = 5
+        queue.send(FlushBackoff())
+        assert queue.pop().info.pod is newer
+
+
+class TestGates:
+    def test_only_the_gating_plugins_events_are_looked_at(self, queue: Harness) -> None:
+        queue.park("p", "Nodes")
+        queue.shut, queue.now = True, 20
+        queue.send(NODE_ADDED)
+        assert queue.where("p") == "gated"
+        queue.shut = False
+        queue.send(NODE_ADDED)
+        assert queue.where("p") == "gated", "the plugin that gates it did not register for nodes"
+
+    def test_the_plugin_that_rejected_the_attempt_may_still_free_it(self, queue: Harness) -> None:
+        """As with a preemptor: its gate hints nothing, the room that the victim leaves does."""
+        queue.park("p", "Pods")
+        queue.shut, queue.now = True, 20
+        queue.send(POD_GONE)
+        queue.send(POD_GONE)
+        assert queue.where("p") == "gated"
+        queue.shut = False
+        queue.send(POD_GONE)
+        assert queue.where("p") == "active"
+
+    def test_a_gated_pod_does_not_hang_if_the_event_is_missed(self, queue: Harness) -> None:
+        queue.shut = True
+        queue.add(make_pod("p"))
+        queue.shut, queue.now = False, 59.0
+        queue.send(FlushUnschedulable())
+        assert queue.where("p") == "gated"
+        queue.now = 61.0
+        queue.send(FlushUnschedulable())
+        assert queue.where("p") == "active"
+
+    def test_activate_asks_the_gate_again(self, queue: Harness) -> None:
+        queue.shut = True
+        queue.add(make_pod("p"))
+        queue.send(Activate(("ns/p",)))
+        assert queue.where("p") == "gated"
+        queue.shut = False
+        queue.send(Activate(("ns/p",)))
+        assert queue.where("p") == "active"
+
+    def test_a_pod_is_gated_on_its_way_to_backoff_too(self, queue: Harness) -> None:
+        queue.park("p", "Nodes")
+        queue.shut = True
+        queue.send(NODE_ADDED)
+        assert queue.where("p") == "gated"
+        assert not queue.send(NextPod(Nowhere()))
+
+
+def test_the_flush_takes_those_parked_for_too_long_and_says_so(queue: Harness) -> None:
+    queue.park("old", "Deaf")
+    queue.now = 40
+    queue.park("young", "Deaf")
+    queue.now = 60.5
+    queue.send(FlushUnschedulable())
+    assert (queue.where("old"), queue.where("young")) == ("active", "unschedulable")
+    assert queue.pop().after_flush
+
+
+def test_the_story_names_the_event_and_whose_hint_said_so(queue: Harness) -> None:
+    queue.park("p", "Nodes")
+    queue.now = 20
+    queue.send(NODE_ADDED)
+    order = TellStory(Nowhere(), "ns/p")
+    (told,) = queue.send(order)
+    assert told == Answer(
+        order,
+        (
+            StoryStep(0.0, "active", "UnschedulablePodAdd"),
+            StoryStep(0.0, "unschedulable", "ScheduleAttemptFailure"),
+            StoryStep(20.0, "active", "NodeAdd", "Nodes"),
+        ),
+    )
+
+
+def test_stories_take_bounded_memory() -> None:
+    stories = Stories(most=3, longest=2)
+    for name in ("a", "b", "a", "a", "c", "d"):
+        stories.add(name, StoryStep(0.0, "active", "e"))
+    assert len(stories) == 3
+    assert [len(stories.of(name)) for name in "abcd"] == [2, 0, 1, 1]
+    assert stories.incoming() == {("active", "e"): 6}
+
+
+def test_the_heap_does_not_grow_with_what_was_moved_or_removed() -> None:
+    heap: KeyedHeap[str] = KeyedHeap()
+    for number in range(1000):
+        heap.put("moving", (float(-number),), "v")
+        heap.put("short-lived", (float(number),), "v")
+        heap.remove("short-lived")
+    assert heap.peek() == ((-999.0,), "v")
+    assert len(heap) == 1
+    assert len(heap._heap) < 200
+    assert (heap.pop(), heap.pop(), len(heap)) == ("v", None, 0)
+
+
+def test_pods_without_plugins_that_rejected_them_are_tried_again(queue: Harness) -> None:
+    queue.add(make_pod("p"))
+    queue.fail(queue.pop(), error=True)
+    assert queue.where("p") == "backoff"
+
+
+def test_an_update_of_the_pod_itself_with_two_changes_is_two_events(queue: Harness) -> None:
+    def changed(name: str) -> tuple[Pod, Pod]:
+        old = make_pod(name)
+        metadata = msgspec.structs.replace(old.metadata, labels={"a": "b"})
+        spec = msgspec.structs.replace(old.spec, tolerations=(Toleration(key="t"),))
+        return old, msgspec.structs.replace(old, metadata=metadata, spec=spec)
+
+    queue.park("parked", "Itself")
+    moved = [
+        effect
+        for effect in queue.send(PendingPodUpdated(*changed("parked")))
+        if isinstance(effect, Moved)
+    ]
+    assert [effect.step.event for effect in moved] == [
+        "UnschedulablePodUpdatePodLabel"
+    ]  # and for the other it is awake
+    assert queue.where("parked") == "backoff"
+
+    queue.add(make_pod("flying"))
+    flying = queue.pop()
+    queue.send(PendingPodUpdated(*changed("flying")))
+    assert queue.state.in_flight_events() == {
+        "UnschedulablePodUpdatePodLabel": 1,
+        "UnschedulablePodUpdatePodToleration": 1,
+    }
+    queue.fail(flying, "Itself")
+    assert queue.where("flying") == "backoff"

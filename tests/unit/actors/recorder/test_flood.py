@@ -1,0 +1,131 @@
+"""Thousands of pods that fail again and again, and an API server that takes a second a write; time
+is virtual.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, TypeVar
+
+import anyio
+import msgspec
+from berth.actors.client.rest import ApiError
+from berth.actors.messages import EventType, RecorderMessage, RecordEvent, SetUnschedulable
+from berth.actors.recorder.actor import RecorderActor
+from berth.actors.recorder.event import Event
+from berth.actors.recorder.series import SeriesTracker
+from berth.actors.recorder.state import RecorderState
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.scheduling.kube.core import Pod, reference_to
+from berth.actors.scheduling.kube.meta import ObjectMeta
+
+from tests.kit.clock import VirtualClock
+
+T = TypeVar("T")
+PODS, A_SECOND, SECONDS = 5_000, 100, 120
+MOST_EVENTS, MOST_FACTS = 500, 2_000
+NODES_NOMINATED = 100  # one attempt of so many ends with a nomination
+
+
+class SlowServer:
+    """Takes a second for whatever it is sent; notes when each pod's condition was written, and
+    which.
+    """
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self.conditions: list[tuple[float, str, str]] = []
+        self.nominations: dict[tuple[str, str], float] = {}
+        self.events: list[str] = []
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: object | None = None,
+        content_type: str = "",
+    ) -> T:
+        await self._clock.sleep(1.0)
+        if method == "POST" and isinstance(body, Event):
+            self.events.append(body.regarding.name)
+            return msgspec.convert(None, answer)
+        raise ApiError(405, "MethodNotAllowed", f"{method} {path}")
+
+    async def patch(self, path: str, body: Any, answer: type[T], kind: str = "strategic") -> T:
+        if "/events/" in path:
+            raise ApiError(404, "NotFound", "it has expired")
+        await self._clock.sleep(1.0)
+        name, status = path.split("/")[-2], body["status"]
+        self.conditions.append((self._clock.now(), name, status["conditions"][0]["message"]))
+        if status.get("nominatedNodeName"):
+            self.nominations[name, status["nominatedNodeName"]] = self._clock.now()
+        return msgspec.convert({}, answer)
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        raise AssertionError
+
+
+def pod(name: str) -> Pod:
+    return Pod(metadata=ObjectMeta(namespace="ns", name=name, uid=name))
+
+
+def failed(of: Pod, message: str) -> RecordEvent:
+    about = reference_to(of)
+    return RecordEvent(
+        about, EventType.WARNING, "FailedScheduling", "Scheduling", message, "default-scheduler"
+    )
+
+
+async def test_in_a_flood_the_newest_attempts_and_every_nomination_go_first_and_nothing_starves() -> (
+    None
+):
+    clock = VirtualClock()
+    server = SlowServer(clock)
+    state = RecorderState(SeriesTracker("here", MOST_FACTS), MOST_EVENTS)
+    mailbox: Mailbox[RecorderMessage] = Mailbox("recorder", None)
+    pods = [pod(f"p{i}") for i in range(PODS)]
+    last: dict[str, str] = {}
+    nominated: dict[tuple[str, str], float] = {}
+    waiting = 0
+    async with anyio.create_task_group() as group:
+        actor = RecorderActor(mailbox, state, server, clock, Random(1))
+        await group.start(actor.run)
+        await group.start(actor.write)
+        for second in range(SECONDS):
+            if second == 10:  # These fail once, and are not tried again.
+                await mailbox.tell(SetUnschedulable(pod("parked"), "Unschedulable", "no room"))
+                await mailbox.tell(failed(pod("parked"), "no room"))
+            for i in range(A_SECOND):
+                attempt = second * A_SECOND + i
+                tried, node = pods[attempt % PODS], None
+                last[tried.metadata.name] = message = str(second)
+                if attempt % NODES_NOMINATED == 0:
+                    node = f"n{second}"
+                    nominated[tried.metadata.name, node] = clock.now()
+                await mailbox.tell(SetUnschedulable(tried, "Unschedulable", message, node))
+                await mailbox.tell(failed(tried, message))
+            await clock.advance(1.0)
+            waiting = max(waiting, len(state))
+            state.validate()
+        assert waiting <= PODS + 1 + MOST_EVENTS
+
+        # In the flood: the latest of a pod, most of them just ordered, every nomination, and what
+        # was parked long ago.
+        ages = [at - float(message) for at, name, message in server.conditions if name != "parked"]
+        assert sum(age <= 3.0 for age in ages) >= len(ages) * 3 // 4
+        assert all(
+            server.nominations[key] - at <= 3.0 for key, at in nominated.items() if at < SECONDS - 3
+        )
+        assert "parked" in {name for _, name, _ in server.conditions}
+        assert len(server.events) >= SECONDS, "events have their turn too"
+        assert server.events[0] == "p0"
+
+        # After the flood all is written, as it was told last.
+        while len(state):
+            await clock.advance(10.0)
+        await clock.advance(2.0)
+        assert {name: message for _, name, message in server.conditions if name != "parked"} == last
+        assert server.nominations.keys() == nominated.keys()
+        group.cancel_scope.cancel()
+    mailbox.close()

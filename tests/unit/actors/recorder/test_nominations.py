@@ -1,0 +1,160 @@
+"""What the recorder's outbox makes of nominations: the latest word on one is never lost, whatever
+else is told.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import pairwise, product
+
+import msgspec
+import pytest
+from berth.actors.messages import SetNominatedNode, SetUnschedulable
+from berth.actors.recorder.series import SeriesTracker
+from berth.actors.recorder.state import RecorderState, status_patch
+from berth.actors.scheduling.kube.core import Pod
+
+WALL = datetime(2026, 1, 1, tzinfo=UTC)
+WORDS = (None, "", "n1", "n2")
+
+
+def order(word: str | None, message: str = "no room", uid: str = "u") -> SetUnschedulable:
+    metadata = {"namespace": "ns", "name": "p", "uid": uid}
+    return SetUnschedulable(
+        msgspec.convert({"metadata": metadata}, Pod), "Unschedulable", message, word
+    )
+
+
+def take(state: RecorderState) -> SetUnschedulable:
+    work = state.take()
+    assert isinstance(work, SetUnschedulable)
+    return work
+
+
+def latest(*words: str | None) -> str | None:
+    return next((word for word in reversed(words) if word is not None), None)
+
+
+@pytest.mark.parametrize("words", list(product(WORDS, repeat=3)))
+def test_while_they_wait(words: tuple[str | None, ...]) -> None:
+    state = RecorderState(SeriesTracker("here"))
+    for i, word in enumerate(words):
+        state.handle(order(word, f"message {i}"), 0.0, WALL)
+    assert take(state) == order(latest(*words), "message 2")
+    assert len(state) == 0
+
+
+@pytest.mark.parametrize(("first", "second"), list(pairwise((*WORDS, *reversed(WORDS), "", None))))
+def test_while_one_is_written(first: str | None, second: str | None) -> None:
+    """Back because the API server was away, it gives way to the newer one, but for what only it
+    says.
+    """
+    state = RecorderState(SeriesTracker("here"))
+    state.handle(order(first, "earlier"), 0.0, WALL)
+    writing = take(state)
+    state.handle(order(second, "later"), 0.0, WALL)
+    assert state.take() is None, "of a pod one write at a time"
+    state.put_back(writing)
+    assert take(state) == order(latest(first, second), "later")
+
+
+def test_what_is_written_is_not_told_again() -> None:
+    state = RecorderState(SeriesTracker("here"))
+    state.handle(order("n1"), 0.0, WALL)
+    state.done(take(state))
+    state.handle(order(None), 0.0, WALL)
+    assert take(state) == order(None)
+
+
+def test_another_pod_of_the_name_inherits_nothing() -> None:
+    state = RecorderState(SeriesTracker("here"))
+    state.handle(order("n1", uid="old"), 0.0, WALL)
+    state.handle(order(None, uid="new"), 0.0, WALL)
+    assert [take(state).nominated_node, take(state).nominated_node] == ["n1", None]
+
+
+@pytest.mark.parametrize(
+    ("known", "word", "written"),
+    [
+        ("", None, None),
+        ("n1", None, None),
+        ("", "", None),
+        ("n1", "n1", None),
+        ("", "n1", {"nominatedNodeName": "n1"}),
+        ("n1", "n2", {"nominatedNodeName": "n2"}),
+        ("n1", "", {"nominatedNodeName": None}),
+    ],
+)
+def test_what_is_patched_where_the_condition_stands_already(
+    known: str, word: str | None, written: dict[str, str | None] | None
+) -> None:
+    wanted = order(word)
+    first = status_patch(order(None), wanted.pod, None, WALL)
+    assert first is not None
+    status = {"conditions": first["status"]["conditions"], "nominatedNodeName": known}
+    metadata = {"namespace": "ns", "name": "p", "uid": "u"}
+    pod = msgspec.convert({"metadata": metadata, "status": status}, Pod)
+    patch = status_patch(wanted, pod, None, WALL)
+    if written is None:
+        assert patch is None
+    else:
+        assert patch is not None
+        assert patch["status"] == written
+
+
+def nominated(node: str) -> SetNominatedNode:
+    return SetNominatedNode(order(None).pod, node)
+
+
+def test_a_nomination_alone_joins_a_condition_that_waits() -> None:
+    state = RecorderState(SeriesTracker("here"))
+    state.handle(order("", "earlier"), 0.0, WALL)
+    state.handle(nominated("n1"), 0.0, WALL)
+    assert take(state) == order("n1", "earlier")
+    state.handle(nominated("n2"), 0.0, WALL)
+    state.handle(order(None, "later"), 0.0, WALL)
+    state.done(order(None))
+    assert take(state) == order("n2", "later")
+
+
+def test_the_clearing_on_its_way_does_not_undo_the_next_nomination() -> None:
+    """The pod as the second attempt knew it is older than the first attempt's write."""
+    state, known = RecorderState(SeriesTracker("here")), order(None).pod
+    known = msgspec.structs.replace(
+        known, status=msgspec.structs.replace(known.status, nominated_node_name="n1")
+    )
+    clearing, again = SetNominatedNode(known, ""), SetNominatedNode(known, "n1")
+    state.handle(clearing, 0.0, WALL)
+    work = state.take()
+    assert work == clearing
+    state.handle(again, 0.0, WALL)
+    assert state.take() is None
+    assert state.patch(clearing, known, WALL) == {
+        "metadata": {"uid": "u"},
+        "status": {"nominatedNodeName": None},
+    }
+    state.wrote(clearing)
+    state.done(clearing)
+    assert state.take() == again
+    assert state.patch(again, known, WALL) == {
+        "metadata": {"uid": "u"},
+        "status": {"nominatedNodeName": "n1"},
+    }
+    state.wrote(again)
+    assert state.patch(again, known, WALL) is None
+
+
+def test_a_condition_that_was_replaced_since_is_written_again() -> None:
+    state, first, second = (
+        RecorderState(SeriesTracker("here")),
+        order(None, "first"),
+        order(None, "second"),
+    )
+    patch = state.patch(first, first.pod, WALL)
+    assert patch is not None
+    known = msgspec.structs.replace(
+        first.pod, status=msgspec.convert(patch["status"], type(first.pod.status))
+    )
+    assert state.patch(first, known, WALL) is None
+    state.wrote(second)
+    assert state.patch(first, known, WALL) is not None

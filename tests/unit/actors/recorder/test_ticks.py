@@ -1,0 +1,85 @@
+"""When the recorder writes the count of a series: at its second fact, every half hour, and when it
+ends.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, TypeVar
+
+import anyio
+import msgspec
+from berth.actors.messages import EventType, RecorderMessage, RecordEvent
+from berth.actors.recorder.actor import RecorderActor
+from berth.actors.recorder.event import Event
+from berth.actors.recorder.series import SeriesTracker
+from berth.actors.recorder.state import RecorderState
+from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.scheduling.kube.meta import ObjectReference
+
+from tests.kit.clock import VirtualClock
+
+T = TypeVar("T")
+FAILED = RecordEvent(
+    ObjectReference("v1", "Pod", "ns", "web", "u", "7"),
+    EventType.WARNING,
+    "FailedScheduling",
+    "Scheduling",
+    "no room",
+    "default-scheduler",
+)
+
+
+class Server:
+    """Takes everything; notes when an event was made or its series written, and with which
+    count.
+    """
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self.written: list[tuple[float, str, int]] = []
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: object | None = None,
+        content_type: str = "",
+    ) -> T:
+        assert isinstance(body, Event)
+        self.written.append((self._clock.now(), method, 1))
+        return msgspec.convert(None, answer)
+
+    async def patch(self, path: str, body: Any, answer: type[T], kind: str = "strategic") -> T:
+        assert body.keys() == {"series"}
+        self.written.append((self._clock.now(), "PATCH", body["series"].count))
+        return msgspec.convert({}, answer)
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        raise AssertionError
+
+
+async def test_a_series_is_written_when_it_begins_each_half_hour_and_when_it_ends() -> None:
+    clock = VirtualClock()
+    server = Server(clock)
+    mailbox: Mailbox[RecorderMessage] = Mailbox("recorder", None)
+    actor = RecorderActor(mailbox, RecorderState(SeriesTracker("here")), server, clock, Random(1))
+    async with anyio.create_task_group() as group:
+        await group.start(actor.run)
+        await group.start(actor.write)
+        for _ in range(40):  # One a minute: the last comes after 39 minutes.
+            await mailbox.tell(FAILED)
+            await clock.advance(60.0)
+        await clock.advance(3600.0)
+        assert server.written == [
+            (0.0, "POST", 1),
+            (60.0, "PATCH", 2),
+            (1800.0, "PATCH", 30),
+            (2880.0, "PATCH", 40),  # The first look after it was quiet for six minutes.
+        ]
+        await mailbox.tell(FAILED)
+        await clock.settle()
+        assert server.written[4:] == [(6000.0, "POST", 1)]
+        group.cancel_scope.cancel()
+    mailbox.close()

@@ -1,0 +1,94 @@
+"""Ordered start, reverse stop, and what a crash means; all in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import anyio
+import pytest
+from anyio.abc import TaskStatus
+from berth.actors.runtime.backoff import Backoff
+from berth.actors.runtime.supervisor import Child, ChildEndedError, OnCrash, Run, Supervisor
+
+from tests.kit.clock import VirtualClock
+
+
+def child(name: str, story: list[str]) -> Child:
+    async def run(*, task_status: TaskStatus[None]) -> None:
+        story.append(f"{name} begins")
+        await anyio.lowlevel.checkpoint()
+        story.append(f"{name} started")
+        task_status.started()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            story.append(f"{name} stops")
+
+    return Child(name, run)
+
+
+def failing(error: Exception | None, *, started: bool) -> Run:
+    async def run(*, task_status: TaskStatus[None]) -> None:
+        if started:
+            task_status.started()
+        await anyio.lowlevel.checkpoint()
+        if error is not None:
+            raise error
+
+    return run
+
+
+def supervise(*children: Child, clock: VirtualClock | None = None) -> Supervisor:
+    return Supervisor(children, clock or VirtualClock(), Random(1), Backoff(1.0, 4.0))
+
+
+async def test_starts_in_order_and_stops_in_reverse() -> None:
+    story: list[str] = []
+    async with anyio.create_task_group() as group:
+        await group.start(supervise(child("a", story), child("b", story)).run)
+        assert story == ["a begins", "a started", "b begins", "b started"]
+        group.cancel_scope.cancel()
+    assert story[4:] == ["b stops", "a stops"]
+
+
+@pytest.mark.parametrize("started", [True, False])
+async def test_a_fatal_crash_ends_everything_and_is_raised_once(started: bool) -> None:
+    story: list[str] = []
+    with pytest.raises(ZeroDivisionError, match="the cause"):
+        await supervise(
+            child("a", story), Child("b", failing(ZeroDivisionError("the cause"), started=started))
+        ).run()
+    assert story[-1] == "a stops"
+
+
+async def test_a_fatal_child_that_returns_has_ended_too_early() -> None:
+    with pytest.raises(ChildEndedError, match="b"):
+        await supervise(Child("b", failing(None, started=True))).run()
+
+
+async def test_a_retried_child_is_run_again_after_a_backoff() -> None:
+    clock, runs = VirtualClock(), []
+
+    async def run(*, task_status: TaskStatus[None]) -> None:
+        runs.append(clock.now())
+        task_status.started()
+        raise OSError("down")
+
+    async with anyio.create_task_group() as group:
+        await group.start(supervise(Child("watch", run, OnCrash.RETRY), clock=clock).run)
+        await clock.advance(12)
+        group.cancel_scope.cancel()
+    assert runs == [0, 1, 3, 7, 11]
+
+
+async def test_a_cancellation_that_nobody_ordered_is_a_crash() -> None:
+    async def run(*, task_status: TaskStatus[None]) -> None:
+        task_status.started()
+        await anyio.lowlevel.checkpoint()
+        raise asyncio.CancelledError
+
+    story: list[str] = []
+    with anyio.fail_after(10), pytest.raises(ChildEndedError, match="b"):
+        await supervise(child("a", story), Child("b", run)).run()
+    assert story[-1] == "a stops"

@@ -1,0 +1,130 @@
+"""What is remembered of nodes gives way to what becomes of them."""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+import numpy as np
+import pytest
+from berth.actors.cache.state import CacheState, Lend
+from berth.actors.messages import NodeAdded, NodeUpdated, TakeSnapshot
+from berth.actors.scheduling.decision.algorithm import Chosen, Scheduler
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.registry import build_profiles
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.interface import (
+    Ints,
+    NodeView,
+    Plugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    Reads,
+    ScorePlugin,
+    Snapshot,
+)
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.system import profiles_of
+from berth.config.load import from_mapping
+from berth.config.types import KubeSchedulerConfiguration
+
+from tests.kit.handle import NoApi, Nowhere
+
+PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
+NAMES = ["n0", "n1", "n2"]
+
+
+def make_node(name: str, effect: str = "") -> Node:
+    document = {
+        "metadata": {"name": name},
+        "spec": {"taints": [{"key": "k", "effect": effect}] if effect else []},
+        "status": {"allocatable": {"cpu": 1, "memory": "1Gi", "pods": 2}},
+    }
+    return msgspec.convert(document, Node)
+
+
+def chosen(scheduler: Scheduler, cache: CacheState, profile: Profile = PROFILE) -> str:
+    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
+    assert isinstance(lend, Lend)
+    pod = msgspec.convert({"metadata": {"namespace": "default", "name": "p"}}, Pod)
+    outcome = scheduler.schedule(profile, PodInfo(pod), lend.snapshot)
+    assert isinstance(outcome, Chosen)
+    return outcome.node
+
+
+@pytest.mark.parametrize("effect", ["PreferNoSchedule", "NoSchedule"])
+def test_a_taint_is_seen_by_pods_whose_like_were_scheduled_before(effect: str) -> None:
+    cache, scheduler = CacheState(), Scheduler(Random(1))
+    for name in NAMES:
+        cache.handle(NodeAdded(make_node(name)))
+    assert {chosen(scheduler, cache) for _ in range(30)} == {*NAMES}
+    cache.handle(NodeUpdated(make_node("n1"), make_node("n1", effect)))
+    assert {chosen(scheduler, cache) for _ in range(30)} == {"n0", "n2"}
+    cache.handle(NodeUpdated(make_node("n1", effect), make_node("n1")))
+    assert {chosen(scheduler, cache) for _ in range(30)} == {*NAMES}
+
+
+class Untainted(PreFilterPlugin):
+    """Looks at every node before any is asked about."""
+
+    name = "Untainted"
+    reads = Reads.NODES
+
+    def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> PreFilterResult:
+        nodes = [
+            info.node
+            for info in snapshot.columns.infos
+            if info is not None and info.node is not None
+        ]
+        return PreFilterResult(
+            frozenset(node.metadata.name for node in nodes if not node.spec.taints)
+        )
+
+
+class Halving(ScorePlugin):
+    """Normalises in place."""
+
+    name = "Halving"
+    reads = Reads.NODE
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        return np.where(nodes.rows == nodes.columns.row_of["n1"], 64, 0)
+
+    def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
+        scores //= 2
+        return scores
+
+
+def profile_with(plugin: type[Plugin]) -> Profile:
+    names = ["PrioritySort", plugin.name, "DefaultBinder"]
+    enabled = {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in names]}
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"multiPoint": enabled}}],
+    }
+    return build_profiles(from_mapping(document), {**IN_TREE, plugin.name: plugin}, NoApi())[
+        "default-scheduler"
+    ]
+
+
+def test_a_pre_filter_that_looks_at_nodes_is_asked_again_when_one_changes() -> None:
+    cache, scheduler, profile = CacheState(), Scheduler(Random(1)), profile_with(Untainted)
+    for name in NAMES:
+        cache.handle(NodeAdded(make_node(name)))
+    assert {chosen(scheduler, cache, profile) for _ in range(30)} == {*NAMES}
+    cache.handle(NodeUpdated(make_node("n1"), make_node("n1", "NoSchedule")))
+    assert {chosen(scheduler, cache, profile) for _ in range(30)} == {"n0", "n2"}
+    cache.handle(NodeUpdated(make_node("n1", "NoSchedule"), make_node("n1")))
+    assert {chosen(scheduler, cache, profile) for _ in range(30)} == {*NAMES}
+    cache.handle(NodeAdded(make_node("n3")))
+    assert {chosen(scheduler, cache, profile) for _ in range(30)} == {*NAMES, "n3"}
+
+
+def test_what_is_remembered_is_not_what_a_plugin_normalises() -> None:
+    cache, scheduler, profile = CacheState(), Scheduler(Random(1)), profile_with(Halving)
+    for name in NAMES:
+        cache.handle(NodeAdded(make_node(name)))
+    assert {chosen(scheduler, cache, profile) for _ in range(30)} == {"n1"}

@@ -1,0 +1,612 @@
+"""An answer that is none fails one attempt, and says which plugin gave what, where, and what was
+expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from math import inf, nan
+from random import Random
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+import pytest
+from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Scheduler, Unfit
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.registry import build_profiles
+from berth.actors.scheduling.framework.cycle_state import PODS_TO_ACTIVATE, CycleState
+from berth.actors.scheduling.framework.interface import (
+    Action,
+    BindPlugin,
+    ClusterEvent,
+    Code,
+    FilterPlugin,
+    Hint,
+    NodeFilterPlugin,
+    NodeInfo,
+    NodeScorePlugin,
+    NodeView,
+    PermitPlugin,
+    Plugin,
+    Pod,
+    PodInfo,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    QueueSortPlugin,
+    Reads,
+    Registration,
+    ReservePlugin,
+    Resource,
+    ScorePlugin,
+    Snapshot,
+    Status,
+    Verdicts,
+    unschedulable,
+)
+from berth.actors.scheduling.framework.post_filter import FailedAttempt, Nomination, PostFiltered
+from berth.actors.scheduling.framework.questions import PreemptVictims
+from berth.actors.scheduling.framework.status import SUCCESS
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.config.load import from_mapping
+from berth.tools.explain.cluster import snapshot_of
+from structlog.testing import capture_logs
+
+from tests.kit.handle import NoApi
+
+ANY = object()
+ROUNDS = 3  # a template is remembered from the second pod on
+SCORES = 'running Score plugins: plugin "Wrong" failed with: '
+NORMALIZE = 'running Normalize on Score plugins: plugin "Wrong" failed with: '
+RANGE = "it should in the range of [0, 100] after normalizing"
+INVALID = 'applying score defaultWeights on Score plugins: plugin "Wrong" returns an invalid score'
+
+
+class Unshowable:
+    def __repr__(self) -> str:
+        raise ValueError("no")
+
+
+class _Wrong(Plugin):
+    name = "Wrong"
+    answer: ClassVar[Any]
+
+
+class _PreEnqueue(_Wrong, PreEnqueuePlugin):
+    def pre_enqueue(self, pod: Pod) -> Any:
+        return self.answer
+
+
+class _QueueSort(_Wrong, QueueSortPlugin):
+    def sort_key(self, info: PodInfo, enqueued_at: float) -> Any:
+        return self.answer
+
+
+class _PreFilter(_Wrong, PreFilterPlugin):
+    def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Any:
+        return self.answer
+
+
+class _Filter(_Wrong, NodeFilterPlugin):
+    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Any:
+        return self.answer if node.name == "b" else SUCCESS
+
+
+class _VectorFilter(_Wrong, FilterPlugin):
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Any:
+        return self.answer
+
+
+class _Passing(_VectorFilter):
+    """Only what is remembered is asked for in this way."""
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Any:
+        return None
+
+    def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Any:
+        return self.answer
+
+
+class _PostFilter(_Wrong, NodeFilterPlugin, PostFilterPlugin):
+    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
+        return unschedulable("full")
+
+    def post_filter(self, attempt: FailedAttempt) -> Any:
+        return self.answer
+
+
+class _Asking(_PostFilter):
+    def post_filter(self, attempt: FailedAttempt) -> Any:
+        def steps() -> Iterator[Any]:
+            yield self.answer
+
+        return steps()
+
+
+class _PreScore(_Wrong, PreScorePlugin, NodeScorePlugin):
+    def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Any:
+        return self.answer
+
+    def score_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> int:
+        return 0
+
+
+class _Score(_Wrong, NodeScorePlugin):
+    def score_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Any:
+        return self.answer if node.name == "b" else 1
+
+
+class _NormalizedNode(_Score):
+    def normalize_scores(self, state: CycleState, info: PodInfo, scores: list[int]) -> Any:
+        return self.answer
+
+    def score_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Any:
+        return 0.5
+
+
+class _VectorScore(_Wrong, ScorePlugin):
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Any:
+        return self.answer
+
+
+class _RawScore(_VectorScore):
+    def normalize(self, state: CycleState, info: PodInfo, scores: Any) -> Any:
+        return np.zeros(2, dtype=np.int64)
+
+
+class _Normalized(_Wrong, ScorePlugin):
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Any:
+        return np.ones(nodes.size, dtype=np.int64)
+
+    def normalize(self, state: CycleState, info: PodInfo, scores: Any) -> Any:
+        return self.answer
+
+
+class _Reserve(_Wrong, ReservePlugin):
+    def reserve(self, state: CycleState, info: PodInfo, node: str) -> Any:
+        return self.answer
+
+    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None: ...
+
+
+class _Permit(_Wrong, PermitPlugin):
+    def permit(self, state: CycleState, info: PodInfo, node: str) -> Any:
+        return self.answer
+
+
+class _PreFlight(_Wrong, PreBindPlugin):
+    def pre_bind_pre_flight(self, state: CycleState, info: PodInfo, node: str) -> Any:
+        return self.answer
+
+    async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        return SUCCESS
+
+
+class _PreBind(_Wrong, PreBindPlugin):
+    async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Any:
+        return self.answer
+
+
+class _Bind(_Wrong, BindPlugin):
+    async def bind(self, state: CycleState, info: PodInfo, node: str) -> Any:
+        return self.answer
+
+
+class _Sync(_Wrong, BindPlugin):
+    def bind(self, state: CycleState, info: PodInfo, node: str) -> Any:
+        return SUCCESS
+
+
+class _Registers(_Wrong):
+    def events_to_register(self) -> Any:
+        if self.answer is ANY:
+            raise RuntimeError("not yet")
+        return self.answer
+
+
+def profile_with(
+    kind: type[_Wrong], answer: object = None, reads: Reads = Reads.CLUSTER
+) -> Profile:
+    plugin = type("Answering", (kind,), {"answer": answer, "reads": reads})
+    point: dict[str, Any] = {"multiPoint": {"enabled": [{"name": "Wrong"}]}}
+    if issubclass(kind, QueueSortPlugin):
+        point["multiPoint"]["disabled"] = [{"name": "PrioritySort"}]
+    if issubclass(kind, BindPlugin):
+        point["multiPoint"]["disabled"] = [{"name": "DefaultBinder"}]
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": point}],
+    }
+    return build_profiles(from_mapping(document), {**IN_TREE, "Wrong": plugin}, NoApi())[
+        "default-scheduler"
+    ]
+
+
+@pytest.fixture
+def snapshot() -> Snapshot:
+    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    nodes = [
+        {"metadata": {"name": name}, "status": {"allocatable": allocatable}} for name in ("a", "b")
+    ]
+    return snapshot_of(
+        [{"apiVersion": "v1", "kind": "Node", **node} for node in nodes], {"default-scheduler"}
+    )
+
+
+@pytest.fixture
+def info() -> PodInfo:
+    return PodInfo(
+        msgspec.convert({"metadata": {"namespace": "default", "name": "web", "uid": "u"}}, Pod)
+    )
+
+
+def verdicts(codes: Any, keys: Any = (0, 0), reasons: Any = ("full",)) -> Verdicts:
+    return Verdicts(np.array(codes), np.array(keys), lambda _: reasons)
+
+
+CODES = 'running "Wrong" filter plugin: expected codes of 2 nodes as integers, got '
+ATTEMPTS: list[tuple[type[_Wrong], Any, str]] = [
+    (_PreFilter, None, 'running PreFilter plugin "Wrong": expected a Status, got None'),
+    (_PreFilter, True, 'running PreFilter plugin "Wrong": expected a Status, got True'),
+    (
+        _PreFilter,
+        Unshowable(),
+        'running PreFilter plugin "Wrong": expected a Status, got <Unshowable instance at ',
+    ),
+    (
+        _PreFilter,
+        Status(2),  # type: ignore[arg-type]
+        'running PreFilter plugin "Wrong": expected a Status with a Code, got 2',
+    ),
+    (
+        _PreFilter,
+        Status(Code.UNSCHEDULABLE, "full"),  # type: ignore[arg-type]
+        "running PreFilter plugin \"Wrong\": expected reasons as a tuple of strings, got 'full'",
+    ),
+    (_PreFilter, Status(Code.WAIT), 'running PreFilter plugin "Wrong": unexpected status Wait'),
+    (_PreFilter, Status(Code.PENDING, ("not yet",)), 'running PreFilter plugin "Wrong": not yet'),
+    (
+        _PreFilter,
+        PreFilterResult(["a"]),  # type: ignore[arg-type]
+        (
+            'running PreFilter plugin "Wrong": expected node_names as a frozenset of names, got '
+            "['a']"
+        ),
+    ),
+    (_Filter, None, 'running "Wrong" filter plugin: expected a Status, got None (node b)'),
+    (_Filter, Status(Code.SKIP), 'running "Wrong" filter plugin: unexpected status Skip'),
+    (_VectorFilter, verdicts([0]), f"{CODES}int64 (1,)"),
+    (_VectorFilter, verdicts([0.0, 2.0]), f"{CODES}float64 (2,)"),
+    (_VectorFilter, verdicts([True, False]), f"{CODES}bool (2,)"),
+    (
+        _VectorFilter,
+        verdicts([0, 2], [None, None]),
+        'running "Wrong" filter plugin: expected keys of 2 nodes as integers, got object (2,)',
+    ),
+    (
+        _VectorFilter,
+        np.array([True, False]),
+        'running "Wrong" filter plugin: expected Verdicts, or None where every node passes, got bool (2,)',
+    ),
+    (
+        _VectorFilter,
+        verdicts([0, 9]),
+        'running "Wrong" filter plugin: expected the code of Success or of a rejection, got 9 (node b)',
+    ),
+    (
+        _VectorFilter,
+        verdicts([2, -3]),
+        'running "Wrong" filter plugin: expected the code of Success or of a rejection, got -3 (node b)',
+    ),
+    (_VectorFilter, verdicts([2, 1]), 'running "Wrong" filter plugin: full'),
+    (_PreScore, None, 'running PreScore plugin "Wrong": expected a Status, got None'),
+    (_PreScore, Status(Code.WAIT), 'running PreScore plugin "Wrong": unexpected status Wait'),
+    (_Score, None, f"{SCORES}expected a number, got None (node b)"),
+    (_Score, "7", f"{SCORES}expected a number, got '7' (node b)"),
+    (_Score, nan, f"{SCORES}expected a number, got nan (node b)"),
+    (_Score, 0.5, f"{NORMALIZE}expected an integer, got 1.0 (node a)"),
+    (_Score, 101, f"{INVALID} 101, {RANGE} (node b)"),
+    (_Score, -1, f"{INVALID} -1, {RANGE} (node b)"),
+    (_Score, 1 << 80, f"{INVALID} "),
+    (_NormalizedNode, [1, None], f"{NORMALIZE}expected an integer, got None (node b)"),
+    (_NormalizedNode, [1], f"{NORMALIZE}expected a score for each of 2 nodes, got [1]"),
+    (_NormalizedNode, None, f"{NORMALIZE}expected a score for each of 2 nodes, got None"),
+    (_VectorScore, None, f"{SCORES}expected an integer for each of 2 nodes, got None"),
+    (_VectorScore, [1, 2], f"{SCORES}expected an integer for each of 2 nodes, got [1, 2]"),
+    (
+        _VectorScore,
+        np.zeros(3, dtype=np.int64),
+        f"{SCORES}expected an integer for each of 2 nodes, got int64 (3,)",
+    ),
+    (
+        _VectorScore,
+        np.array([1, nan]),
+        f"{SCORES}expected an integer for each of 2 nodes, got float64 (2,)",
+    ),
+    (_VectorScore, np.array([1, -5]), f"{INVALID} -5, {RANGE} (node b)"),
+    (
+        _RawScore,
+        np.array([0.5, 1.0]),
+        f"{SCORES}expected an integer for each of 2 nodes, got float64 (2,)",
+    ),
+    (
+        _RawScore,
+        np.ones(3, dtype=np.int64),
+        f"{SCORES}expected an integer for each of 2 nodes, got int64 (3,)",
+    ),
+    (_Normalized, None, f"{NORMALIZE}expected a score for each of 2 nodes, got None"),
+    (_Normalized, np.array([1, nan]), f"{NORMALIZE}expected an integer, got 1.0 (node a)"),
+    (_Normalized, np.array([1, 500]), f"{INVALID} 500, {RANGE} (node b)"),
+]
+
+
+@pytest.mark.parametrize("reads", [Reads.CLUSTER, Reads.NODE])
+@pytest.mark.parametrize(("kind", "answer", "message"), ATTEMPTS, ids=range(len(ATTEMPTS)))
+def test_an_answer_that_is_none_fails_the_attempt(
+    kind: type[_Wrong], answer: Any, message: str, reads: Reads, snapshot: Snapshot, info: PodInfo
+) -> None:
+    scheduler, profile = Scheduler(Random(1)), profile_with(kind, answer, reads)
+    for _ in range(ROUNDS):
+        outcome = scheduler.schedule(profile, info, snapshot)
+        assert isinstance(outcome, Failed)
+        assert outcome.status.plugin == "Wrong"
+        assert outcome.status.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (np.array([0, 1]), "expected a bool for each of 2 nodes, or None, got int64 (2,)"),
+        (np.array([True]), "expected a bool for each of 2 nodes, or None, got bool (1,)"),
+        ([True, True], "expected a bool for each of 2 nodes, or None, got [True, True]"),
+    ],
+)
+def test_what_is_remembered_is_looked_at(
+    answer: Any, message: str, snapshot: Snapshot, info: PodInfo
+) -> None:
+    scheduler, profile = Scheduler(Random(1)), profile_with(_Passing, answer, Reads.NODE)
+    with capture_logs() as logs:
+        outcomes = [scheduler.schedule(profile, info, snapshot) for _ in range(ROUNDS)]
+    # It is told, and the decision is made without a memory: the plain form of the plugin answers as
+    # it should.
+    assert all(isinstance(outcome, Chosen) for outcome in outcomes)
+    assert {entry["error"] for entry in logs} == {message}
+
+
+def test_a_code_for_the_row_of_a_node_that_is_gone_does_not_matter(
+    snapshot: Snapshot, info: PodInfo
+) -> None:
+    snapshot.columns.remove("b")
+    profile, state = profile_with(_VectorFilter, verdicts([0, 9])), CycleState()
+    assert profile.pre_filter(state, info, snapshot).status.ok
+    assert profile.filter(state, info, snapshot.rows(np.arange(2))).feasible()[0]
+
+
+def test_reasons_that_are_none_are_a_reason(snapshot: Snapshot, info: PodInfo) -> None:
+    outcome = Scheduler(Random(1)).schedule(
+        profile_with(_VectorFilter, verdicts([3, 3], reasons="full")), info, snapshot
+    )
+    assert isinstance(outcome, Unfit)
+    problem = "expected reasons as a tuple of strings, got 'full'"
+    assert f'2 running "Wrong" filter plugin: {problem}.' in outcome.message
+
+
+VICTIM = PodInfo(Pod())
+POST_FILTERS: list[tuple[type[_Wrong], Any, str]] = [
+    (_PostFilter, None, "expected PostFiltered, got None"),
+    (_PostFilter, PostFiltered(None), "expected a Status, got None"),  # type: ignore[arg-type]
+    (_PostFilter, PostFiltered(SUCCESS, "a"), "expected a Nomination, or None, got 'a'"),  # type: ignore[arg-type]
+    (
+        _PostFilter,
+        PostFiltered(SUCCESS, Nomination("c")),
+        "expected a nomination to a node of the cluster, got 'c'",
+    ),
+    (
+        _PostFilter,
+        PostFiltered(SUCCESS, Nomination("a", (VICTIM, "default/web"))),  # type: ignore[arg-type]
+        "expected victims as a tuple of PodInfo, got (",
+    ),
+    (
+        _PostFilter,
+        PostFiltered(SUCCESS, Nomination("a", (VICTIM,), None)),  # type: ignore[arg-type]
+        "expected displaced as a tuple of PodInfo, got None",
+    ),
+    (_Asking, "who?", "expected PreemptVictims to be asked, got 'who?'"),
+]
+
+
+@pytest.mark.parametrize(("kind", "answer", "message"), POST_FILTERS, ids=range(len(POST_FILTERS)))
+def test_post_filter(
+    kind: type[_Wrong], answer: Any, message: str, snapshot: Snapshot, info: PodInfo
+) -> None:
+    outcome = Scheduler(Random(1)).schedule(profile_with(kind, answer), info, snapshot)
+    assert isinstance(outcome, Unfit)
+    assert outcome.message.startswith("0/2 nodes are available: 2 full. ")
+    assert f'running PostFilter plugin "Wrong": {message}' in outcome.message
+    assert outcome.nomination is None
+
+
+def test_a_post_filter_may_ask_extenders(snapshot: Snapshot, info: PodInfo) -> None:
+    outcome = Scheduler(Random(1)).schedule(
+        profile_with(_Asking, PreemptVictims(snapshot, {})), info, snapshot
+    )
+    assert isinstance(outcome, Unfit)
+    assert 'running PostFilter plugin "Wrong": expected PostFiltered, got None' in outcome.message
+
+
+async def pre_bind(profile: Profile, info: PodInfo) -> Status:
+    ((step,),) = profile.pre_bind_steps(CycleState(), info, "a", lambda: False)
+    return await step()
+
+
+async def at_once(status: Status) -> Status:
+    return status
+
+
+AFTERWARDS: list[tuple[type[_Wrong], Any, Callable[[Profile, PodInfo], Awaitable[Status]], str]] = [
+    (
+        _Reserve,
+        None,
+        lambda profile, info: at_once(profile.reserve(CycleState(), info, "a")),
+        'running Reserve plugin "Wrong": expected a Status, got None',
+    ),
+    *(
+        (
+            _Permit,
+            answer,
+            lambda profile, info: at_once(profile.permit(CycleState(), info, "a")[0]),
+            f'running Permit plugin "Wrong": {message}',
+        )
+        for answer, message in (
+            (None, "expected a Status and seconds, as a pair, got None"),
+            (SUCCESS, "expected a Status and seconds, as a pair, got Status("),
+            ((SUCCESS, 1, 2), "expected a Status and seconds, as a pair, got (Status("),
+            ((None, 1.0), "expected a Status, got None"),
+            ((Status(Code.WAIT), -1), "expected seconds to wait, from 0, got -1"),
+            ((Status(Code.WAIT), nan), "expected seconds to wait, from 0, got nan"),
+            ((Status(Code.WAIT), "5s"), "expected seconds to wait, from 0, got '5s'"),
+            ((Status(Code.WAIT), None), "expected seconds to wait, from 0, got None"),
+        )
+    ),
+    (
+        _PreFlight,
+        None,
+        lambda profile, info: at_once(profile.pre_bind_pre_flight(CycleState(), info, "a")),
+        'running PreBindPreFlight "Wrong": expected a Status, got None',
+    ),
+    (_PreBind, None, pre_bind, 'running PreBind plugin "Wrong": expected a Status, got None'),
+    (
+        _PreBind,
+        Status(Code.SKIP),
+        pre_bind,
+        'running PreBind plugin "Wrong": unexpected status Skip',
+    ),
+    (
+        _Bind,
+        None,
+        lambda profile, info: profile.bind(CycleState(), info, "a", lambda: False),
+        'running Bind plugin "Wrong": expected a Status, got None',
+    ),
+    (
+        _Sync,
+        None,
+        lambda profile, info: profile.bind(CycleState(), info, "a", lambda: False),
+        (
+            "running Bind plugin \"Wrong\": TypeError: object Status can't be used in 'await' "
+            "expression"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "call", "message"), AFTERWARDS, ids=range(len(AFTERWARDS))
+)
+async def test_after_a_node_is_chosen(
+    kind: type[_Wrong],
+    answer: Any,
+    call: Callable[[Profile, PodInfo], Awaitable[Status]],
+    message: str,
+    info: PodInfo,
+) -> None:
+    status = await call(profile_with(kind, answer), info)
+    assert (status.code, status.plugin) == (Code.ERROR, "Wrong")
+    assert status.message.startswith(message)
+
+
+async def test_permit_may_let_a_pod_wait_for_ever(info: PodInfo) -> None:
+    status, waits = profile_with(_Permit, (Status(Code.WAIT), inf)).permit(CycleState(), info, "a")
+    assert (status.code, waits) == (Code.WAIT, {"Wrong": inf})
+
+
+def test_pre_enqueue(info: PodInfo) -> None:
+    status = profile_with(_PreEnqueue, None).pre_enqueue(info.pod)
+    assert (status.code, status.plugin) == (Code.ERROR, "Wrong")
+    assert status.message == 'running PreEnqueue plugin "Wrong": expected a Status, got None'
+    skips = profile_with(_PreEnqueue, Status(Code.SKIP)).pre_enqueue(info.pod)
+    assert skips.message == 'running PreEnqueue plugin "Wrong": unexpected status Skip'
+
+
+def test_an_answer_is_signed_by_who_gave_it(info: PodInfo) -> None:
+    answer = Status(Code.UNSCHEDULABLE, ("no",), None)  # type: ignore[arg-type]
+    assert profile_with(_PreEnqueue, answer).pre_enqueue(info.pod).plugin == "Wrong"
+
+
+@pytest.mark.parametrize("answer", [None, 5, (1, nan), ("a",), (1, None), [1, 2], ((1,),), (1j,)])
+def test_a_pod_without_a_place_in_the_queue_gets_the_one_of_its_priority(
+    answer: Any, info: PodInfo
+) -> None:
+    with capture_logs() as lines:
+        assert profile_with(_QueueSort, answer).sort_key(info, 12.5) == (0, 12.5)
+    (line,) = lines
+    assert (line["point"], line["plugin"], line["pod"]) == ("QueueSort", "Wrong", "default/web")
+    assert line["error"].startswith("expected a tuple of numbers, got ")
+
+
+@pytest.mark.parametrize(
+    "answer", [(), (1, 2.5), (inf, -inf), (np.int64(3), np.float64(0.5)), (True,)]
+)
+def test_a_place_in_the_queue(answer: Any, info: PodInfo) -> None:
+    assert profile_with(_QueueSort, answer).sort_key(info, 12.5) == answer
+
+
+EVENT = ClusterEvent(Resource.NODE, Action.ADD)
+REGISTERED: list[tuple[Any, str]] = [
+    (ANY, "RuntimeError: not yet"),
+    (None, "expected a sequence of Registration, got None"),
+    ("Node", "expected a sequence of Registration, got 'Node'"),
+    ([EVENT], "expected a sequence of Registration, got ClusterEvent("),
+    ([Registration(None)], "expected a Registration of a ClusterEvent, got None"),  # type: ignore[arg-type]
+    (
+        [Registration(ClusterEvent("Node", Action.ADD))],  # type: ignore[arg-type]
+        "expected a ClusterEvent of a Resource and an Action, got ('Node', <Action.ADD: 1>)",
+    ),
+    (
+        [Registration(EVENT, Hint.QUEUE)],  # type: ignore[arg-type]
+        "expected a Registration with a hint function or None, got ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("answer", "message"), REGISTERED, ids=range(len(REGISTERED)))
+def test_who_fails_to_register_waits_for_every_event(answer: Any, message: str) -> None:
+    class Registering(_Registers, PostBindPlugin):
+        def post_bind(self, state: CycleState, info: PodInfo, node: str) -> None: ...
+
+    profile = profile_with(Registering, answer)
+    with capture_logs() as lines:
+        hints = profile.hints()
+    assert "Wrong" not in hints
+    assert hints.keys() >= {"NodeResourcesFit"}
+    (line,) = lines
+    assert (line["point"], line["plugin"]) == ("EventsToRegister", "Wrong")
+    assert line["error"].startswith(message)
+
+
+@pytest.mark.parametrize("answer", [True, False, None, "Queue"])
+def test_a_hint_that_is_none_lets_the_pod_be_tried_again(answer: Any, info: PodInfo) -> None:
+    registration = Registration(EVENT, lambda _pod, _old, _new: answer)
+
+    class Hinting(_Registers, PostBindPlugin):
+        def post_bind(self, state: CycleState, info: PodInfo, node: str) -> None: ...
+
+    (registered,) = profile_with(Hinting, [registration]).hints()["Wrong"]
+    assert registered.hint is not None
+    with capture_logs() as lines:
+        assert registered.hint(info.pod, None, None) is Hint.QUEUE
+    (line,) = lines
+    assert (line["point"], line["pod"]) == ("QueueingHint", "default/web")
+    assert line["error"] == f"expected Hint.QUEUE or Hint.SKIP, got {answer!r}"
+
+
+def test_pods_to_activate_that_are_no_keys_are_left_out() -> None:
+    state = CycleState()
+    keys: set[Any] = {"a/b", 7, None, "a/a"}
+    state.write(PODS_TO_ACTIVATE, keys)
+    assert state.take_pods_to_activate() == ("a/a", "a/b")

@@ -1,0 +1,239 @@
+"""PreFilter as RunPreFilterPlugins of kube-scheduler has it: which plugins run, and what comes of
+their answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Scheduler, Unfit
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.registry import build_profiles
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.interface import (
+    SKIP,
+    SUCCESS,
+    Code,
+    FilterPlugin,
+    NodeView,
+    Plugin,
+    Pod,
+    PodInfo,
+    PreFilterPlugin,
+    PreFilterResult,
+    Reads,
+    Snapshot,
+    Status,
+    Verdicts,
+    error,
+    unresolvable,
+    unschedulable,
+)
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.config.load import from_mapping
+from berth.tools.explain.cluster import snapshot_of
+from berth.tools.explain.decision import Decision, Failure, decide
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from tests.kit.handle import NoApi
+
+Answer = Status | PreFilterResult | None  # None raises
+MADE: list[str] = []
+NAMES = "ABCD"
+NOBODY_GOES = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+NO_VICTIMS = "preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."
+
+
+class _Answering(PreFilterPlugin, FilterPlugin):
+    answer: ClassVar[Answer]
+
+    def pre_filter(
+        self, state: CycleState, info: PodInfo, snapshot: Snapshot
+    ) -> Status | PreFilterResult:
+        MADE.append(self.name)
+        if self.answer is None:
+            raise OSError("no disk")
+        return self.answer
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        return None
+
+
+def only(*nodes: str) -> PreFilterResult:
+    return PreFilterResult(frozenset(nodes))
+
+
+def profile_with(answers: Sequence[Answer], reads: Sequence[Reads] = ()) -> Profile:
+    """Plugins A, B, ... in this order, with these answers, before those in-tree."""
+    padded = [*reads, *[Reads.CLUSTER] * len(answers)]
+    plugins: dict[str, type[Plugin]] = {
+        name: type(name, (_Answering,), {"name": name, "answer": answer, "reads": read})
+        for name, answer, read in zip(NAMES, answers, padded, strict=False)
+    }
+    enabled = [{"name": name} for name in plugins]
+    multi_point = {"enabled": [*enabled, {"name": "PrioritySort"}, {"name": "DefaultPreemption"},
+                               {"name": "DefaultBinder"}], "disabled": [{"name": "*"}]}  # fmt: skip
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"multiPoint": multi_point}}],
+    }
+    return build_profiles(from_mapping(document), {**IN_TREE, **plugins}, NoApi())[
+        "default-scheduler"
+    ]
+
+
+def cluster() -> Snapshot:
+    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    node = {"apiVersion": "v1", "kind": "Node", "status": {"allocatable": allocatable}}
+    return snapshot_of(
+        [{**node, "metadata": {"name": name}} for name in ("a", "b", "c")], {"default-scheduler"}
+    )
+
+
+def web() -> PodInfo:
+    return PodInfo(
+        msgspec.convert({"metadata": {"namespace": "default", "name": "web", "uid": "u"}}, Pod)
+    )
+
+
+def scheduled(*answers: Answer) -> tuple[Outcome, list[str]]:
+    """What comes of it, and which plugins ran."""
+    MADE.clear()
+    outcome = Scheduler(Random(1)).schedule(profile_with(answers), web(), cluster())
+    return outcome, MADE[: len(answers)]
+
+
+def message(*answers: Answer) -> str:
+    outcome, _ = scheduled(*answers)
+    assert isinstance(outcome, Unfit)
+    return outcome.message.removeprefix("0/3 nodes are available: ")
+
+
+@pytest.mark.parametrize(
+    ("answers", "told", "rejected_by"),
+    [
+        (
+            (only("a"), SUCCESS, only("b", "c")),
+            f"node(s) didn't satisfy plugin(s) [A C] simultaneously. {NOBODY_GOES}",
+            {"A", "C"},
+        ),
+        ((only(),), f"node(s) didn't satisfy plugin A. {NOBODY_GOES}", {"A"}),
+        (
+            (only("a"), unschedulable("later"), only("b")),
+            f"node(s) didn't satisfy plugin(s) [A C] simultaneously. {NOBODY_GOES}",
+            {"A", "C"},
+        ),
+        ((unschedulable("later"), unresolvable("never")), f"never. {NOBODY_GOES}", {"B"}),
+        ((only("a"), unresolvable("never")), f"never. {NOBODY_GOES}", {"B"}),
+        ((unresolvable("never"), unschedulable("later")), f"never. {NOBODY_GOES}", {"A"}),
+        ((unschedulable("first"), SKIP, unschedulable("last")), f"last. {NO_VICTIMS}", {"C"}),
+        (
+            (only("a"), unschedulable("later"), only("a", "b")),
+            f"later. {NO_VICTIMS}",
+            {"A", "B", "C"},
+        ),
+        ((unschedulable("one", "two"), SUCCESS), f"one, two. {NO_VICTIMS}", {"A"}),
+    ],
+)
+def test_who_is_parked_for_whom(
+    answers: tuple[Answer, ...], told: str, rejected_by: set[str]
+) -> None:
+    assert message(*answers) == told
+    outcome, _ = scheduled(*answers)
+    assert isinstance(outcome, Unfit)
+    assert (set(outcome.rejected_by), set(outcome.pending)) == (rejected_by, set())
+    decision = decide(profile_with(answers), web(), cluster())
+    assert isinstance(decision, Decision)
+    assert decision.message == f"0/3 nodes are available: {told}"
+
+
+@pytest.mark.parametrize(
+    ("answers", "ran"),
+    [
+        ((unschedulable(), SUCCESS, SKIP), "ABC"),
+        ((unresolvable(), SUCCESS), "A"),
+        ((unschedulable(), unresolvable(), SUCCESS), "AB"),
+        ((only("a"), only("b"), SUCCESS), "AB"),
+        ((unschedulable(), None, SUCCESS), "AB"),
+    ],
+)
+def test_who_runs(answers: tuple[Answer, ...], ran: str) -> None:
+    _, made = scheduled(*answers)
+    assert "".join(dict.fromkeys(made)) == ran
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ((Status(Code.PENDING, ("not yet",)),), 'running PreFilter plugin "A": not yet'),
+        ((unschedulable("later"), error("broken")), 'running PreFilter plugin "B": broken'),
+        ((unschedulable("later"), None), 'running PreFilter plugin "B": OSError: no disk'),
+        ((Status(Code.WAIT),), 'running PreFilter plugin "A": unexpected status Wait'),
+    ],
+)
+def test_what_fails_the_attempt(answers: tuple[Answer, ...], told: str) -> None:
+    outcome, _ = scheduled(*answers)
+    assert isinstance(outcome, Failed)
+    assert outcome.status.message == told
+    assert decide(profile_with(answers), web(), cluster()) == Failure(told)
+
+
+def test_a_skip_after_a_rejection_counts() -> None:
+    state = CycleState()
+    profile_with((unschedulable(), SKIP)).pre_filter(state, web(), cluster())
+    assert state.skip_filter == {"B"}
+
+
+ANSWERS: list[Callable[[], Answer]] = [
+    lambda: SUCCESS,
+    lambda: SKIP,
+    lambda: only("a", "b"),
+    lambda: only("b", "c"),
+    lambda: only("c"),
+    lambda: unschedulable("later"),
+    lambda: unresolvable("never"),
+    lambda: error("broken"),
+    lambda: None,
+]
+
+
+def told(outcome: Outcome) -> tuple[Any, ...]:
+    match outcome:
+        case Chosen():
+            return (outcome.node, outcome.feasible)
+        case Unfit():
+            return (outcome.message, outcome.rejected_by)
+        case Failed():
+            return (outcome.status,)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(ANSWERS), st.sampled_from([*Reads])), min_size=1, max_size=4
+    ),
+    st.integers(0, 3),
+)
+def test_what_is_remembered_changes_nothing(
+    drawn: list[tuple[Callable[[], Answer], Reads]], seed: int
+) -> None:
+    """A template is remembered from its second pod on, part by part of the rules; a scheduler
+    without a past is not.
+    """
+    profile = profile_with([make() for make, _ in drawn], [reads for _, reads in drawn])
+    remembering, snapshot = Scheduler(Random(seed)), cluster()
+    with capture_logs():
+        for _ in range(3):
+            outcome = remembering.schedule(profile, web(), snapshot)
+            fresh = Scheduler(Random(seed)).schedule(profile, web(), snapshot)
+            if isinstance(outcome, Chosen) and isinstance(fresh, Chosen):
+                assert outcome.feasible == fresh.feasible
+            else:
+                assert told(outcome) == told(fresh)

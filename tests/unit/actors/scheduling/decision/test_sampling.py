@@ -1,0 +1,147 @@
+"""How many nodes are enough, which ones, and how ties are broken."""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+import pytest
+from berth.actors.cache.state import CacheState, Lend
+from berth.actors.messages import Assume, NodeAdded, TakeSnapshot
+from berth.actors.scheduling.decision.algorithm import (
+    NO_NODES,
+    Chosen,
+    Scheduler,
+    Unfit,
+    sample_size,
+)
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.system import profiles_of
+from berth.config.load import from_mapping
+from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
+
+from tests.kit.handle import NoApi, Nowhere
+
+PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
+
+
+def cluster(nodes: int) -> CacheState:
+    cache = CacheState()
+    for i in range(nodes):
+        document = {
+            "metadata": {"name": f"n{i}"},
+            "status": {"allocatable": {"cpu": 1, "memory": "1Gi", "pods": 2}},
+        }
+        cache.handle(NodeAdded(msgspec.convert(document, Node)))
+    return cache
+
+
+def snapshot(cache: CacheState) -> Snapshot:
+    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
+    assert isinstance(lend, Lend)
+    return lend.snapshot
+
+
+def pod(name: str = "p", cpu: str = "100m") -> PodInfo:
+    spec = {"containers": [{"resources": {"requests": {"cpu": cpu}}}]}
+    return PodInfo(
+        msgspec.convert({"metadata": {"namespace": "default", "name": name}, "spec": spec}, Pod)
+    )
+
+
+@pytest.mark.parametrize(
+    ("percentage", "nodes", "enough"),
+    [
+        (0, 99, 99),
+        (0, 100, 100),
+        (0, 1000, 420),
+        (0, 5000, 500),
+        (0, 15000, 750),
+        (10, 5000, 500),
+        (100, 5000, 5000),
+    ],
+)
+def test_sample_size(percentage: int, nodes: int, enough: int) -> None:
+    assert sample_size(percentage, nodes) == enough
+
+
+def test_the_search_goes_on_where_it_ended() -> None:
+    view, scheduler = snapshot(cluster(300)), Scheduler(Random(1))
+    chosen = [scheduler.schedule(PROFILE, pod(), view) for _ in range(3)]
+    assert [c.evaluated for c in chosen if isinstance(c, Chosen)] == [144, 144, 144]
+    places = [int(c.node[1:]) // 144 for c in chosen if isinstance(c, Chosen)]
+    assert places[:2] == [0, 1]
+
+
+def test_a_search_among_few_nodes_moves_the_start_among_all() -> None:
+    view, scheduler = snapshot(cluster(300)), Scheduler(Random(1))
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n7"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    only = {
+        "metadata": {"namespace": "default", "name": "only"},
+        "spec": {"affinity": {"nodeAffinity": required}},
+    }
+    places = []
+    for _ in range(2):
+        outcome = scheduler.schedule(PROFILE, pod(), view)
+        assert isinstance(outcome, Chosen)
+        places.append(int(outcome.node[1:]) // 145)
+        named = scheduler.schedule(PROFILE, PodInfo(msgspec.convert(only, Pod)), view)
+        assert isinstance(named, Chosen)
+        assert (named.node, named.evaluated) == ("n7", 1)
+    assert places == [0, 1]
+
+
+def test_a_placed_pod_makes_its_node_less_wanted() -> None:
+    cache, scheduler = cluster(3), Scheduler(Random(1))
+    seen = []
+    for i in range(3):
+        outcome = scheduler.schedule(PROFILE, pod(f"p{i}"), snapshot(cache))
+        assert isinstance(outcome, Chosen)
+        seen.append(outcome.node)
+        cache.handle(Assume(pod(f"p{i}"), outcome.node))
+    assert sorted(seen) == ["n0", "n1", "n2"]
+
+
+def test_what_fits_nowhere_is_told_in_kubernetes_words() -> None:
+    outcome = Scheduler(Random(1)).schedule(PROFILE, pod(cpu="3"), snapshot(cluster(3)))
+    message = (
+        "0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: "
+        "0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+    )
+    assert outcome == Unfit(message, frozenset({"NodeResourcesFit"}), denominate=True)
+
+
+BLIND = {"profiles": [{"plugins": {"score": {"disabled": [{"name": "*"}]}}}]}
+ELSEWHERE = ({"name": "example.com/gpu"},)
+
+
+@pytest.mark.parametrize(
+    ("verbs", "feasible"),
+    [
+        ({}, 1),
+        ({"filterVerb": "filter"}, 144),
+        ({"prioritizeVerb": "prioritize", "weight": 1}, 144),
+        ({"preemptVerb": "preempt"}, 1),
+        ({"bindVerb": "bind"}, 1),
+    ],
+)
+def test_who_could_choose_counts_even_if_the_pod_is_none_of_theirs(
+    verbs: dict[str, str], feasible: int
+) -> None:
+    document = {"apiVersion": API_VERSION, "kind": KIND, **BLIND}
+    extender = {"urlPrefix": "http://localhost", "managedResources": ELSEWHERE, **verbs}
+    configuration = from_mapping({**document, "extenders": [extender]} if verbs else document)
+    profile = profiles_of(configuration, NoApi())["default-scheduler"]
+    scheduler = Scheduler(Random(1), extenders=configuration.extenders)
+    outcome = scheduler.schedule(profile, pod(), snapshot(cluster(300)))
+    assert isinstance(outcome, Chosen)
+    assert outcome.feasible == feasible
+
+
+def test_without_nodes_nothing_rejects_the_pod() -> None:
+    assert Scheduler(Random(1)).schedule(PROFILE, pod(), snapshot(cluster(0))) == Unfit(
+        NO_NODES, frozenset(), denominate=True
+    )

@@ -1,0 +1,61 @@
+"""What a PostFilter plugin is told of an attempt that found no node."""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+import numpy as np
+from berth.actors.cache.state import CacheState, Lend
+from berth.actors.messages import NodeAdded, TakeSnapshot
+from berth.actors.scheduling.decision.failed_attempt import Attempt
+from berth.actors.scheduling.decision.feasibility import evaluate
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.status import Code
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.system import profiles_of
+from berth.config.load import from_mapping
+from berth.tools.explain.handle import ReadOnlyHandle
+
+
+class _Nowhere:
+    def set(self, value: Snapshot) -> None:
+        """The snapshot is taken from the effect."""
+
+
+def test_only_nodes_that_are_full_may_be_helped() -> None:
+    cache = CacheState()
+    for name, labels in (("a", {"disk": "fast"}), ("b", {}), ("c", {"disk": "fast"})):
+        document = {
+            "metadata": {"name": name, "labels": labels},
+            "status": {"allocatable": {"cpu": "1", "pods": "9"}},
+        }
+        cache.handle(NodeAdded(msgspec.convert(document, Node)))
+    (lend,) = cache.handle(TakeSnapshot(_Nowhere()))
+    assert isinstance(lend, Lend)
+    snapshot = lend.snapshot
+    asks = {
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+        "nodeSelector": {"disk": "fast"},
+    }
+    used = {"spec": {"nodeName": "a", **asks}}
+    profile = profiles_of(from_mapping(None), ReadOnlyHandle())["default-scheduler"]
+    for name in ("a", "c"):
+        pod = msgspec.convert({"metadata": {"name": name, "uid": name}, **used}, Pod)
+        info = snapshot.columns.infos[snapshot.columns.row_of[name]]
+        assert info is not None
+        info.add_pod(PodInfo(pod))
+        snapshot.columns.refresh(info)
+    wanting = PodInfo(msgspec.convert({"metadata": {"name": "p", "uid": "p"}, "spec": asks}, Pod))
+    state = CycleState()
+    attempt = Attempt(
+        profile, state, wanting, snapshot, evaluate(profile, state, wanting, snapshot), Random(0)
+    )
+    order = [snapshot.columns.names[row] for row in snapshot.columns.order]
+    codes = dict(zip(order, attempt.codes.tolist(), strict=True))
+    unresolvable = int(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+    assert codes == {"a": int(Code.UNSCHEDULABLE), "b": unresolvable, "c": int(Code.UNSCHEDULABLE)}
+    assert [snapshot.columns.names[row] for row in attempt.potential] == ["a", "c"]
+    assert np.array_equal(snapshot.columns.order[attempt.helped], attempt.potential)

@@ -1,0 +1,182 @@
+"""What a pod asks for, by example."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.requests import nonzero_requests, pod_requests
+from berth.actors.scheduling.model.pod_info import PodInfo
+
+
+def pod(status: dict[str, Any] | None = None, **spec: Any) -> Pod:
+    return msgspec.convert({"spec": spec, "status": status or {}}, Pod)
+
+
+def container(name: str = "c", restart: str | None = None, **requests: str) -> dict[str, Any]:
+    return {"name": name, "resources": {"requests": requests}, "restartPolicy": restart}
+
+
+@pytest.mark.parametrize(
+    ("given", "cpu"),
+    [
+        (pod(containers=[container(cpu="100m"), container(cpu="1")]), 1100),
+        (pod(containers=[container(cpu="1")], initContainers=[container(cpu="2")]), 2000),
+        (
+            pod(
+                containers=[container(cpu="1")], initContainers=[container("s", "Always", cpu="2")]
+            ),
+            3000,
+        ),
+        (
+            pod(
+                containers=[container(cpu="1")],
+                initContainers=[container("s", "Always", cpu="2"), container("i", cpu="3")],
+            ),
+            5000,
+        ),
+        (pod(containers=[container(cpu="1")], overhead={"cpu": "250m"}), 1250),
+        (pod(containers=[container(cpu="1")], resources={"requests": {"cpu": "4"}}), 4000),
+        (pod(containers=[container(cpu="0.5m"), container(cpu="0.5m")]), 1),
+    ],
+)
+def test_cpu(given: Pod, cpu: int) -> None:
+    assert pod_requests(given)["cpu"] == cpu
+
+
+INFEASIBLE = [{"type": "PodResizePending", "reason": "Infeasible"}]
+
+
+def reported(
+    name: str = "c", resources: str | None = None, allocated: str | None = None
+) -> dict[str, Any]:
+    """A container's status, by its cpu."""
+    found: dict[str, Any] = {"name": name}
+    if resources is not None:
+        found["resources"] = {"requests": {"cpu": resources}}
+    if allocated is not None:
+        found["allocatedResources"] = {"cpu": allocated}
+    return found
+
+
+ONE_OF_EACH: dict[str, Any] = {
+    "containers": [container(cpu="1")],
+    "initContainers": [container("sidecar", "Always", cpu="1"), container("init", cpu="1")],
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "cpu"),
+    [
+        # What is allocated says nothing until it is reported what is in force.
+        (
+            {"containers": [container(cpu="1")]},
+            {"containerStatuses": [reported(allocated="5")]},
+            1000,
+        ),
+        (
+            {"containers": [container(cpu="1")]},
+            {"containerStatuses": [reported(resources="3", allocated="5")]},
+            5000,
+        ),
+        (
+            {"containers": [container(cpu="6")]},
+            {"containerStatuses": [reported(resources="3", allocated="5")]},
+            6000,
+        ),
+        (
+            {"containers": [container(cpu="6")]},
+            {
+                "containerStatuses": [reported(resources="3", allocated="5")],
+                "conditions": INFEASIBLE,
+            },
+            5000,
+        ),
+        # It is the first such condition that counts.
+        (
+            {"containers": [container(cpu="6")]},
+            {
+                "containerStatuses": [reported(resources="3")],
+                "conditions": [{"type": "PodResizePending", "reason": "Deferred"}, *INFEASIBLE],
+            },
+            6000,
+        ),
+        # A sidecar can be resized, another init container cannot.
+        (ONE_OF_EACH, {}, 2000),
+        (ONE_OF_EACH, {"initContainerStatuses": [reported("sidecar", resources="4")]}, 5000),
+        (ONE_OF_EACH, {"initContainerStatuses": [reported("init", resources="4")]}, 2000),
+        (
+            ONE_OF_EACH,
+            {"initContainerStatuses": [reported("init", "4")], "conditions": INFEASIBLE},
+            2000,
+        ),
+    ],
+)
+def test_the_status_of_a_container(spec: dict[str, Any], status: dict[str, Any], cpu: int) -> None:
+    assert pod_requests(pod(status, **spec))["cpu"] == cpu
+
+
+WHOLE: dict[str, Any] = {
+    "containers": [container(cpu="1")],
+    "resources": {"requests": {"cpu": "2"}},
+    "overhead": {"cpu": "500m"},
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "cpu"),
+    [
+        ({}, 2500),
+        ({"resources": {"requests": {"cpu": "3"}}}, 3500),
+        ({"resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "4"}}, 4500),
+        ({"resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "1"}}, 2500),
+        ({"resources": {"requests": {"cpu": "1"}}, "conditions": INFEASIBLE}, 1500),
+        ({"resources": {"requests": {"memory": "1"}}, "conditions": INFEASIBLE}, 500),
+        ({"allocatedResources": {"cpu": "4"}}, 2500),
+        ({"allocatedResources": {"cpu": "4"}, "conditions": INFEASIBLE}, 2500),
+    ],
+)
+def test_the_status_of_a_pod_with_requests_of_its_own(status: dict[str, Any], cpu: int) -> None:
+    assert pod_requests(pod(status, **WHOLE))["cpu"] == cpu
+
+
+def test_only_what_the_pod_itself_names_is_taken_from_its_status() -> None:
+    status = {"resources": {"requests": {"cpu": "3", "memory": "7"}}}
+    assert pod_requests(pod(status, **WHOLE)) == {"cpu": 3500}
+
+
+def test_a_pod_that_needs_a_node_is_judged_by_its_spec() -> None:
+    status = {
+        "containerStatuses": [reported(resources="3")],
+        "resources": {"requests": {"cpu": "3"}},
+    }
+    whole, parts = pod(status, **WHOLE), pod(status, containers=[container(cpu="1")])
+    assert (PodInfo(whole).requests["cpu"], PodInfo(whole).spec_requests["cpu"]) == (3500, 2500)
+    assert (PodInfo(parts).requests["cpu"], PodInfo(parts).spec_requests["cpu"]) == (3000, 1000)
+    assert (PodInfo(parts).nonzero[0], PodInfo(parts).scoring_requests[0]) == (3000, 1000)
+    assert PodInfo(whole).container_requests["cpu"] == 1500
+
+
+def test_a_resize_counts_the_largest_until_it_is_infeasible() -> None:
+    status = {
+        "containerStatuses": [
+            {
+                "name": "c",
+                "resources": {"requests": {"cpu": "2"}},
+                "allocatedResources": {"cpu": "1"},
+            },
+        ]
+    }
+    resized = pod(status, containers=[container(cpu="8")])
+    assert pod_requests(resized)["cpu"] == 8000
+    given_up = {**status, "conditions": [{"type": "PodResizePending", "reason": "Infeasible"}]}
+    assert pod_requests(pod(given_up, containers=[container(cpu="8")]))["cpu"] == 2000
+
+
+def test_a_container_without_requests_stands_for_the_default() -> None:
+    assert nonzero_requests(pod(containers=[container(), container(cpu="1")])) == (
+        1100,
+        400 * 1024 * 1024,
+    )

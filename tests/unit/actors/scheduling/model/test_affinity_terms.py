@@ -1,0 +1,71 @@
+"""What a pod weighs by many terms is the sum of what each of those weighs that match it."""
+
+from __future__ import annotations
+
+from berth.actors.scheduling.kube.labels import EVERYTHING, NOTHING, Requirement, Selector
+from berth.actors.scheduling.model.affinity_terms import (
+    MOST_WEIGHT,
+    AffinityTerm,
+    TermWeights,
+    WeightedTerm,
+    with_namespaces,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+APP = st.sampled_from(["a", "b"])
+SELECTOR = (
+    st.builds(lambda app: Selector((Requirement("app", "In", (app,)),)), APP)
+    | st.builds(
+        lambda app: Selector(
+            (Requirement("app", "NotIn", (app,)), Requirement("x", "DoesNotExist"))
+        ),
+        APP,
+    )
+    | st.sampled_from([EVERYTHING, NOTHING])
+)
+NAMESPACE = st.sampled_from(["one", "two"])
+TERM = st.builds(
+    AffinityTerm,
+    SELECTOR,
+    st.frozensets(NAMESPACE, max_size=1),
+    SELECTOR,
+    st.sampled_from(["zone", "host"]),
+)
+WEIGHED = st.builds(WeightedTerm, TERM, st.sampled_from([1, 5, -5, 100, 1 << 40, -(1 << 62)]))
+LABELS = st.dictionaries(st.sampled_from(["app", "x"]), APP)
+
+
+@given(st.lists(WEIGHED, min_size=1, max_size=9), NAMESPACE, LABELS, LABELS)
+def test_weights(
+    weighed: list[WeightedTerm], namespace: str, labels: dict[str, str], around: dict[str, str]
+) -> None:
+    sums: dict[str, int] = {}
+    for one in weighed:
+        if one.term.matches(namespace, labels, around):
+            sums[one.term.topology_key] = sums.get(one.term.topology_key, 0) + one.weight
+    expected = {key: max(-MOST_WEIGHT, min(weight, MOST_WEIGHT)) for key, weight in sums.items()}
+    weights = TermWeights(tuple(weighed))
+    assert weights.weigh(namespace, labels, around) == expected
+    might = any(
+        (not w.term.namespace_selector.nothing or namespace in w.term.namespaces)
+        and w.term.selector.matches(labels)
+        for w in weighed
+    )
+    assert weights.may_match(namespace, labels) == might
+
+
+@given(st.lists(TERM, max_size=6), st.dictionaries(NAMESPACE, LABELS))
+def test_namespaces_are_added_by_name(
+    terms: list[AffinityTerm], namespaces: dict[str, dict[str, str]]
+) -> None:
+    for term, resolved in zip(terms, with_namespaces(terms, namespaces), strict=True):
+        found = {
+            name for name, labels in namespaces.items() if term.namespace_selector.matches(labels)
+        }
+        added = set() if term.namespace_selector == EVERYTHING else found
+        assert resolved.namespaces == term.namespaces | added
+        assert (resolved.selector, resolved.namespace_selector) == (
+            term.selector,
+            term.namespace_selector,
+        )

@@ -1,0 +1,44 @@
+"""Amounts: what was put is what is read, whichever form a resource has, and forms come and go with
+the data.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from berth.actors.scheduling.kube.quantity import MAX
+from berth.actors.scheduling.model.amounts import PLAIN, Amounts
+from hypothesis import given
+from hypothesis import strategies as st
+
+ROWS = 128
+RESOURCES = ("cpu", "example.com/fpga", "example.com/gpu")
+AMOUNTS = st.integers(0, 3) | st.sampled_from([-1, PLAIN, PLAIN + 1, MAX, MAX + 1, 1 << 70])
+PUTS = st.tuples(st.integers(0, ROWS - 1), st.dictionaries(st.sampled_from(RESOURCES), AMOUNTS))
+
+
+@given(st.lists(PUTS, max_size=60), st.booleans())
+def test_reads_what_was_put(puts: list[tuple[int, dict[str, int]]], grows: bool) -> None:
+    amounts = Amounts(ROWS)
+    expected = {name: np.zeros(2 * ROWS if grows else ROWS, dtype=np.int64) for name in RESOURCES}
+    for at, (row, put) in enumerate(puts):
+        if grows and at == len(puts) // 2:
+            amounts.grow(2 * ROWS)
+        amounts.put(row, put)
+        for name, amount in put.items():
+            expected[name][row] = max(0, min(amount, MAX))
+    if grows and not puts:
+        amounts.grow(2 * ROWS)
+    for name in RESOURCES:
+        assert np.array_equal(amounts(name), expected[name])
+    assert amounts.huge == any(amount > PLAIN for _, put in puts for amount in put.values())
+
+
+def test_what_many_rows_have_stays_as_it_was() -> None:
+    amounts = Amounts(ROWS)
+    for row in range(ROWS):
+        amounts.put(row, {"example.com/gpu": row})
+        assert amounts("example.com/gpu").tolist() == [*range(row + 1)] + [0] * (ROWS - 1 - row)
+    for row in range(ROWS):
+        amounts.clear(row, ("example.com/gpu", "example.com/fpga"))
+    assert not amounts("example.com/gpu").any()
+    assert not amounts("example.com/fpga").any()

@@ -1,0 +1,63 @@
+"""A pod's later version keeps the template if nothing that it stands for has changed, and only
+then.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from berth.actors.scheduling.kube.core import ContainerStatus, Pod, PodSpec
+from berth.actors.scheduling.kube.meta import ObjectMeta
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.pod_template import template_of
+
+
+def pod() -> Pod:
+    metadata = ObjectMeta(
+        namespace="ns", name="a", uid="a", labels={"app": "web"}, annotations={"note": "1"}
+    )
+    return Pod(
+        metadata=metadata,
+        spec=PodSpec(scheduler_name="default-scheduler", node_selector={"disk": "ssd"}),
+    )
+
+
+def test_the_echo_of_a_binding_keeps_the_template() -> None:
+    before = PodInfo(pod())
+    spec = msgspec.structs.replace(pod().spec, node_name="n1")
+    after = PodInfo(msgspec.structs.replace(pod(), spec=spec), before)
+    assert after.template is before.template
+    assert after.counts_like(before)
+
+
+def test_large_templates_are_not_kept_for_long() -> None:
+    def large(number: int) -> Pod:
+        metadata = msgspec.structs.replace(
+            pod().metadata, annotations={"note": f"{number}" + "x" * 1_000_000}
+        )
+        return msgspec.structs.replace(pod(), metadata=metadata)
+
+    first = template_of(large(0))
+    for number in range(1, 100):
+        template_of(large(number))
+    assert template_of(large(0)) is not first
+
+
+@pytest.mark.parametrize("where", ["labels", "annotations", "spec", "status"])
+def test_what_a_template_stands_for_makes_another_one(where: str) -> None:
+    first = pod()
+    metadata, spec, status = first.metadata, first.spec, first.status
+    match where:
+        case "spec":
+            spec = msgspec.structs.replace(spec, priority=7)
+        case "status":
+            status = msgspec.structs.replace(
+                status, container_statuses=(ContainerStatus(name="c"),)
+            )
+        case _:
+            metadata = msgspec.structs.replace(metadata, **{where: {"app": "db"}})
+    changed = Pod(metadata=metadata, spec=spec, status=status)
+    after = PodInfo(changed, PodInfo(first))
+    assert after.template is not template_of(first)
+    assert after.template is template_of(changed)
+    assert template_of(first) is PodInfo(pod()).template

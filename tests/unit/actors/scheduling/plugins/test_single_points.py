@@ -1,0 +1,130 @@
+"""In-tree plugins that are enabled at one of their extension points alone: what users of
+kube-scheduler see then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.system import profiles_of
+from berth.config.load import from_mapping
+from berth.config.types import API_VERSION, KIND
+from berth.tools.explain.cluster import snapshot_of
+from berth.tools.explain.decision import Decision, Failure, decide
+
+from tests.kit.handle import NoApi
+
+NODES: list[dict[str, Any]] = [
+    {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"zone": name}},
+        "spec": {"taints": [{"key": "k", "effect": "PreferNoSchedule"}]},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
+    }
+    for name in "ab"
+]
+SPREAD = [
+    {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {},
+    }
+]
+
+
+def profile(**plugins: Any) -> Profile:
+    """A profile; by extension point what is enabled there in the place of all others, or a whole
+    set.
+    """
+    points = {
+        point: given
+        if isinstance(given, dict)
+        else {"disabled": [{"name": "*"}], "enabled": [{"name": given}]}
+        for point, given in plugins.items()
+    }
+    document = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": points}]}
+    return profiles_of(from_mapping(document), NoApi())["default-scheduler"]
+
+
+def decided(asked: Profile, **spec: Any) -> Decision | Failure:
+    metadata = {"namespace": "default", "name": "p", "labels": {"app": "web"}}
+    pod = msgspec.convert({"metadata": metadata, "spec": {"containers": [{}], **spec}}, Pod)
+    return decide(asked, PodInfo(pod), snapshot_of(NODES, {"default-scheduler"}))
+
+
+def off(plugin: str) -> dict[str, Any]:
+    return {"disabled": [{"name": plugin}]}
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        "NodePorts",
+        "NodeResourcesFit",
+        "InterPodAffinity",
+        "PodTopologySpread",
+        "NodeDeclaredFeatures",
+    ],
+)
+def test_a_filter_without_its_pre_filter_fails_the_attempt(plugin: str) -> None:
+    failure = decided(profile(preFilter=off(plugin)))
+    assert isinstance(failure, Failure)
+    assert f'reading "PreFilter{plugin}" from cycleState: not found' in failure.error
+
+
+@pytest.mark.parametrize("plugin", ["TaintToleration", "InterPodAffinity", "PodTopologySpread"])
+def test_a_score_without_its_pre_score_fails_the_attempt(plugin: str) -> None:
+    failure = decided(profile(preScore=off(plugin)))
+    assert isinstance(failure, Failure)
+    assert f'reading "PreScore{plugin}" from cycleState: not found' in failure.error
+
+
+def test_claims_cannot_be_scored_without_their_pre_filter() -> None:
+    failure = decided(profile(preFilter=off("DynamicResources")))
+    assert isinstance(failure, Failure)
+    assert 'reading "DynamicResources" from cycleState: not found' in failure.error
+
+
+def test_node_affinity_needs_neither() -> None:
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}
+    wants = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]},
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term}],
+    }
+    alone = profile(preFilter=off("NodeAffinity"), preScore=off("NodeAffinity"))
+    required = {"nodeAffinity": {name: wants[name] for name in list(wants)[:1]}}
+    preferred = {"nodeAffinity": {name: wants[name] for name in list(wants)[1:]}}
+    outcome = decided(alone, affinity=required)
+    assert isinstance(outcome, Decision)
+    assert outcome.best == ["b"]
+    outcome = decided(alone, affinity=preferred)
+    assert isinstance(outcome, Decision)
+    assert outcome.score["NodeAffinity"] == {"a": 0, "b": 200}
+
+
+def test_balance_without_its_pre_score_is_nothing_for_a_pod_that_asks_for_nothing() -> None:
+    balance = profile(
+        preScore=off("NodeResourcesBalancedAllocation"), score="NodeResourcesBalancedAllocation"
+    )
+    outcome = decided(balance)
+    assert isinstance(outcome, Decision)
+    assert outcome.score == {"NodeResourcesBalancedAllocation": {"a": 0, "b": 0}}
+    asking = decided(balance, containers=[{"resources": {"requests": {"cpu": "1"}}}])
+    assert isinstance(asking, Decision)
+    assert asking.score["NodeResourcesBalancedAllocation"]["a"] > 0
+
+
+def test_the_total_is_one_only_if_nothing_scores() -> None:
+    everywhere = decided(profile(score={"disabled": [{"name": "*"}]}))
+    skipped = decided(profile(score="NodeAffinity"))
+    assert isinstance(everywhere, Decision)
+    assert isinstance(skipped, Decision)
+    assert (everywhere.total, everywhere.skipped.score) == ({"a": 1, "b": 1}, None)
+    assert (skipped.total, skipped.score) == ({"a": 0, "b": 0}, {})

@@ -1,0 +1,665 @@
+"""What requests do to the objects: who may set what, what a deletion waits for, binding, eviction,
+admission.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.patch import JSON_PATCH, MERGE, STRATEGIC
+from berth.tools.apiserver.requests import DeleteOptions, Preconditions
+from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.store import Refused, Store
+
+PODS, NODES, NAMESPACES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"], BY_KIND["v1", "Namespace"]
+MAPS, CLAIMS = BY_KIND["v1", "ConfigMap"], BY_KIND["v1", "PersistentVolumeClaim"]
+CLASSES = BY_KIND["scheduling.k8s.io/v1", "PriorityClass"]
+STORAGE_CLASSES = BY_KIND["storage.k8s.io/v1", "StorageClass"]
+RUNTIME_CLASSES = BY_KIND["node.k8s.io/v1", "RuntimeClass"]
+BUDGETS = BY_KIND["policy/v1", "PodDisruptionBudget"]
+DEPLOYMENTS = BY_KIND["apps/v1", "Deployment"]
+NS = "default"
+NOW = DeleteOptions(grace_period_seconds=0)
+Document = dict[str, Any]
+
+
+def pod(name: str = "p", **spec: Any) -> Document:
+    return {
+        "metadata": {"name": name, "labels": {"app": "x"}},
+        "spec": {"containers": [{"name": "c"}], **spec},
+    }
+
+
+def image(document: Document) -> Document:
+    return {**document, "spec": {**document["spec"], "containers": [{"name": "c", "image": "i"}]}}
+
+
+@pytest.fixture
+def api() -> Api:
+    made = Api(Store())
+    made.seed()
+    return made
+
+
+def create(api: Api, name: str = "p", **spec: Any) -> Document:
+    return api.create(PODS, NS, image(pod(name, **spec))).document
+
+
+def found(api: Api, name: str = "p") -> Document:
+    return api.store.get(PODS, NS, name)
+
+
+def bind(api: Api, name: str = "p", uid: str = "", node: str = "n1") -> None:
+    api.bind(NS, name, {"metadata": {"uid": uid}, "target": {"kind": "Node", "name": node}})
+
+
+def code(refused: pytest.ExceptionInfo[Refused]) -> tuple[int, str]:
+    return refused.value.code, refused.value.reason
+
+
+# -- create and update
+
+
+def test_the_server_owns_some_metadata(api: Api) -> None:
+    claimed = {
+        "uid": "mine",
+        "resourceVersion": "7",
+        "generation": 9,
+        "deletionTimestamp": "2020-01-01T00:00:00Z",
+    }
+    document = image(pod())
+    document["metadata"] |= {**claimed, "creationTimestamp": None}
+    metadata = api.create(PODS, NS, {**document, "status": {"phase": "Running"}}).document[
+        "metadata"
+    ]
+    assert (metadata["generation"], metadata["namespace"]) == (1, NS)
+    assert metadata["uid"] != "mine"
+    assert metadata["resourceVersion"] == str(api.store.revision)
+    assert metadata["creationTimestamp"]
+    assert "deletionTimestamp" not in metadata
+    assert found(api)["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+
+
+def test_names_are_generated_of_letters_that_a_label_may_have(api: Api) -> None:
+    prefix = "x" * 80 + "-"
+    made = [
+        api.create(MAPS, NS, {"metadata": {"generateName": p}}) for p in ("web-", "web-", prefix)
+    ]
+    names = [stored.document["metadata"]["name"] for stored in made]
+    assert len(set(names)) == 3
+    assert [len(name) for name in names] == [9, 9, 63]
+    assert all(name.startswith("web-") for name in names[:2])
+
+
+def test_a_generation_moves_with_the_spec_alone(api: Api) -> None:
+    create(api)
+    api.patch(PODS, NS, "p", {"metadata": {"labels": {"a": "b"}}}, MERGE, "")
+    api.patch(PODS, NS, "p", {"status": {"phase": "Running"}}, MERGE, "status")
+    assert found(api)["metadata"]["generation"] == 1
+    api.patch(PODS, NS, "p", {"spec": {"activeDeadlineSeconds": 9}}, MERGE, "")
+    assert found(api)["metadata"]["generation"] == 2
+
+
+def test_a_spec_and_a_status_are_written_apart(api: Api) -> None:
+    create(api)
+    api.update(PODS, NS, "p", {**found(api), "status": {"phase": "Failed"}}, "")
+    assert found(api)["status"]["phase"] == "Pending"
+    api.update(
+        PODS,
+        NS,
+        "p",
+        {**found(api), "metadata": {}, "spec": {}, "status": {"phase": "Failed"}},
+        "status",
+    )
+    assert found(api)["status"] == {"phase": "Failed"}
+    assert found(api)["spec"]["containers"]
+    assert found(api)["metadata"]["labels"] == {"app": "x"}
+
+
+def test_an_update_of_another_version_or_object_is_refused(api: Api) -> None:
+    before = create(api)
+    api.patch(PODS, NS, "p", {"metadata": {"labels": {"a": "b"}}}, MERGE, "")
+    with pytest.raises(Refused, match="the object has been modified") as refused:
+        api.update(PODS, NS, "p", before, "")
+    assert code(refused) == (409, "Conflict")
+    with pytest.raises(Refused, match="UID in precondition") as refused:
+        api.patch(PODS, NS, "p", {"metadata": {"uid": "other"}}, MERGE, "")
+    assert code(refused) == (409, "Conflict")
+    with pytest.raises(
+        Refused, match=r"the name of the object \(q\) does not match the name on the URL \(p\)"
+    ):
+        api.patch(PODS, NS, "p", {"metadata": {"name": "q"}}, MERGE, "")
+    with pytest.raises(Refused, match="the namespace of the object"):
+        api.patch(PODS, NS, "p", {"metadata": {"namespace": "q"}}, MERGE, "")
+
+
+def test_an_update_without_a_version_that_changes_nothing_is_no_write(api: Api) -> None:
+    before = create(api)
+    metadata = {key: value for key, value in before["metadata"].items() if key != "resourceVersion"}
+    api.update(PODS, NS, "p", {**before, "metadata": metadata}, "")
+    assert found(api) is before
+
+
+@pytest.mark.parametrize("version", [None, "", "0"])
+@pytest.mark.parametrize("subresource", ["", "status"])
+def test_an_update_that_names_no_version_is_of_whatever_is_there(
+    api: Api, version: str | None, subresource: str
+) -> None:
+    """No resourceVersion is "0" in Kubernetes."""
+    before = create(api)
+    api.patch(PODS, NS, "p", {"metadata": {"labels": {"a": "b"}}}, MERGE, "")
+    document = {**before, "status": {"phase": "Running"}}
+    document["metadata"] = {
+        **before["metadata"],
+        "labels": {"new": "label"},
+        "resourceVersion": version,
+    }
+    written = api.update(PODS, NS, "p", document, subresource)
+    assert written.document["metadata"]["resourceVersion"] == str(api.store.revision)
+    assert found(api)["metadata"]["labels"] == (
+        {"app": "x", "a": "b"} if subresource else {"new": "label"}
+    )
+    assert found(api)["status"]["phase"] == ("Running" if subresource else "Pending")
+
+
+def test_a_scale_that_names_no_version_is_of_whatever_is_there(api: Api) -> None:
+    template = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    api.create(DEPLOYMENTS, NS, {"metadata": {"name": "d"}, "spec": spec})
+    scale = {"metadata": {"name": "d", "resourceVersion": "0"}, "spec": {"replicas": 3}}
+    assert api.rescale(DEPLOYMENTS, NS, "d", scale).document["spec"]["replicas"] == 3
+
+
+CONDITIONAL = [
+    ("coordination.k8s.io/v1", "Lease", {}),
+    ("policy/v1", "PodDisruptionBudget", {}),
+    ("node.k8s.io/v1", "RuntimeClass", {"handler": "h"}),
+    ("storage.k8s.io/v1", "CSINode", {"spec": {"drivers": []}}),
+    ("storage.k8s.io/v1", "CSIDriver", {"spec": {}}),
+    ("storage.k8s.io/v1", "CSIStorageCapacity", {"storageClassName": "s"}),
+    ("storage.k8s.io/v1", "VolumeAttachment", {}),
+]
+
+
+@pytest.mark.parametrize(("version", "kind", "fields"), CONDITIONAL)
+@pytest.mark.parametrize("named", [None, "", "0"])
+def test_some_kinds_are_updated_by_version_only(
+    api: Api, version: str, kind: str, fields: Document, named: str | None
+) -> None:
+    of, namespace = BY_KIND[version, kind], NS if BY_KIND[version, kind].namespaced else ""
+    made = api.create(of, namespace, {"metadata": {"name": "x"}, **fields}).document
+    document = {
+        **made,
+        "metadata": {**made["metadata"], "labels": {"a": "b"}, "resourceVersion": named},
+    }
+    with pytest.raises(
+        Refused, match=r"metadata\.resourceVersion: Invalid value: 0: must be specified"
+    ) as refused:
+        api.update(of, namespace, "x", document, "")
+    assert code(refused) == (422, "Invalid")
+    document["metadata"]["resourceVersion"] = made["metadata"]["resourceVersion"]
+    api.update(of, namespace, "x", document, "")
+    api.patch(of, namespace, "x", {"metadata": {"labels": {"a": "c"}}}, MERGE, "")
+    assert api.store.get(of, namespace, "x")["metadata"]["labels"] == {"a": "c"}
+
+
+VERSION = "/metadata/resourceVersion"
+
+
+@pytest.mark.parametrize("version", ["0", "", None])
+def test_a_patch_may_take_the_version_away(api: Api, version: str | None) -> None:
+    create(api)
+    api.patch(
+        PODS, NS, "p", {"metadata": {"labels": {"n": "1"}, "resourceVersion": version}}, MERGE, ""
+    )
+    api.patch(
+        PODS,
+        NS,
+        "p",
+        {"metadata": {"labels": {"n": "2"}, "resourceVersion": version}},
+        STRATEGIC,
+        "",
+    )
+    assert found(api)["metadata"]["labels"]["n"] == "2"
+    value = {"op": "remove"} if version is None else {"op": "replace", "value": version}
+    label = {"op": "add", "path": "/metadata/labels/n", "value": "3"}
+    api.patch(PODS, NS, "p", [{**value, "path": VERSION}, label], JSON_PATCH, "")
+    assert found(api)["metadata"]["labels"]["n"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("patch", "how"),
+    [
+        ({"metadata": {"labels": {"n": "1"}, "resourceVersion": "1"}}, MERGE),
+        ({"metadata": {"labels": {"n": "1"}, "resourceVersion": "1"}}, STRATEGIC),
+        ([{"op": "replace", "path": VERSION, "value": "1"}, {"op": "add", "path": "/metadata/labels/n", "value": "1"}],
+         JSON_PATCH),
+    ],
+)  # fmt: skip
+def test_a_patch_of_another_version_is_refused(api: Api, patch: Any, how: str) -> None:
+    create(api)
+    with pytest.raises(Refused, match="the object has been modified") as refused:
+        api.patch(PODS, NS, "p", patch, how, "")
+    assert code(refused) == (409, "Conflict")
+
+
+def test_what_is_left_out_of_an_update_has_its_default_again(api: Api) -> None:
+    api.create(STORAGE_CLASSES, "", {"metadata": {"name": "s"}, "provisioner": "berth.dev/none"})
+    api.update(
+        STORAGE_CLASSES, "", "s", {"metadata": {"name": "s"}, "provisioner": "berth.dev/none"}, ""
+    )
+    assert api.store.get(STORAGE_CLASSES, "", "s")["reclaimPolicy"] == "Delete"
+
+
+# -- decoding
+
+
+def test_nulls_are_absent_and_unknown_fields_are_told_and_dropped(api: Api) -> None:
+    warned = Api(api.store, "Warn")
+    document = image(
+        pod(restartPolicy=None, terminationGracePeriodSeconds=None, tolerations=[None], boat=1)
+    )
+    spec = warned.create(PODS, NS, document).document["spec"]
+    assert warned.warnings == ['unknown field "spec.boat"']
+    assert (spec["restartPolicy"], spec["terminationGracePeriodSeconds"]) == ("Always", 30)
+    assert "boat" not in spec
+    assert None not in spec["tolerations"]
+    patching = Api(api.store, "Warn")
+    patching.patch(PODS, NS, "p", {"status": {"boat": 1}}, STRATEGIC, "status")
+    assert patching.warnings == ['unknown field "status.boat"']
+    assert "boat" not in found(api)["status"]
+
+
+@pytest.mark.parametrize("subresource", ["", "status"])
+def test_what_is_strict_or_of_a_wrong_type_is_refused_however_it_comes(
+    api: Api, subresource: str
+) -> None:
+    create(api)
+    strict = Api(api.store, "Strict", ['duplicate field "spec.a"'])
+    with pytest.raises(
+        Refused, match=r'unknown field "status.boat", duplicate field "spec.a"'
+    ) as refused:
+        strict.patch(PODS, NS, "p", {"status": {"boat": 1}}, MERGE, subresource)
+    assert code(refused) == (400, "BadRequest")
+    bodies: list[Document] = [
+        {"status": {"conditions": 5}},
+        {"spec": {"containers": 5}},
+        {"metadata": {"labels": 5}},
+    ]
+    for body in bodies:
+        with pytest.raises(Refused, match="cannot unmarshal") as refused:
+            api.patch(PODS, NS, "p", body, MERGE, subresource)
+        assert refused.value.code == 400
+    with pytest.raises(Refused, match="cannot unmarshal"):
+        api.apply(PODS, NS, "q", {"metadata": {"name": "q"}, "spec": {"containers": "x"}}, "")
+
+
+# -- delete
+
+
+def test_a_bound_pod_has_its_grace_and_an_unbound_one_none(api: Api) -> None:
+    create(api, "free")
+    api.delete(PODS, NS, "free", DeleteOptions())
+    assert api.store.find(PODS, NS, "free") is None
+    create(api, terminationGracePeriodSeconds=20)
+    bind(api)
+    api.delete(PODS, NS, "p", DeleteOptions())
+    metadata = found(api)["metadata"]
+    assert metadata["deletionGracePeriodSeconds"] == 20
+    api.delete(PODS, NS, "p", DeleteOptions(grace_period_seconds=60))
+    assert found(api)["metadata"] == metadata, "a grace is never made longer"
+    api.delete(PODS, NS, "p", DeleteOptions(grace_period_seconds=5))
+    assert found(api)["metadata"]["deletionGracePeriodSeconds"] == 5
+    assert found(api)["metadata"]["deletionTimestamp"] == metadata["deletionTimestamp"]
+    api.delete(PODS, NS, "p", NOW)
+    assert api.store.find(PODS, NS, "p") is None
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_a_pod_with_a_finalizer_goes_with_it(api: Api, bound: bool) -> None:
+    create(api)
+    api.patch(PODS, NS, "p", {"metadata": {"finalizers": ["berth.dev/f"]}}, MERGE, "")
+    if bound:
+        bind(api)
+        api.delete(PODS, NS, "p", DeleteOptions())
+    api.delete(PODS, NS, "p", NOW)
+    assert found(api)["metadata"]["deletionTimestamp"]
+    api.patch(PODS, NS, "p", {"metadata": {"finalizers": None}}, MERGE, "")
+    assert api.store.find(PODS, NS, "p") is None
+
+
+def test_a_pod_that_still_ends_outlives_its_finalizer(api: Api) -> None:
+    create(api)
+    api.patch(PODS, NS, "p", {"metadata": {"finalizers": ["berth.dev/f"]}}, MERGE, "")
+    bind(api)
+    api.delete(PODS, NS, "p", DeleteOptions())
+    api.patch(PODS, NS, "p", {"metadata": {"finalizers": None}}, MERGE, "")
+    assert found(api)["metadata"]["deletionGracePeriodSeconds"] == 30
+
+
+def test_a_deletion_may_ask_for_one_object_and_version(api: Api) -> None:
+    metadata = create(api)["metadata"]
+    for wanted in (Preconditions(uid="other"), Preconditions(resource_version="1")):
+        with pytest.raises(Refused, match="Precondition failed") as refused:
+            api.delete(PODS, NS, "p", DeleteOptions(preconditions=wanted))
+        assert code(refused) == (409, "Conflict")
+    wanted = Preconditions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
+    api.delete(PODS, NS, "p", DeleteOptions(preconditions=wanted))
+    with pytest.raises(Refused) as refused:
+        api.delete(PODS, NS, "p", DeleteOptions())
+    assert code(refused) == (404, "NotFound")
+
+
+def test_a_namespace_goes_once_it_is_empty(api: Api) -> None:
+    api.create(NAMESPACES, "", {"metadata": {"name": "n"}})
+    api.create(MAPS, "n", {"metadata": {"name": "m", "finalizers": ["berth.dev/f"]}})
+    api.create(MAPS, "n", {"metadata": {"name": "o"}})
+    api.delete(NAMESPACES, "", "n", DeleteOptions())
+    api.patch(NAMESPACES, "", "n", {"metadata": {"labels": {"a": "b"}}}, MERGE, "")
+    assert api.store.get(NAMESPACES, "", "n")["status"] == {"phase": "Terminating"}
+    assert [stored.document["metadata"]["name"] for stored in api.store.list(MAPS, "n")] == ["m"]
+    with pytest.raises(Refused, match="because it is being terminated") as refused:
+        api.create(MAPS, "n", {"metadata": {"name": "p"}})
+    assert code(refused) == (403, "Forbidden")
+    api.patch(MAPS, "n", "m", {"metadata": {"finalizers": None}}, MERGE, "")
+    assert api.store.find(NAMESPACES, "", "n") is None
+    with pytest.raises(Refused, match='namespaces "n" not found'):
+        api.create(MAPS, "n", {"metadata": {"name": "p"}})
+    with pytest.raises(Refused, match="may not be deleted"):
+        api.delete(NAMESPACES, "", NS, DeleteOptions())
+
+
+def test_orphans_have_no_owner(api: Api) -> None:
+    owner = api.create(MAPS, NS, {"metadata": {"name": "o"}}).document
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "o",
+        "uid": owner["metadata"]["uid"],
+    }
+    api.create(MAPS, NS, {"metadata": {"name": "d", "ownerReferences": [reference]}})
+    api.delete(MAPS, NS, "o", DeleteOptions(propagation_policy="Orphan"))
+    assert api.store.get(MAPS, NS, "d")["metadata"]["ownerReferences"] == []
+
+
+# -- binding and eviction
+
+
+def test_a_binding_places_the_pod(api: Api) -> None:
+    uid = create(api)["metadata"]["uid"]
+    api.patch(PODS, NS, "p", {"status": {"nominatedNodeName": "n0"}}, MERGE, "status")
+    bind(api, uid=uid)
+    assert found(api)["spec"]["nodeName"] == "n1"
+    (condition,) = found(api)["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("PodScheduled", "True")
+    assert "nominatedNodeName" not in found(api)["status"]
+
+
+def test_a_gated_pod_says_so_until_somebody_says_otherwise(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gated = image(pod(schedulingGates=[{"name": "g"}]))
+    claimed = {"conditions": [{"type": "PodScheduled", "status": "True"}]}
+    monkeypatch.setattr("berth.tools.apiserver.conditions.now", lambda: "2026-01-01T00:00:00Z")
+    status = api.create(PODS, NS, {**gated, "status": claimed}).document["status"]
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "lastProbeTime": None,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+    }
+    assert status == {"phase": "Pending", "qosClass": "BestEffort", "conditions": [condition]}
+    api.patch(PODS, NS, "p", {"spec": {"schedulingGates": None}}, MERGE, "")
+    assert found(api)["status"]["conditions"] == [condition], (
+        "the API server leaves that to the scheduler"
+    )
+    ready = {"type": "PodReadyToStartContainers", "status": "False"}
+    api.patch(PODS, NS, "p", {"status": {"conditions": [condition, ready]}}, MERGE, "status")
+    monkeypatch.setattr("berth.tools.apiserver.conditions.now", lambda: "2026-01-01T00:00:09Z")
+    bind(api)
+    bound = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+    assert found(api)["status"]["conditions"] == [
+        {**bound, "lastTransitionTime": "2026-01-01T00:00:09Z"},
+        ready,
+    ]
+
+
+def test_a_binding_of_a_bound_gated_ending_or_other_pod_is_refused(api: Api) -> None:
+    create(api)
+    create(api, "gated", schedulingGates=[{"name": "g"}])
+    refusals = [
+        ("p", "other", "UID in precondition: other"),
+        ("gated", "", "non-empty .spec.schedulingGates"),
+    ]
+    for name, uid, why in refusals:
+        with pytest.raises(Refused, match=why) as refused:
+            bind(api, name, uid)
+        assert code(refused) == (409, "Conflict")
+        assert "nodeName" not in found(api, name)["spec"]
+    bind(api)
+    with pytest.raises(Refused, match='already assigned to node "n1"') as refused:
+        bind(api, node="n2")
+    assert code(refused) == (409, "Conflict")
+    create(api, "ending")
+    api.patch(PODS, NS, "ending", {"metadata": {"finalizers": ["berth.dev/f"]}}, MERGE, "")
+    api.delete(PODS, NS, "ending", DeleteOptions())
+    with pytest.raises(Refused, match="is being deleted"):
+        bind(api, "ending")
+    with pytest.raises(Refused) as refused:
+        bind(api, "nobody")
+    assert code(refused) == (404, "NotFound")
+    for body in (
+        {"target": "x"},
+        {"target": {"name": 1}},
+        {"metadata": [], "target": {"name": "n"}},
+    ):
+        with pytest.raises(Refused, match="Binding: Expected") as refused:
+            api.bind(NS, "gated", body)
+        assert code(refused) == (400, "BadRequest")
+
+
+def test_a_node_name_is_set_by_a_binding_alone(api: Api) -> None:
+    create(api)
+    with pytest.raises(Refused, match=r"spec\.nodeName") as refused:
+        api.patch(PODS, NS, "p", {"spec": {"nodeName": "n1"}}, MERGE, "")
+    assert code(refused) == (422, "Invalid")
+
+
+def running(api: Api, *names: str) -> None:
+    for name in names:
+        create(api, name)
+        bind(api, name)
+        ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        api.patch(PODS, NS, name, {"status": ready}, MERGE, "status")
+
+
+def budget(api: Api, name: str, allowed: int, generation: int = 1) -> None:
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}
+    api.create(BUDGETS, NS, {"metadata": {"name": name}, "spec": spec})
+    status = {
+        "disruptionsAllowed": allowed,
+        "observedGeneration": generation,
+        "desiredHealthy": 1,
+        "currentHealthy": 2,
+    }
+    api.patch(BUDGETS, NS, name, {"status": status}, MERGE, "status")
+
+
+def test_an_eviction_uses_up_the_budget_and_says_why_the_pod_goes(api: Api) -> None:
+    running(api, "a", "b")
+    budget(api, "x", allowed=1)
+    api.evict(NS, "a", {})
+    gone = found(api, "a")
+    assert gone["metadata"]["deletionTimestamp"]
+    assert {c["type"]: c.get("reason") for c in gone["status"]["conditions"]}["DisruptionTarget"]
+    status = api.store.get(BUDGETS, NS, "x")["status"]
+    assert (status["disruptionsAllowed"], list(status["disruptedPods"])) == (0, ["a"])
+    with pytest.raises(Refused, match="would violate the pod's disruption budget") as refused:
+        api.evict(NS, "b", {})
+    assert code(refused) == (429, "TooManyRequests")
+    assert "deletionTimestamp" not in found(api, "b")["metadata"]
+
+
+def test_evictions_without_a_budget_or_with_too_many(api: Api) -> None:
+    running(api, "a", "b")
+    create(api, "pending")
+    api.evict(NS, "a", {"deleteOptions": {"gracePeriodSeconds": 3}})
+    assert found(api, "a")["metadata"]["deletionGracePeriodSeconds"] == 3
+    budget(api, "new", allowed=1, generation=0)
+    with pytest.raises(Refused) as refused:
+        api.evict(NS, "b", {})
+    assert code(refused) == (429, "TooManyRequests")
+    api.evict(NS, "pending", {})
+    assert api.store.find(PODS, NS, "pending") is None
+    budget(api, "more", allowed=1)
+    with pytest.raises(Refused, match="more than one PodDisruptionBudget") as refused:
+        api.evict(NS, "b", {})
+    assert refused.value.code == 500
+
+
+# -- scale
+
+
+def test_a_scale_is_the_replicas_of_a_workload(api: Api) -> None:
+    template = {
+        "metadata": {"labels": {"app": "x"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    spec = {"replicas": None, "selector": {"matchLabels": {"app": "x"}}, "template": template}
+    api.create(DEPLOYMENTS, NS, {"metadata": {"name": "d"}, "spec": spec})
+    scale = api.scale_of(DEPLOYMENTS, NS, "d")
+    assert (scale["spec"], scale["status"]) == (
+        {"replicas": 1},
+        {"replicas": 0, "selector": "app=x"},
+    )
+    api.rescale(DEPLOYMENTS, NS, "d", {**scale, "spec": {"replicas": 4}})
+    assert api.store.get(DEPLOYMENTS, NS, "d")["spec"]["replicas"] == 4
+    api.patch(DEPLOYMENTS, NS, "d", {"spec": {"replicas": 5}}, MERGE, "scale")
+    assert api.scale_of(DEPLOYMENTS, NS, "d")["spec"] == {"replicas": 5}
+    for body, wanted in (({**scale, "spec": {"replicas": 6}}, 409), ({"spec": {"replicas": -1}}, 422),
+                         ({"spec": {"replicas": "x"}}, 400), ({"spec": {"replicas": True}}, 400)):  # fmt: skip
+        with pytest.raises(Refused) as refused:
+            api.rescale(DEPLOYMENTS, NS, "d", body)
+        assert refused.value.code == wanted
+
+
+# -- admission
+
+
+def test_a_pod_has_the_priority_of_its_class(api: Api) -> None:
+    api.create(CLASSES, "", {"metadata": {"name": "high"}, "value": 7, "preemptionPolicy": "Never"})
+    api.create(CLASSES, "", {"metadata": {"name": "none"}})
+    spec = create(api, "high", priorityClassName="high")["spec"]
+    assert (spec["priority"], spec["preemptionPolicy"]) == (7, "Never")
+    spec = create(api, "plain")["spec"]
+    assert (spec["priority"], spec["preemptionPolicy"]) == (0, "PreemptLowerPriority")
+    assert "priorityClassName" not in spec
+    assert create(api, "none", priorityClassName="none")["spec"]["priority"] == 0
+    api.create(CLASSES, "", {"metadata": {"name": "usual"}, "value": 3, "globalDefault": True})
+    spec = create(api, "usual")["spec"]
+    assert (spec["priority"], spec["priorityClassName"]) == (3, "usual")
+    for given, why in (
+        ({"priorityClassName": "nope"}, "no PriorityClass with name nope was found"),
+        (
+            {"priorityClassName": "high", "priority": 9},
+            "the integer value of priority must not be provided",
+        ),
+        (
+            {"priorityClassName": "high", "preemptionPolicy": "PreemptLowerPriority"},
+            "string value of PreemptionPolicy",
+        ),
+    ):
+        with pytest.raises(Refused, match=why) as refused:
+            create(api, "refused", **given)
+        assert code(refused) == (403, "Forbidden")
+
+
+def test_a_pod_has_the_overhead_and_the_nodes_of_its_runtime(api: Api) -> None:
+    scheduling = {
+        "nodeSelector": {"vm": "yes"},
+        "tolerations": [{"key": "vm", "operator": "Exists"}],
+    }
+    overhead = {"podFixed": {"cpu": "250m"}}
+    document = {
+        "metadata": {"name": "vm"},
+        "handler": "vm",
+        "overhead": overhead,
+        "scheduling": scheduling,
+    }
+    api.create(RUNTIME_CLASSES, "", document)
+    api.create(RUNTIME_CLASSES, "", {"metadata": {"name": "plain"}, "handler": "plain"})
+    spec = create(api, "a", runtimeClassName="vm", nodeSelector={"disk": "ssd"})["spec"]
+    assert spec["overhead"] == {"cpu": "250m"}
+    assert spec["nodeSelector"] == {"disk": "ssd", "vm": "yes"}
+    assert spec["tolerations"][0] == {"key": "vm", "operator": "Exists"}
+    create(api, "b", runtimeClassName="vm", overhead={"cpu": "0.25"})
+    for given, why in (
+        ({"runtimeClassName": "nope"}, 'RuntimeClass "nope" not found'),
+        (
+            {"runtimeClassName": "vm", "overhead": {"cpu": "1"}},
+            "doesn't match RuntimeClass's defined Overhead",
+        ),
+        (
+            {"runtimeClassName": "plain", "overhead": {"cpu": "1"}},
+            "without corresponding RuntimeClass",
+        ),
+        ({"overhead": {"cpu": "1"}}, "without corresponding RuntimeClass"),
+        ({"runtimeClassName": "vm", "nodeSelector": {"vm": "no"}}, "conflict"),
+    ):
+        with pytest.raises(Refused, match=why) as refused:
+            create(api, "refused", **given)
+        assert code(refused) == (403, "Forbidden")
+
+
+def test_every_pod_tolerates_nodes_that_do_not_answer_for_a_while(api: Api) -> None:
+    def tolerated(name: str, *own: Document) -> list[tuple[str, int | None]]:
+        tolerations = create(api, name, tolerations=list(own))["spec"]["tolerations"]
+        return [(t.get("key", ""), t.get("tolerationSeconds")) for t in tolerations]
+
+    not_ready, unreachable = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+    assert tolerated("a") == [(not_ready, 300), (unreachable, 300)]
+    assert tolerated("b", {"operator": "Exists"}) == [("", None)]
+    own = {"key": not_ready, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+    assert tolerated("c", own) == [(not_ready, 5), (unreachable, 300)]
+    assert tolerated("d", {**own, "effect": "NoSchedule", "tolerationSeconds": None})[
+        1:
+    ] == tolerated("e")
+
+
+def test_a_claim_has_the_default_class_unless_it_names_one(api: Api) -> None:
+    annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
+    metadata = {"name": "usual", "annotations": annotations}
+    api.create(STORAGE_CLASSES, "", {"metadata": metadata, "provisioner": "berth.dev/none"})
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    usual = api.create(CLAIMS, NS, {"metadata": {"name": "a"}, "spec": spec}).document
+    none = api.create(
+        CLAIMS, NS, {"metadata": {"name": "b"}, "spec": {**spec, "storageClassName": ""}}
+    ).document
+    assert (usual["spec"]["storageClassName"], none["spec"]["storageClassName"]) == ("usual", "")
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ({}, "BestEffort"),
+        ({"requests": {"cpu": "1"}}, "Burstable"),
+        ({"limits": {"cpu": "1"}}, "Burstable"),
+        ({"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
+        ({"requests": {"cpu": "500m"}, "limits": {"cpu": "1", "memory": "1Gi"}}, "Burstable"),
+        ({"requests": {"cpu": "1000m"}, "limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
+    ],
+)
+def test_the_quality_of_service_follows_the_resources(
+    api: Api, resources: Document, expected: str
+) -> None:
+    made = create(api)
+    containers = [{**made["spec"]["containers"][0], "resources": resources}]
+    document = {"metadata": {"name": "q"}, "spec": {"containers": containers}}
+    assert api.create(PODS, NS, document).document["status"]["qosClass"] == expected

@@ -1,0 +1,451 @@
+"""The API over HTTP: paths, pages, watches, tables, and bodies that are no good."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from berth.tools.apiserver.app import serve
+from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.store import Store
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+PODS = "/api/v1/namespaces/default/pods"
+TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
+Document = dict[str, Any]
+
+
+class Server:
+    def __init__(self, url: str, session: aiohttp.ClientSession, store: Store) -> None:
+        self.url = url
+        self.session = session
+        self.store = store
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        how: str = "application/json",
+        **headers: str,
+    ) -> tuple[int, Any]:
+        data = body if isinstance(body, bytes | None) else msgspec.json.encode(body)
+        given = {"Content-Type": how, **headers}
+        async with self.session.request(
+            method, self.url + path, data=data, headers=given
+        ) as answer:
+            return answer.status, msgspec.json.decode(await answer.read() or b"null")
+
+    async def create(self, *names: str, label: str = "x") -> list[Document]:
+        made = []
+        for name in names:
+            status, document = await self.call(
+                "POST", MAPS, {"metadata": {"name": name, "labels": {"l": label}}}
+            )
+            assert status == 201
+            made.append(document)
+        return made
+
+    @asynccontextmanager
+    async def watch(
+        self, query: str, path: str = MAPS, **headers: str
+    ) -> AsyncIterator[AsyncIterator[Document]]:
+        async with self.session.get(
+            f"{self.url}{path}?watch=true&{query}", headers=headers
+        ) as answer:
+            assert answer.status == 200, await answer.text()
+
+            async def lines() -> AsyncIterator[Document]:
+                async for line in answer.content:
+                    yield msgspec.json.decode(line)
+
+            async with asyncio.timeout(5):
+                yield lines()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    store = Store(history=20)
+    async with serve(store=store) as url, aiohttp.ClientSession() as session:
+        yield Server(url, session, store)
+
+
+def told(event: Document) -> tuple[str, str]:
+    return event["type"], event["object"]["metadata"].get("name", "")
+
+
+async def test_a_list_comes_in_pages(server: Server) -> None:
+    await server.create(*"abcde")
+    status, first = await server.call("GET", f"{MAPS}?limit=2&labelSelector=l=x")
+    assert (status, [item["metadata"]["name"] for item in first["items"]]) == (200, ["a", "b"])
+    assert first["metadata"]["remainingItemCount"] == 3
+    await server.create("f")
+    names, token = [], first["metadata"]["continue"]
+    while token:
+        _, page = await server.call("GET", f"{MAPS}?limit=2&continue={token}")
+        assert page["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+        names += [item["metadata"]["name"] for item in page["items"]]
+        token = page["metadata"].get("continue", "")
+    assert names == ["c", "d", "e", "f"]
+    server.store.compact()
+    status, refusal = await server.call(
+        "GET", f"{MAPS}?limit=2&continue={first['metadata']['continue']}"
+    )
+    assert (status, refusal["reason"]) == (410, "Expired")
+
+
+async def test_a_watch_goes_on_where_a_list_ended(server: Server) -> None:
+    (a,) = await server.create("a")
+    _, listed = await server.call("GET", MAPS)
+    async with server.watch(f"resourceVersion={listed['metadata']['resourceVersion']}") as events:
+        await server.create("b")
+        await server.call(
+            "PATCH", f"{MAPS}/a", {"data": {"k": "v"}}, "application/merge-patch+json"
+        )
+        await server.call("DELETE", f"{MAPS}/a")
+        seen = [await anext(events) for _ in range(3)]
+    assert [told(event) for event in seen] == [("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "a")]
+    versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in seen]
+    assert versions == sorted(set(versions))
+    assert versions[0] > int(a["metadata"]["resourceVersion"])
+
+
+async def test_a_watcher_sees_what_comes_into_its_selection_and_leaves_it(server: Server) -> None:
+    await server.create("a", label="y")
+    async with server.watch("labelSelector=l=x") as events:
+        for label in ("x", "x", "y"):
+            body = {"metadata": {"labels": {"l": label}}, "data": {"label": label}}
+            await server.call("PATCH", f"{MAPS}/a", body, "application/merge-patch+json")
+            await server.create(f"other-{label}-{server.store.revision}", label="z")
+        await server.create("b")
+        assert [told(await anext(events)) for _ in range(3)] == [
+            ("ADDED", "a"),
+            ("DELETED", "a"),
+            ("ADDED", "b"),
+        ]
+
+
+async def test_a_pod_that_finishes_is_gone_for_who_leaves_finished_pods_out(server: Server) -> None:
+    pods = "/api/v1/namespaces/default/pods"
+    container = {"name": "c", "image": "i"}
+    for name in "ab":
+        await server.call(
+            "POST", pods, {"metadata": {"name": name}, "spec": {"containers": [container]}}
+        )
+    query = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
+    async with server.watch(query, "/api/v1/pods") as events:
+        assert [told(await anext(events)) for _ in range(2)] == [("ADDED", "a"), ("ADDED", "b")]
+        for phase in ("Running", "Succeeded", "Failed", "Running"):
+            body = {"status": {"phase": phase}}
+            await server.call("PATCH", f"{pods}/a/status", body, "application/merge-patch+json")
+        seen = [await anext(events) for _ in range(3)]
+    assert [(*told(event), event["object"]["status"]["phase"]) for event in seen] == [
+        ("MODIFIED", "a", "Running"),
+        ("DELETED", "a", "Succeeded"),
+        ("ADDED", "a", "Running"),
+    ]
+    await server.call(
+        "PATCH", f"{pods}/b/status", {"status": {"phase": "Failed"}}, "application/merge-patch+json"
+    )
+    _, listed = await server.call("GET", f"/api/v1/pods?limit=10&{query}")
+    assert [item["metadata"]["name"] for item in listed["items"]] == ["a"]
+
+
+async def test_a_watch_list_ends_its_beginning_with_a_bookmark(server: Server) -> None:
+    await server.create("a", "b")
+    query = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
+    async with server.watch(query) as events:
+        seen = [await anext(events) for _ in range(3)]
+        assert [told(event) for event in seen] == [("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")]
+        mark = seen[-1]["object"]["metadata"]
+        assert mark["annotations"] == {"k8s.io/initial-events-end": "true"}
+        assert mark["resourceVersion"] == str(server.store.revision)
+        await server.create("c")
+        assert told(await anext(events)) == ("ADDED", "c")
+    async with server.watch("sendInitialEvents=false") as events:
+        await server.create("d")
+        assert told(await anext(events)) == ("ADDED", "d")
+
+
+async def test_a_quiet_watch_is_told_the_revision(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("berth.tools.apiserver.watch.BOOKMARK_SECONDS", 0.05)
+    (a,) = await server.create("a")
+    async with server.watch(
+        f"allowWatchBookmarks=true&resourceVersion={a['metadata']['resourceVersion']}"
+    ) as events:
+        await server.call("POST", PODS, pod("p"))
+        mark = await anext(events)
+        while mark["object"]["metadata"]["resourceVersion"] != str(server.store.revision):
+            mark = await anext(events)
+        assert told(mark) == ("BOOKMARK", "")
+
+
+async def test_a_watch_ends_with_its_time_and_refuses_what_is_expired(server: Server) -> None:
+    async with server.watch("timeoutSeconds=1") as events:
+        assert [event async for event in events] == []
+    await server.create(*(f"m{number}" for number in range(25)))
+    for revision in (1, 10_000):
+        status, refusal = await server.call("GET", f"{MAPS}?watch=true&resourceVersion={revision}")
+        assert (status, refusal["reason"]) == (410, "Expired")
+    for seconds in ("1", "1" + "0" * 30):
+        async with server.watch(f"timeoutSeconds={seconds}&sendInitialEvents=true") as events:
+            assert told(await anext(events)) == ("ADDED", "m0")
+    for query in (
+        "resourceVersion=x",
+        "timeoutSeconds=nan",
+        "fieldSelector=data.k=v",
+        "labelSelector=a in (",
+    ):
+        status, refusal = await server.call("GET", f"{MAPS}?watch=true&{query}")
+        assert (status, refusal["reason"]) == (400, "BadRequest")
+
+
+async def test_what_kubectl_prints_is_a_table(server: Server) -> None:
+    await server.create("a", "b", "c")
+    _, printed = await server.call("GET", f"{MAPS}?limit=2", None, **TABLE)
+    assert printed["kind"] == "Table"
+    assert [column["name"] for column in printed["columnDefinitions"]] == ["Name", "Data", "Age"]
+    assert [row["cells"][0] for row in printed["rows"]] == ["a", "b"]
+    assert printed["metadata"]["continue"]
+    async with server.watch("", **TABLE) as events:
+        assert told(event := await anext(events)) == ("ADDED", "")
+        assert event["object"]["rows"][0]["cells"][0] == "a"
+
+
+async def test_a_dry_run_changes_nothing(server: Server) -> None:
+    revision = server.store.revision
+    status, made = await server.call("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "a"}})
+    assert (status, made["metadata"]["name"]) == (201, "a")
+    assert server.store.revision == revision
+    await server.create("a")
+    status, _ = await server.call("DELETE", f"{MAPS}/a", {"dryRun": ["All"]})
+    assert (status, (await server.call("GET", f"{MAPS}/a"))[0]) == (200, 200)
+
+
+async def test_a_collection_is_deleted_as_selected(server: Server) -> None:
+    await server.create("a", "b")
+    await server.create("c", label="y")
+    _, answer = await server.call("DELETE", f"{MAPS}?labelSelector=l=x")
+    assert answer["status"] == "Success"
+    assert [item["metadata"]["name"] for item in (await server.call("GET", MAPS))[1]["items"]] == [
+        "c"
+    ]
+
+
+async def test_unknown_fields_are_warned_of_or_refused(server: Server) -> None:
+    body = b'{"metadata":{"name":"a"},"boat":1,"data":{"k":"1","k":"2"}}'
+    how = {"Content-Type": "application/json"}
+    async with server.session.post(server.url + MAPS, data=body, headers=how) as answer:
+        assert answer.headers.getall("Warning") == ['299 - "unknown field \\"boat\\""']
+        assert "boat" not in await answer.json()
+    status, refusal = await server.call("POST", f"{MAPS}?fieldValidation=Strict", body)
+    assert status == 400
+    assert (
+        'strict decoding error: unknown field "boat", duplicate field "data.k"'
+        in refusal["message"]
+    )
+
+
+def pod(name: str, **spec: Any) -> Document:
+    return {
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
+    }
+
+
+async def test_every_kind_is_discovered_and_listed(server: Server) -> None:
+    for kind in BY_KIND.values():
+        group = f"/apis/{kind.group}/{kind.version}" if kind.group else "/api/v1"
+        _, found = await server.call("GET", group)
+        entry = next(entry for entry in found["resources"] if entry["name"] == kind.plural)
+        assert (entry["kind"], entry["namespaced"]) == (kind.kind, kind.namespaced)
+        status, listed = await server.call("GET", kind.path())
+        assert (status, listed["kind"], listed["apiVersion"]) == (
+            200,
+            f"{kind.kind}List",
+            kind.api_version,
+        )
+
+
+MERGE, STRATEGIC, JSON_PATCH, APPLY = (
+    f"application/{form}"
+    for form in (
+        "merge-patch+json",
+        "strategic-merge-patch+json",
+        "json-patch+json",
+        "apply-patch+yaml",
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "how", "status", "message"),
+    [
+        ("GET", "/", None, "", 404, "could not find the requested resource"),
+        ("GET", "/api/v1/boats", None, "", 404, "could not find the requested resource"),
+        ("GET", "/api/v1/namespaces/default/nodes", None, "", 404, "could not find the requested resource"),
+        ("GET", f"{PODS}/p/boat", None, "", 404, "could not find the requested resource"),
+        ("GET", f"{PODS}/nobody", None, "", 404, 'pods "nobody" not found'),
+        ("GET", f"{PODS}/nobody/log", None, "", 404, 'pods "nobody" not found'),
+        ("GET", f"{PODS}/p/log", None, "", 405, "pod p is hollow: no container runs in it, so there is no log"),
+        ("POST", f"{PODS}/p/exec?command=ls", None, "", 405, "so there is no exec"),
+        ("PUT", PODS, {}, "", 405, "PUT is not allowed on"),
+        ("GET", f"{PODS}/p/binding", None, "", 405, "GET is not allowed on"),
+        ("GET", f"{PODS}?limit=x", None, "", 400, "limit: "),
+        ("GET", f"{PODS}?continue=x", None, "", 400, "continue: expected the token of an earlier list"),
+        ("POST", PODS, b"{", "", 400, "the body cannot be read"),
+        ("POST", PODS, b"", "", 400, "the body: expected an object, got nothing"),
+        ("PUT", f"{PODS}/p", b"", "", 400, "the body: expected an object, got nothing"),
+        ("PUT", f"{PODS}/p", b"null", "", 400, "the body: expected an object, got nothing"),
+        ("PATCH", f"{PODS}/p", b"", MERGE, 422, "leaves no object"),
+        ("PATCH", f"{PODS}/p", b"", JSON_PATCH, 400, "expected a list of operations"),
+        ("GET", f"{PODS}/{'p' * 2000}", None, "", 404, "could not find the requested resource"),
+        ("POST", PODS, b"\xff", "", 400, "the body cannot be read"),
+        ("POST", PODS, [1], "", 400, "the body: expected an object, got list"),
+        ("POST", PODS, {"kind": "Boat"}, "", 400, "kind: expected Pod, got Boat"),
+        ("POST", PODS, {"metadata": 5}, "", 400, "cannot unmarshal number"),
+        ("POST", PODS, {"metadata": {"name": "q"}, "spec": {"containers": [None]}}, "", 422, "spec.containers: "),
+        ("POST", "/api/v1/namespaces/nowhere/pods", pod("q"), "", 404, 'namespaces "nowhere" not found'),
+        ("POST", PODS, {**pod("q"), "metadata": {"name": "q", "namespace": "n"}}, "", 400, "namespace of the provided"),
+        ("POST", PODS, pod("p"), "", 409, 'pods "p" already exists'),
+        ("POST", f"{PODS}/p/binding", {"target": "n"}, "", 400, "Binding: Expected"),
+        ("POST", f"{PODS}/p/eviction", {"deleteOptions": "x"}, "", 400, "Eviction: Expected"),
+        ("DELETE", f"{PODS}/p", {"gracePeriodSeconds": "x"}, "", 400, "DeleteOptions: Expected"),
+        ("PATCH", f"{PODS}/p", {}, "text/plain", 415, "Content-Type: expected"),
+        ("PATCH", f"{PODS}/p", b"a: [", APPLY, 400, "the body cannot be read"),
+        ("PATCH", f"{PODS}/q", {"spec": {"containers": "x"}}, APPLY, 400, "cannot unmarshal string"),
+        ("PATCH", f"{PODS}/p", {"spec": 5}, STRATEGIC, 400, "cannot unmarshal number"),
+        ("PATCH", f"{PODS}/p", 5, MERGE, 422, "leaves no object"),
+        ("PATCH", f"{PODS}/p/status", [{"op": "add", "path": "/status", "value": 1}], JSON_PATCH, 400, "unmarshal"),
+    ],
+)  # fmt: skip
+async def test_a_request_that_is_no_good_is_told_so(
+    server: Server, method: str, path: str, body: Any, how: str, status: int, message: str
+) -> None:
+    assert (await server.call("POST", PODS, pod("p")))[0] == 201
+    revision = server.store.revision
+    code, refusal = await server.call(method, path, body, how or "application/json")
+    assert (code, refusal["kind"], refusal["status"], refusal["code"]) == (
+        status,
+        "Status",
+        "Failure",
+        status,
+    )
+    assert message in refusal["message"]
+    assert server.store.revision == revision
+
+
+@pytest.mark.parametrize(
+    ("how", "body"),
+    [
+        ("application/json", b"[" * 100_000),
+        ("application/json", b'{"a": ' * 100_000),
+        ("application/json", b'{"a": \xff}'),
+        ("application/json", b'{"metadata": {"name": "\\ud800"}}'),
+        ("application/yaml", b"[" * 100_000),
+        ("application/yaml", b"a: 1\na: 2\n"),
+        ("application/yaml", b"a: &a [*a]"),
+        ("application/yaml", b"a: 1\n---\nb: 2\n"),
+        ("application/yaml", b"\x00"),
+        ("application/yaml", b""),
+    ],
+)
+async def test_a_hostile_body_is_a_bad_request(server: Server, how: str, body: bytes) -> None:
+    status, told = await server.call("POST", MAPS, body, how)
+    assert (status, told["reason"]) == (400, "BadRequest")
+    assert told["message"].startswith("the body")
+    await server.create("still-there")
+
+
+DEPTHS = (90, 150, 400, 900, 970)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize(
+    ("method", "how", "query", "body"),
+    [
+        ("POST", "application/json", "", b'{"metadata": {"name": "deep"}, "unknown": %b}'),
+        (
+            "POST",
+            "application/json",
+            "?fieldValidation=Strict",
+            b'{"metadata": {"name": "deep"}, "unknown": %b}',
+        ),
+        (
+            "POST",
+            "application/json",
+            "",
+            b'{"metadata": {"name": "deep", "managedFields": [{"fieldsV1": %b}]}}',
+        ),
+        ("PATCH", MERGE, "", b'{"unknown": %b}'),
+        ("PATCH", STRATEGIC, "", b'{"metadata": {"managedFields": [{"fieldsV1": %b}]}}'),
+        (
+            "PATCH",
+            JSON_PATCH,
+            "",
+            b'[{"op": "add", "path": "/metadata/managedFields", "value": [{"fieldsV1": %b}]}]',
+        ),
+        ("PATCH", JSON_PATCH, "", b'[{"op": "add", "path": "/unknown", "value": %b}]'),
+    ],
+)
+async def test_what_is_nested_deeply_is_refused_or_can_be_read_ever_after(
+    server: Server, method: str, how: str, query: str, body: bytes, depth: int
+) -> None:
+    await server.create("there")
+    path = MAPS if method == "POST" else f"{MAPS}/there"
+    status, answer = await server.call(
+        method, path + query, body % (b'{"a": ' * depth + b"1" + b"}" * depth), how
+    )
+    assert status in (200, 201, 400), answer
+    if depth < 100 and not query:
+        assert status in (200, 201)
+    elif b"managedFields" in body:
+        assert status == 400
+    assert (await server.call("GET", MAPS))[0] == 200
+    for stored in server.store.list(BY_KIND["v1", "ConfigMap"]):
+        assert msgspec.json.decode(stored.raw) == stored.document
+
+
+async def test_the_name_of_an_unknown_field_stays_in_its_header(server: Server) -> None:
+    body = {"metadata": {"name": "a"}, 'a"\\b\r\nSet-Cookie: x': 1}
+    how = {"Content-Type": "application/json"}
+    async with server.session.post(
+        server.url + MAPS, data=msgspec.json.encode(body), headers=how
+    ) as answer:
+        assert answer.status == 201
+        assert "Set-Cookie" not in answer.headers
+        assert answer.headers.getall("Warning") == [
+            '299 - "unknown field \\"a\\"\\\\b  Set-Cookie: x\\""'
+        ]
+
+
+async def test_warnings_are_as_many_as_kubernetes_gives(server: Server) -> None:
+    body = {"metadata": {"name": "a"}, **{f"{i}{'x' * 1000}": 1 for i in range(1000)}}
+    how = {"Content-Type": "application/json"}
+    async with server.session.post(
+        server.url + MAPS, data=msgspec.json.encode(body), headers=how
+    ) as answer:
+        assert answer.status == 201
+        warnings = answer.headers.getall("Warning")
+    assert len(warnings) == 16
+    assert sum(map(len, warnings)) < 4096 + 16 * 20
+
+
+async def test_an_object_of_far_too_many_items_is_refused_before_they_are_looked_at(
+    server: Server,
+) -> None:
+    items = b",".join([b"{}"] * 300_000)
+    body = b'{"metadata": {"name": "a"}, "spec": {"containers": [%b]}}' % items
+    status, refusal = await server.call("POST", PODS, body)
+    assert (status, refusal["reason"]) == (400, "BadRequest")
+    assert "exceeded max items of 250000 in lists" in refusal["message"]
+    body = b'{"metadata": {"name": "a"}, "spec": {"containers": [%b]}}' % items[: 3 * 5000 - 1]
+    status, refusal = await server.call("POST", PODS, body)
+    assert (status, refusal["reason"], len(refusal["details"]["causes"])) == (422, "Invalid", 1000)

@@ -1,0 +1,650 @@
+"""Tables: the cells kubectl prints, kind by kind, and the durations in them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from berth.tools.apiserver.resources import BY_PATH, KINDS, Kind
+from berth.tools.apiserver.store import Document, Refused
+from berth.tools.apiserver.tables import COLUMNS, table
+from berth.tools.apiserver.tables.duration import human
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+KIND = {kind.plural: kind for kind in KINDS}
+
+
+def ago(**span: int) -> str:
+    return (NOW - timedelta(**span)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def made(metadata: Document | None = None, **fields: Any) -> Document:
+    """An object that is five minutes old."""
+    return {
+        "metadata": {"name": "it", "creationTimestamp": ago(minutes=5), **(metadata or {})},
+        **fields,
+    }
+
+
+def shown(
+    plural: str, document: Document, *, wide: bool = False, group: str | None = None
+) -> dict[str, Any]:
+    """What kubectl prints of an object: the cells by column."""
+    kind = KIND[plural] if group is None else Kind(group, "v1", plural, plural, namespaced=True)
+    answer = table(kind, [document], revision="7", now=NOW)
+    cells = answer["rows"][0]["cells"]
+    pairs = zip(answer["columnDefinitions"], cells, strict=True)
+    return {column["name"]: cell for column, cell in pairs if wide or column["priority"] == 0}
+
+
+@pytest.mark.parametrize(
+    ("span", "text"),
+    [
+        ({"seconds": -2}, "<invalid>"),
+        ({"milliseconds": -1999}, "0s"),
+        ({"seconds": 0}, "0s"),
+        ({"milliseconds": 59_999}, "59s"),
+        ({"seconds": 119}, "119s"),
+        ({"seconds": 120}, "2m"),
+        ({"seconds": 330}, "5m30s"),
+        ({"seconds": 599}, "9m59s"),
+        ({"minutes": 10, "seconds": 59}, "10m"),
+        ({"minutes": 179}, "179m"),
+        ({"hours": 3}, "3h"),
+        ({"hours": 3, "minutes": 12, "seconds": 59}, "3h12m"),
+        ({"hours": 7, "minutes": 59}, "7h59m"),
+        ({"hours": 8, "minutes": 30}, "8h"),
+        ({"hours": 47, "minutes": 59}, "47h"),
+        ({"hours": 48}, "2d"),
+        ({"days": 2, "hours": 5}, "2d5h"),
+        ({"days": 7, "hours": 23}, "7d23h"),
+        ({"days": 8, "hours": 23}, "8d"),
+        ({"days": 45}, "45d"),
+        ({"days": 729}, "729d"),
+        ({"days": 730}, "2y"),
+        ({"days": 740}, "2y10d"),
+        ({"days": 365 * 8 - 1}, "7y364d"),
+        ({"days": 365 * 8 + 100}, "8y"),
+    ],
+)
+def test_durations_are_kubectls(span: dict[str, int], text: str) -> None:
+    assert human(timedelta(**span)) == text
+
+
+# Pods
+
+RUNNING = {"ready": True, "started": True, "state": {"running": {}}}
+WAITING = {"state": {"waiting": {"reason": "PodInitializing"}}}
+DONE = {"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
+
+
+def waiting(reason: str) -> Document:
+    return {"state": {"waiting": {"reason": reason}}}
+
+
+def terminated(code: int, reason: str = "", signal: int = 0) -> Document:
+    return {"state": {"terminated": {"exitCode": code, "reason": reason, "signal": signal}}}
+
+
+def restarted(times: int, status: Document, **span: int) -> Document:
+    return {
+        **status,
+        "restartCount": times,
+        "lastState": {"terminated": {"finishedAt": ago(**span)}},
+    }
+
+
+def conditions(**statuses: str) -> list[Document]:
+    return [{"type": type_, "status": status} for type_, status in statuses.items()]
+
+
+def pod(
+    *containers: Document,
+    inits: tuple[Document, ...] = (),
+    sidecars: tuple[int, ...] = (),
+    metadata: Document | None = None,
+    **status: Any,
+) -> Document:
+    """A pod with these container statuses; of the init containers, those at `sidecars` restart
+    always.
+    """
+    init_specs: list[Document] = [{"name": f"i{n}"} for n in range(len(inits))]
+    for n in sidecars:
+        init_specs[n]["restartPolicy"] = "Always"
+    return made(
+        metadata,
+        spec={
+            "containers": [{"name": f"c{n}"} for n in range(len(containers) or 1)],
+            "initContainers": init_specs,
+        },
+        status={
+            "phase": "Running",
+            "containerStatuses": [{"name": f"c{n}", **each} for n, each in enumerate(containers)],
+            "initContainerStatuses": [{"name": f"i{n}", **each} for n, each in enumerate(inits)],
+            **status,
+        },
+    )
+
+
+DELETED = {"deletionTimestamp": ago(seconds=5)}
+GATED = [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]
+
+
+@pytest.mark.parametrize(
+    ("document", "ready", "status", "restarts"),
+    [
+        pytest.param(made(spec={"containers": [{}]}), "0/1", "Pending", "0", id="new"),
+        pytest.param(pod(phase="Pending"), "0/1", "Pending", "0", id="pending"),
+        pytest.param(
+            pod(phase="Pending", conditions=GATED), "0/1", "SchedulingGated", "0", id="gated"
+        ),
+        pytest.param(
+            pod(waiting("ContainerCreating"), phase="Pending"),
+            "0/1",
+            "ContainerCreating",
+            "0",
+            id="creating",
+        ),
+        pytest.param(pod(RUNNING, RUNNING), "2/2", "Running", "0", id="running"),
+        pytest.param(pod({**RUNNING, "ready": False}), "0/1", "Running", "0", id="not ready"),
+        pytest.param(pod(RUNNING, metadata=DELETED), "1/1", "Terminating", "0", id="terminating"),
+        pytest.param(
+            pod(RUNNING, metadata=DELETED, reason="NodeLost"),
+            "1/1",
+            "Unknown",
+            "0",
+            id="deleted, node lost",
+        ),
+        pytest.param(pod(RUNNING, reason="NodeLost"), "1/1", "NodeLost", "0", id="node lost"),
+        pytest.param(pod(DONE, phase="Succeeded"), "0/1", "Completed", "0", id="completed"),
+        pytest.param(
+            pod(DONE, phase="Succeeded", metadata=DELETED),
+            "0/1",
+            "Completed",
+            "0",
+            id="deleted, completed",
+        ),
+        pytest.param(pod(phase="Failed", reason="Evicted"), "0/1", "Evicted", "0", id="evicted"),
+        pytest.param(pod(terminated(1, "Error"), phase="Failed"), "0/1", "Error", "0", id="error"),
+        pytest.param(pod(terminated(137, "OOMKilled")), "0/1", "OOMKilled", "0", id="oom"),
+        pytest.param(pod(terminated(3)), "0/1", "ExitCode:3", "0", id="exit code"),
+        pytest.param(pod(terminated(137, signal=9)), "0/1", "Signal:9", "0", id="signal"),
+        pytest.param(
+            pod(waiting("CrashLoopBackOff"), terminated(1, "Error")),
+            "0/2",
+            "CrashLoopBackOff",
+            "0",
+            id="first wins",
+        ),
+        pytest.param(
+            pod(DONE, RUNNING, conditions=conditions(Ready="True")),
+            "1/2",
+            "Running",
+            "0",
+            id="one done, ready",
+        ),
+        pytest.param(
+            pod(DONE, RUNNING, conditions=conditions(Ready="False")),
+            "1/2",
+            "NotReady",
+            "0",
+            id="one done, not ready",
+        ),
+        pytest.param(
+            pod(DONE, terminated(1, "Error"), phase="Failed"),
+            "0/2",
+            "Error",
+            "0",
+            id="a failure behind a completion",
+        ),
+        pytest.param(
+            pod(
+                restarted(3, waiting("CrashLoopBackOff"), minutes=5), restarted(1, RUNNING, hours=9)
+            ),
+            "1/2",
+            "CrashLoopBackOff",
+            "4 (5m ago)",
+            id="restarts",
+        ),
+        pytest.param(
+            pod({**RUNNING, "restartCount": 2}),
+            "1/1",
+            "Running",
+            "2",
+            id="restarts of unknown time",
+        ),
+        pytest.param(
+            pod(WAITING, inits=(DONE, WAITING, WAITING)), "0/1", "Init:1/3", "0", id="init"
+        ),
+        pytest.param(pod(WAITING, inits=(RUNNING,)), "0/1", "Init:0/1", "0", id="init runs"),
+        pytest.param(
+            pod(WAITING, inits=(restarted(2, waiting("CrashLoopBackOff"), seconds=30),)),
+            "0/1",
+            "Init:CrashLoopBackOff",
+            "2 (30s ago)",
+            id="init crashes",
+        ),
+        pytest.param(
+            pod(WAITING, inits=(terminated(1, "Error"),)), "0/1", "Init:Error", "0", id="init error"
+        ),
+        pytest.param(
+            pod(WAITING, inits=(terminated(2),)), "0/1", "Init:ExitCode:2", "0", id="init exit code"
+        ),
+        pytest.param(
+            pod(WAITING, inits=(terminated(137, signal=9),)),
+            "0/1",
+            "Init:Signal:9",
+            "0",
+            id="init signal",
+        ),
+        pytest.param(pod(WAITING, inits=(DONE,)), "0/1", "PodInitializing", "0", id="init done"),
+        pytest.param(
+            pod(RUNNING, inits=(restarted(7, DONE, hours=1),)),
+            "1/1",
+            "Running",
+            "0",
+            id="init restarts forgotten",
+        ),
+        pytest.param(
+            pod(RUNNING, inits=(restarted(2, RUNNING, minutes=3),), sidecars=(0,)),
+            "2/2",
+            "Running",
+            "2 (3m ago)",
+            id="sidecar",
+        ),
+        pytest.param(
+            pod(WAITING, inits=(RUNNING, WAITING), sidecars=(0,)),
+            "1/2",
+            "Init:1/2",
+            "0",
+            id="init behind sidecar",
+        ),
+        pytest.param(
+            pod(
+                RUNNING,
+                inits=(waiting("CrashLoopBackOff"),),
+                sidecars=(0,),
+                conditions=conditions(Initialized="True"),
+            ),
+            "1/2",
+            "Init:CrashLoopBackOff",
+            "0",
+            id="sidecar crashes later",
+        ),
+    ],
+)
+def test_a_pods_status_comes_from_its_containers(
+    document: Document, ready: str, status: str, restarts: str
+) -> None:
+    cells = shown("pods", document)
+    assert cells == {
+        "Name": "it",
+        "Ready": ready,
+        "Status": status,
+        "Restarts": restarts,
+        "Age": "5m",
+    }
+
+
+def test_a_pods_wide_cells() -> None:
+    bound = pod(
+        RUNNING,
+        podIPs=[{"ip": "10.0.0.7"}, {"ip": "fd00::7"}],
+        conditions=conditions(a="True", b="False"),
+    )
+    bound["spec"] |= {
+        "nodeName": "n1",
+        "readinessGates": [{"conditionType": gate} for gate in "abc"],
+    }
+    assert list(shown("pods", bound, wide=True).values())[5:] == ["10.0.0.7", "n1", "<none>", "1/3"]
+    nominated = pod(phase="Pending", nominatedNodeName="n2")
+    assert list(shown("pods", nominated, wide=True).values())[5:] == [
+        "<none>",
+        "<none>",
+        "n2",
+        "<none>",
+    ]
+
+
+def test_rows_say_that_a_pod_is_over() -> None:
+    pods = [pod(RUNNING), pod(DONE, phase="Succeeded"), pod(phase="Failed")]
+    rows = table(KIND["pods"], pods, revision="1", now=NOW)["rows"]
+    reasons = [[(c["type"], c["reason"]) for c in row.get("conditions", [])] for row in rows]
+    assert reasons == [[], [("Completed", "Succeeded")], [("Completed", "Failed")]]
+
+
+# Other kinds
+
+
+@pytest.mark.parametrize(
+    ("plural", "document", "expected"),
+    [
+        ("namespaces", made(status={"phase": "Terminating"}), ["it", "Terminating", "5m"]),
+        ("nodes", made(), ["it", "Unknown", "<none>", "5m", ""]),
+        (
+            "nodes",
+            made(
+                {
+                    "labels": {
+                        "node-role.kubernetes.io/worker": "",
+                        "node-role.kubernetes.io/edge": "",
+                        "a": "b",
+                    }
+                },
+                spec={"unschedulable": True},
+                status={
+                    "conditions": conditions(Ready="True"),
+                    "nodeInfo": {"kubeletVersion": "v1.36.2"},
+                },
+            ),
+            ["it", "Ready,SchedulingDisabled", "edge,worker", "5m", "v1.36.2"],
+        ),
+        (
+            "nodes",
+            made(
+                {"labels": {"kubernetes.io/role": "m"}},
+                status={"conditions": conditions(Ready="Unknown")},
+            ),
+            ["it", "NotReady", "m", "5m", ""],
+        ),
+        ("services", made(), ["it", "ClusterIP", "<none>", "<none>", "<none>", "5m"]),
+        (
+            "services",
+            made(
+                spec={
+                    "type": "LoadBalancer",
+                    "clusterIPs": ["10.1.0.1"],
+                    "ports": [{"port": 80, "nodePort": 30080}, {"port": 53, "protocol": "UDP"}],
+                }
+            ),
+            ["it", "LoadBalancer", "10.1.0.1", "<pending>", "80:30080/TCP,53/UDP", "5m"],
+        ),
+        (
+            "deployments",
+            made(
+                spec={"replicas": 3},
+                status={"readyReplicas": 1, "updatedReplicas": 2, "availableReplicas": 1},
+            ),
+            ["it", "1/3", 2, 1, "5m"],
+        ),
+        ("deployments", made(spec={}), ["it", "0/1", 0, 0, "5m"]),
+        ("statefulsets", made(spec={"replicas": 0}), ["it", "0/0", "5m"]),
+        (
+            "replicasets",
+            made(spec={"replicas": 2}, status={"replicas": 2, "readyReplicas": 1}),
+            ["it", 2, 2, 1, "5m"],
+        ),
+        (
+            "daemonsets",
+            made(
+                spec={"template": {"spec": {"nodeSelector": {"b": "2", "a": "1"}}}},
+                status={"desiredNumberScheduled": 3, "currentNumberScheduled": 2, "numberReady": 1},
+            ),
+            ["it", 3, 2, 1, 0, 0, "a=1,b=2", "5m"],
+        ),
+        ("jobs", made(), ["it", "Running", "0/1", "", "5m"]),
+        (
+            "jobs",
+            made(spec={"completions": 5}, status={"succeeded": 2, "startTime": ago(seconds=90)}),
+            ["it", "Running", "2/5", "90s", "5m"],
+        ),
+        (
+            "jobs",
+            made(
+                spec={"parallelism": 4},
+                status={
+                    "succeeded": 1,
+                    "startTime": ago(minutes=4),
+                    "completionTime": ago(minutes=1),
+                    "conditions": conditions(SuccessCriteriaMet="True", Complete="True"),
+                },
+            ),
+            ["it", "Complete", "1/1 of 4", "3m", "5m"],
+        ),
+        (
+            "jobs",
+            made(DELETED, status={"conditions": conditions(Suspended="True")}),
+            ["it", "Terminating", "0/1", "", "5m"],
+        ),
+        (
+            "jobs",
+            made(DELETED, status={"conditions": conditions(Failed="True")}),
+            ["it", "Failed", "0/1", "", "5m"],
+        ),
+        (
+            "jobs",
+            made(status={"conditions": conditions(Suspended="True")}),
+            ["it", "Suspended", "0/1", "", "5m"],
+        ),
+        ("poddisruptionbudgets", made(spec={"minAvailable": 0}), ["it", "0", "N/A", 0, "5m"]),
+        (
+            "poddisruptionbudgets",
+            made(spec={"maxUnavailable": "25%"}),
+            ["it", "N/A", "25%", 0, "5m"],
+        ),
+        ("priorityclasses", made(value=1000), ["it", 1000, False, "5m", "PreemptLowerPriority"]),
+        ("configmaps", made(data={"a": "1", "b": "2"}, binaryData={"c": ""}), ["it", 3, "5m"]),
+        ("leases", made(spec={"holderIdentity": "me"}), ["it", "me", "5m"]),
+        (
+            "persistentvolumes",
+            made(
+                spec={
+                    "capacity": {"storage": "1Gi"},
+                    "accessModes": ["ReadWriteMany", "ReadWriteOnce"],
+                    "claimRef": {"namespace": "ns", "name": "c"},
+                    "storageClassName": "fast",
+                },
+                status={"phase": "Bound"},
+            ),
+            ["it", "1Gi", "RWO,RWX", "Retain", "Bound", "ns/c", "fast", "<unset>", "", "5m"],
+        ),
+        (
+            "persistentvolumeclaims",
+            made(
+                spec={"volumeName": "pv", "storageClassName": "fast"},
+                status={
+                    "phase": "Bound",
+                    "accessModes": ["ReadWriteOncePod"],
+                    "capacity": {"storage": "1Gi"},
+                },
+            ),
+            ["it", "Bound", "pv", "1Gi", "RWOP", "fast", "<unset>", "5m"],
+        ),
+        (
+            "persistentvolumeclaims",
+            made(DELETED),
+            ["it", "Terminating", "", "", "", "", "<unset>", "5m"],
+        ),
+        (
+            "storageclasses",
+            made(
+                {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+                provisioner="p",
+            ),
+            ["it (default)", "p", "Delete", "Immediate", False, "5m"],
+        ),
+        ("csinodes", made(spec={"drivers": [{}, {}]}), ["it", 2, "5m"]),
+        (
+            "csidrivers",
+            made(spec={}),
+            ["it", True, False, False, "<unset>", False, "Persistent", "5m"],
+        ),
+        (
+            "csistoragecapacities",
+            made(storageClassName="fast", capacity="5Gi"),
+            ["it", "fast", "5Gi"],
+        ),
+        (
+            "volumeattachments",
+            made(spec={"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "pv"}}),
+            ["it", "d", "pv", "n", False, "5m"],
+        ),
+        ("runtimeclasses", made(handler="runc"), ["it", "runc", "5m"]),
+        ("resourceclaims", made(), ["it", "pending", "5m"]),
+        (
+            "resourceclaims",
+            made(DELETED, status={"allocation": {}, "reservedFor": [{"name": "p"}]}),
+            ["it", "deleted,allocated,reserved", "5m"],
+        ),
+        (
+            "resourceslices",
+            made(spec={"nodeName": "n", "driver": "d", "pool": {"name": "p"}}),
+            ["it", "n", "d", "p", "5m"],
+        ),
+        ("deviceclasses", made(), ["it", "5m"]),
+        ("deviceclasses", {"metadata": {"name": "it"}}, ["it", "<unknown>"]),
+    ],
+)
+def test_cells(plural: str, document: Document, expected: list[Any]) -> None:
+    assert list(shown(plural, document).values()) == expected
+
+
+def test_a_nodes_wide_cells() -> None:
+    addresses = [
+        {"type": "Hostname", "address": "n"},
+        {"type": "InternalIP", "address": "10.0.0.1"},
+    ]
+    cells = shown(
+        "nodes", made(status={"addresses": addresses, "nodeInfo": {"osImage": "Linux"}}), wide=True
+    )
+    assert list(cells.values())[5:] == ["10.0.0.1", "<none>", "Linux", "<unknown>", "<unknown>"]
+
+
+def test_a_deployments_wide_cells() -> None:
+    expressions = [
+        {"key": "b", "operator": "In", "values": ["y", "x"]},
+        {"key": "d", "operator": "DoesNotExist"},
+        {"key": "c", "operator": "Exists"},
+        {"key": "e", "operator": "NotIn", "values": ["z"]},
+    ]
+    template = {
+        "spec": {"containers": [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:2"}]}
+    }
+    spec = {
+        "template": template,
+        "selector": {"matchLabels": {"app": "web"}, "matchExpressions": expressions},
+    }
+    cells = shown("deployments", made(spec=spec), wide=True)
+    assert list(cells.values())[5:] == ["a,b", "a:1,b:2", "app=web,b in (x,y),c,!d,e notin (z)"]
+    assert shown("jobs", made(), wide=True)["Selector"] == "<none>"
+
+
+def test_events_old_and_new() -> None:
+    about = {"kind": "Pod", "name": "p", "fieldPath": "spec.containers{c}"}
+    old = made(
+        involvedObject=about,
+        type="Warning",
+        reason="BackOff",
+        message="it waits\n",
+        source={"component": "kubelet", "host": "n1"},
+        firstTimestamp=ago(hours=4),
+        lastTimestamp=ago(seconds=30),
+        count=12,
+    )
+    assert list(shown("events", old).values()) == ["30s", "Warning", "BackOff", "pod/p", "it waits"]
+    wide = shown("events", old, wide=True)
+    assert [wide[name] for name in ("Subobject", "Source", "First Seen", "Count", "Name")] == [
+        "spec.containers{c}",
+        "kubelet, n1",
+        "4h",
+        12,
+        "it",
+    ]
+    new = made(
+        involvedObject={"kind": "Node"},
+        eventTime="2026-03-01T11:58:00.250000Z",
+        firstTimestamp=None,
+        reportingComponent="default-scheduler",
+    )
+    wide = shown("events", new, wide=True)
+    assert (wide["Last Seen"], wide["First Seen"], wide["Count"], wide["Object"]) == (
+        "119s",
+        "119s",
+        1,
+        "node",
+    )
+    assert wide["Source"] == "default-scheduler"
+    series = shown(
+        "events",
+        {**new, "series": {"count": 9, "lastObservedTime": "2026-03-01T11:59:59.5Z"}},
+        wide=True,
+    )
+    assert (series["Last Seen"], series["First Seen"], series["Count"]) == ("0s", "119s", 9)
+
+
+@pytest.mark.parametrize(
+    ("subsets", "text"),
+    [
+        ([], "<none>"),
+        ([{"addresses": [{"ip": "1.1.1.1"}]}], "1.1.1.1"),
+        ([{"addresses": [{"ip": "fd00::1"}], "ports": [{"port": 80}]}], "[fd00::1]:80"),
+        (
+            [{"addresses": [{"ip": "a"}, {"ip": "b"}], "ports": [{"port": 1}, {"port": 2}]}],
+            "a:1,b:1,a:2 + 1 more...",
+        ),
+    ],
+)
+def test_endpoints_show_three(subsets: list[Document], text: str) -> None:
+    assert shown("endpoints", made(subsets=subsets), group="")["Endpoints"] == text
+
+
+# The table itself
+
+
+def test_what_goes_with_a_row() -> None:
+    document = made({"resourceVersion": "3"}, data={"a": "1"})
+    rows = {
+        include: table(KIND["configmaps"], [document], revision="7", now=NOW, include=include)[
+            "rows"
+        ][0]
+        for include in ("Metadata", "Object", "None")
+    }
+    assert rows["Metadata"]["object"] == {
+        "apiVersion": "meta.k8s.io/v1",
+        "kind": "PartialObjectMetadata",
+        "metadata": document["metadata"],
+    }
+    assert rows["Object"]["object"] == document
+    assert "object" not in rows["None"]
+    with pytest.raises(Refused) as refused:
+        table(KIND["configmaps"], [document], revision="7", now=NOW, include="all")
+    assert refused.value.code == 400
+
+
+def test_the_tables_metadata_and_definitions() -> None:
+    answer = table(KIND["pods"], [], revision="7", now=NOW, continue_="next")
+    assert (answer["apiVersion"], answer["kind"], answer["rows"]) == ("meta.k8s.io/v1", "Table", [])
+    assert answer["metadata"] == {"resourceVersion": "7", "continue": "next"}
+    assert [column["format"] for column in answer["columnDefinitions"]] == ["name", *[""] * 8]
+    later = table(KIND["pods"], [pod(RUNNING)], revision="8", now=NOW, definitions=False)
+    assert later["metadata"] == {"resourceVersion": "8"}
+    assert later["columnDefinitions"] == []
+    assert len(later["rows"][0]["cells"]) == 9
+
+
+WRONG: list[Any] = [None, 5, "text", True, [], [7], {}]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+@pytest.mark.parametrize(("group", "plural"), COLUMNS)
+def test_every_kind_bears_objects_nobody_validated(group: str, plural: str, wrong: Any) -> None:
+    kind = BY_PATH.get((group, "v1", plural), Kind(group, "v1", plural, plural, namespaced=True))
+    fields = (
+        "spec",
+        "status",
+        "data",
+        "subsets",
+        "involvedObject",
+        "series",
+        "source",
+        "type",
+        "secrets",
+    )
+    answer = table(kind, [made(**dict.fromkeys(fields, wrong))], revision="1", now=NOW)
+    assert all(isinstance(cell, str | int) for cell in answer["rows"][0]["cells"])
+
+
+def test_every_kind_served_has_its_own_columns() -> None:
+    plain = {kind.plural for kind in KINDS if (kind.group, kind.plural) not in COLUMNS}
+    assert plain <= {"deviceclasses", "resourceclaimtemplates"}

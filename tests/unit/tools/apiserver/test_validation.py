@@ -1,0 +1,762 @@
+"""Validation: each rule by a document that breaks it alone, and documents that break none."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from berth.tools.apiserver.validation import invalid_details, invalid_message, problems
+
+SELECTOR = {"matchLabels": {"app": "x"}}
+TEMPLATE: dict[str, Any] = {
+    "metadata": {"labels": {"app": "x"}},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
+AFFINITY = (
+    "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+)
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "a"},
+        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
+    }
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    return pod(containers=[{"name": "c", "image": "i", **fields}])
+
+
+def resources(requests: dict[str, Any], limits: dict[str, Any] | None = None) -> dict[str, Any]:
+    return container(resources={"requests": requests, "limits": limits or {}})
+
+
+def node_affinity(*requirements: dict[str, Any], field: str = "matchExpressions") -> dict[str, Any]:
+    required = {"nodeSelectorTerms": [{field: list(requirements)}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def spread(**fields: Any) -> dict[str, Any]:
+    constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    return {**constraint, **fields}
+
+
+def test_a_pod_with_all_that_is_judged_and_nothing_wrong() -> None:
+    document = pod(
+        initContainers=[{"name": "i", "image": "i", "restartPolicy": "Always"}],
+        volumes=[{"name": "v", "emptyDir": {}}],
+        resourceClaims=[{"name": "gpu", "resourceClaimName": "claim"}],
+        nodeSelector={"example.com/disk": "ssd"},
+        priority=7,
+        restartPolicy="Never",
+        overhead={"cpu": "10m"},
+        tolerations=[
+            {"operator": "Exists"},
+            {"key": "a", "value": "b", "effect": "NoExecute", "tolerationSeconds": 5},
+            {"key": "n", "operator": "Gt", "value": "10"},
+        ],
+        affinity={
+            **node_affinity(
+                {"key": "a", "operator": "In", "values": ["b"]},
+                {"key": "n", "operator": "Gt", "values": ["3"]},
+                {"key": "a", "operator": "Exists"},
+            ),
+            "podAntiAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "weight": 100,
+                        "podAffinityTerm": {"topologyKey": "zone", "labelSelector": SELECTOR},
+                    }
+                ]
+            },
+        },
+        topologySpreadConstraints=[
+            spread(minDomains=2),
+            spread(whenUnsatisfiable="ScheduleAnyway"),
+        ],
+        schedulingGates=[{"name": "example.com/wait"}],
+    )
+    document["spec"]["containers"][0] |= {
+        "ports": [{"containerPort": 80, "hostPort": 8080, "protocol": "UDP", "name": "web"}],
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+        "resources": {
+            "requests": {
+                "cpu": "100m",
+                "memory": "1Gi",
+                "example.com/gpu": "1",
+                "hugepages-2Mi": "4Mi",
+            },
+            "limits": {"cpu": "1", "example.com/gpu": 1, "hugepages-2Mi": "4Mi"},
+            "claims": [{"name": "gpu"}],
+        },
+    }
+    assert problems("Pod", document) == []
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({"metadata": {"name": "a"}, "spec": {}}, "spec.containers: Required value"),
+        (container(name=""), "spec.containers[0].name: Required value"),
+        (container(image=""), "spec.containers[0].image: Required value"),
+        (
+            pod(initContainers=[{"name": "c", "image": "i"}]),
+            'spec.initContainers[0].name: Duplicate value: "c"',
+        ),
+        (
+            resources({"cpu": "-1"}),
+            'spec.containers[0].resources.requests[cpu]: Invalid value: "-1": must be greater than or equal to 0',
+        ),
+        (
+            resources({"cpu": "2"}, {"cpu": "1"}),
+            'spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1',
+        ),
+        (
+            resources({"example.com/gpu": "1"}),
+            (
+                "spec.containers[0].resources.limits: Required value: Limit must be set for non "
+                "overcommitable resources"
+            ),
+        ),
+        (
+            resources({"example.com/gpu": "1"}, {"example.com/gpu": "2"}),
+            'spec.containers[0].resources.requests: Invalid value: "1": must be equal to example.com/gpu limit of 2',
+        ),
+        (
+            resources({}, {"example.com/gpu": "500m"}),
+            'spec.containers[0].resources.limits[example.com/gpu]: Invalid value: "500m": must be an integer',
+        ),
+        (
+            resources({"hugepages-2Mi": "2Mi"}, {"hugepages-2Mi": "2Mi"}),
+            "spec.containers[0].resources: Forbidden: HugePages require cpu or memory",
+        ),
+        (
+            container(ports=[{"containerPort": 70000}]),
+            (
+                "spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 "
+                "and 65535, inclusive"
+            ),
+        ),
+        (
+            container(ports=[{"containerPort": 1, "protocol": "ICMP"}]),
+            'spec.containers[0].ports[0].protocol: Unsupported value: "ICMP": supported values: "SCTP", "TCP", "UDP"',
+        ),
+        (
+            container(volumeMounts=[{"name": "v", "mountPath": "/v"}]),
+            'spec.containers[0].volumeMounts[0].name: Not found: "v"',
+        ),
+        (
+            container(resources={"claims": [{"name": "gpu"}]}),
+            'spec.containers[0].resources.claims[0].name: Not found: "gpu"',
+        ),
+        (
+            pod(restartPolicy="Sometimes"),
+            'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "Never", "OnFailure"',
+        ),
+        (
+            pod(tolerations=[{"key": "a", "operator": "Like"}]),
+            'spec.tolerations[0].operator: Unsupported value: "Like": supported values: "Equal", "Exists", "Lt", "Gt"',
+        ),
+        (
+            pod(tolerations=[{"value": "a"}]),
+            (
+                'spec.tolerations[0].operator: Invalid value: "": operator must be Exists when `key` is empty, '
+                'which means "match all values and all keys"'
+            ),
+        ),
+        (
+            pod(tolerations=[{"key": "a", "effect": "NoWay"}]),
+            (
+                'spec.tolerations[0].effect: Unsupported value: "NoWay": supported values: '
+                '"NoSchedule", "PreferNoSchedule", "NoExecute"'
+            ),
+        ),
+        (
+            pod(affinity=node_affinity({"key": "a", "operator": "In"})),
+            (
+                f"{AFFINITY}[0].matchExpressions[0].values: Required value: "
+                "must be specified when `operator` is 'In' or 'NotIn'"
+            ),
+        ),
+        (
+            pod(affinity=node_affinity({"key": "a", "operator": "Exists", "values": ["b"]})),
+            (
+                f"{AFFINITY}[0].matchExpressions[0].values: Forbidden: "
+                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            ),
+        ),
+        (
+            pod(affinity=node_affinity({"key": "a", "operator": "Lt", "values": ["1", "2"]})),
+            (
+                f"{AFFINITY}[0].matchExpressions[0].values: Required value: "
+                "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            ),
+        ),
+        (
+            pod(
+                affinity=node_affinity(
+                    {"key": "spec.x", "operator": "In", "values": ["b"]}, field="matchFields"
+                )
+            ),
+            f'{AFFINITY}[0].matchFields[0].key: Invalid value: "spec.x": not a valid field selector key',
+        ),
+        (
+            pod(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}),
+            f"{AFFINITY}: Required value: must have at least one node selector term",
+        ),
+        (
+            pod(
+                affinity={
+                    "nodeAffinity": {
+                        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 101}]
+                    }
+                }
+            ),
+            (
+                "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight: "
+                "Invalid value: 101: must be in the range 1-100"
+            ),
+        ),
+        (
+            pod(topologySpreadConstraints=[spread(maxSkew=0)]),
+            (
+                "spec.topologySpreadConstraints[0].maxSkew: Invalid value: 0: must be greater than "
+                "zero"
+            ),
+        ),
+        (
+            pod(topologySpreadConstraints=[spread(topologyKey="")]),
+            "spec.topologySpreadConstraints[0].topologyKey: Required value: can not be empty",
+        ),
+        (
+            pod(topologySpreadConstraints=[spread(whenUnsatisfiable="Never")]),
+            (
+                'spec.topologySpreadConstraints[0].whenUnsatisfiable: Unsupported value: "Never": '
+                'supported values: "DoNotSchedule", "ScheduleAnyway"'
+            ),
+        ),
+        (
+            pod(
+                topologySpreadConstraints=[spread(minDomains=1, whenUnsatisfiable="ScheduleAnyway")]
+            ),
+            (
+                "spec.topologySpreadConstraints[0].minDomains: Invalid value: 1: "
+                "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not ScheduleAnyway"
+            ),
+        ),
+        (
+            pod(topologySpreadConstraints=[spread(), spread(maxSkew=2)]),
+            (
+                "spec.topologySpreadConstraints[1].{topologyKey, whenUnsatisfiable}: "
+                'Duplicate value: "{zone, DoNotSchedule}"'
+            ),
+        ),
+        (
+            pod(schedulingGates=[{"name": "a"}, {"name": "a"}]),
+            'spec.schedulingGates[1]: Duplicate value: "a"',
+        ),
+        (
+            pod(nodeName="n", schedulingGates=[{"name": "a"}]),
+            "spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared",
+        ),
+        (
+            {
+                **pod(),
+                "spec": {
+                    **resources({"cpu": "2"})["spec"],
+                    "resources": {"requests": {"cpu": "1500m"}},
+                },
+            },
+            (
+                'spec.resources.requests[cpu]: Invalid value: "1500m": '
+                "must be greater than or equal to aggregate container requests of 2"
+            ),
+        ),
+        (
+            pod(volumes=[{"name": "v"}]),
+            "spec.volumes[0]: Required value: must specify a volume type",
+        ),
+    ],
+)
+def test_a_pod_with_one_thing_wrong(document: dict[str, Any], expected: str) -> None:
+    assert problems("Pod", document) == [expected]
+
+
+def test_pod_affinity_needs_a_topology_key() -> None:
+    affinity = {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": SELECTOR}]
+        }
+    }
+    path = "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey"
+    assert problems("Pod", pod(affinity=affinity))[:2] == [
+        f"{path}: Required value: can not be empty",
+        f'{path}: Invalid value: "": name part must be non-empty',
+    ]
+
+
+def test_a_resource_of_no_domain_must_be_one_that_containers_have() -> None:
+    path = 'spec.containers[0].resources.requests[gpu]: Invalid value: "gpu"'
+    assert problems("Pod", resources({"gpu": "1"})) == [
+        f"{path}: must be a standard resource type or fully qualified",
+        f"{path}: must be a standard resource for containers",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "start"),
+    [
+        ({}, "metadata.name: Required value: name or generateName is required"),
+        (
+            {"name": "A"},
+            'metadata.name: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of',
+        ),
+        (
+            {"name": "a" * 254},
+            f'metadata.name: Invalid value: "{"a" * 254}": must be no more than 253 bytes',
+        ),
+        (
+            {"generateName": "A-"},
+            'metadata.generateName: Invalid value: "A-": a lowercase RFC 1123 subdomain',
+        ),
+        (
+            {"name": "a", "labels": {"a b": "c"}},
+            'metadata.labels: Invalid value: "a b": name part must consist of',
+        ),
+        (
+            {"name": "a", "labels": {"a": "-"}},
+            'metadata.labels: Invalid value: "-": a valid label must be an empty',
+        ),
+        (
+            {"name": "a", "labels": {"a/b/c": ""}},
+            'metadata.labels: Invalid value: "a/b/c": a qualified name must',
+        ),
+        (
+            {"name": "a", "annotations": {"/b": "c"}},
+            'metadata.annotations: Invalid value: "/b": prefix part must',
+        ),
+        (
+            {"name": "a", "annotations": {"a": "x" * 262144}},
+            "metadata.annotations: Too long: may not be more than",
+        ),
+        (
+            {"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]},
+            'metadata.ownerReferences[0].uid: Invalid value: "": uid must not be empty',
+        ),
+    ],
+)
+def test_metadata(metadata: dict[str, Any], start: str) -> None:
+    (found,) = problems("Pod", {**pod(), "metadata": metadata})
+    assert found.startswith(start)
+
+
+def test_names_may_have_dots_but_not_those_of_namespaces_and_services() -> None:
+    named = {"metadata": {"name": "a.b-1", "labels": {"Example.com/A": "", "a.b_c": "x"}}}
+    assert problems("Pod", {**pod(), **named})[0].startswith(
+        'metadata.labels: Invalid value: "Example.com/A"'
+    )
+    del named["metadata"]["labels"]
+    assert problems("Pod", {**pod(), **named}) == []
+    (found,) = problems("Namespace", named)
+    assert "a lowercase RFC 1123 label" in found
+
+
+def test_a_generated_name_may_be_all_there_is() -> None:
+    assert problems("Pod", {**pod(), "metadata": {"generateName": "a-"}}) == []
+
+
+BEFORE = pod(
+    activeDeadlineSeconds=10,
+    tolerations=[{"key": "a", "operator": "Exists", "effect": "NoExecute"}],
+    nodeSelector={"disk": "ssd"},
+)
+
+
+def changed(**spec: Any) -> dict[str, Any]:
+    return {**BEFORE, "spec": {**BEFORE["spec"], **spec}}
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        changed(),
+        changed(containers=[{"name": "c", "image": "j"}]),
+        changed(activeDeadlineSeconds=9),
+        changed(hostNetwork=False, volumes=[], affinity=None),
+        changed(
+            tolerations=[
+                {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3},
+                {"key": "b", "operator": "Exists"},
+            ]
+        ),
+    ],
+)
+def test_what_an_update_of_a_pod_may_change(after: dict[str, Any]) -> None:
+    assert problems("Pod", after, BEFORE) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "start"),
+    [
+        (
+            changed(nodeName="n"),
+            "spec: Forbidden: pod updates may not change fields other than `spec.containers[*]",
+        ),
+        (
+            changed(nodeSelector={"disk": "ssd", "a": "b"}),
+            "spec: Forbidden: pod updates may not change",
+        ),
+        (
+            changed(containers=BEFORE["spec"]["containers"] * 2),
+            "spec.containers: Forbidden: pod updates may not add",
+        ),
+        (
+            changed(tolerations=[]),
+            "spec.tolerations: Forbidden: existing toleration can not be modified",
+        ),
+        (
+            changed(activeDeadlineSeconds=11),
+            "spec.activeDeadlineSeconds: Invalid value: 11: must be less than",
+        ),
+        (
+            changed(activeDeadlineSeconds=None),
+            "spec.activeDeadlineSeconds: Invalid value: null: must not update",
+        ),
+        (
+            changed(schedulingGates=[{"name": "g"}]),
+            (
+                "spec.schedulingGates: Forbidden: only deletion is allowed, but found new scheduling "
+                "gate 'g'"
+            ),
+        ),
+        (
+            changed(
+                containers=[{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
+            ),
+            "spec: Forbidden: pod updates may not change",
+        ),
+    ],
+)
+def test_what_an_update_of_a_pod_may_not_change(after: dict[str, Any], start: str) -> None:
+    found = [
+        problem
+        for problem in problems("Pod", after, BEFORE)
+        if not problem.startswith("spec.containers[1]")
+    ]
+    assert len(found) == 1
+    assert found[0].startswith(start)
+
+
+def test_an_update_may_write_a_quantity_in_another_way() -> None:
+    assert problems("Pod", resources({"cpu": "1000m"}), resources({"cpu": 1})) == []
+
+
+IN_A = {"key": "zone", "operator": "In", "values": ["a"]}
+EXISTS = {"key": "disk", "operator": "Exists"}
+GATED = pod(
+    schedulingGates=[{"name": "g"}, {"name": "h"}],
+    nodeSelector={"a": "b"},
+    affinity=node_affinity(IN_A),
+)
+
+
+def regated(**spec: Any) -> dict[str, Any]:
+    return {**GATED, "spec": {**copy.deepcopy(GATED["spec"]), **spec}}
+
+
+def test_a_gated_pod_may_lose_gates_and_be_restricted() -> None:
+    after = regated(
+        schedulingGates=[{"name": "h"}],
+        nodeSelector={"a": "b", "c": "d"},
+        affinity=node_affinity(IN_A, EXISTS),
+    )
+    assert problems("Pod", after, GATED) == []
+    bare = pod(schedulingGates=[{"name": "g"}])
+    assert (
+        problems("Pod", {**bare, "spec": {**bare["spec"], "affinity": node_affinity(IN_A)}}, bare)
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "middle"),
+    [
+        (regated(nodeSelector={"a": "c"}), "only additions to spec.nodeSelector are allowed"),
+        (
+            regated(affinity=node_affinity(EXISTS)),
+            "only additions are allowed (no mutations or deletions)",
+        ),
+        (
+            regated(affinity=None),
+            "no additions/deletions to non-empty NodeSelectorTerms list are allowed",
+        ),
+        (regated(hostNetwork=True), "pod updates may not change fields other than"),
+    ],
+)
+def test_a_gated_pod_may_not_be_let_go_elsewhere(after: dict[str, Any], middle: str) -> None:
+    (found,) = problems("Pod", after, GATED)
+    assert middle in found
+
+
+def workload(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "w"}, "spec": {"selector": SELECTOR, "template": TEMPLATE, **spec}}
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"])
+def test_workloads(kind: str) -> None:
+    assert problems(kind, workload(replicas=0)) == []
+    assert problems(kind, workload(selector=None)) == ["spec.selector: Required value"]
+    assert problems(kind, workload(selector={"matchLabels": {"app": "y"}})) == [
+        'spec.template.metadata.labels: Invalid value: {"app":"x"}: `selector` does not match template `labels`'
+    ]
+    assert problems(kind, workload(replicas=-1)) == [
+        "spec.replicas: Invalid value: -1: must be greater than or equal to 0"
+    ]
+    assert problems(kind, workload(template={**TEMPLATE, "spec": {}})) == [
+        "spec.template.spec.containers: Required value"
+    ]
+    more = {"matchLabels": {"app": "x"}, "matchExpressions": [{"key": "app", "operator": "Exists"}]}
+    (found,) = problems(kind, workload(selector=more), workload())
+    assert found.startswith(
+        "spec: Forbidden: updates to" if kind == "StatefulSet" else "spec.selector: Invalid value"
+    )
+
+
+def test_a_replication_controller_has_a_plain_selector() -> None:
+    assert problems("ReplicationController", workload(selector={"app": "x"})) == []
+    assert problems("ReplicationController", workload(selector=None)) == []
+    assert len(problems("ReplicationController", workload(selector={"app": "y"}))) == 1
+
+
+def test_jobs_end() -> None:
+    never = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
+    job = {"metadata": {"name": "j"}, "spec": {"template": never}}
+    assert problems("Job", job) == []
+    assert problems("Job", {**job, "spec": {"template": TEMPLATE}}) == [
+        'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"'
+    ]
+    (found,) = problems("Job", {**job, "spec": {"template": {**never, "metadata": {}}}}, job)
+    assert found.endswith("field is immutable")
+
+
+def claim(storage: Any = "1Gi", **spec: Any) -> dict[str, Any]:
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}}
+    return {"metadata": {"name": "c"}, "spec": {**asked, **spec}}
+
+
+def volume(**spec: Any) -> dict[str, Any]:
+    held = {
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "1Gi"},
+        "hostPath": {"path": "/a"},
+    }
+    return {"metadata": {"name": "v"}, "spec": {**held, **spec}}
+
+
+def budget(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "b"}, "spec": spec}
+
+
+def node(**fields: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "n"}, "spec": {}, **fields}
+
+
+TAINT = {"key": "a", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "document"),
+    [
+        (
+            "Node",
+            node(
+                spec={"taints": [TAINT, {**TAINT, "effect": "NoExecute"}]},
+                status={"capacity": {"cpu": 4}},
+            ),
+        ),
+        ("PersistentVolumeClaim", claim()),
+        ("PersistentVolume", volume()),
+        (
+            "StorageClass",
+            {"metadata": {"name": "s"}, "provisioner": "p", "volumeBindingMode": "Immediate"},
+        ),
+        ("PriorityClass", {"metadata": {"name": "p"}, "value": 1000000000}),
+        ("PriorityClass", {"metadata": {"name": "system-node-critical"}, "value": 2000001000}),
+        ("PodDisruptionBudget", budget(minAvailable="50%", selector=SELECTOR)),
+        ("PodDisruptionBudget", budget(maxUnavailable=0)),
+        (
+            "Service",
+            {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80, "targetPort": "web"}]}},
+        ),
+        ("Service", {"metadata": {"name": "s"}, "spec": {"clusterIP": "None"}}),
+        (
+            "Lease",
+            {
+                "metadata": {"name": "l"},
+                "spec": {"leaseDurationSeconds": 15, "leaseTransitions": 0},
+            },
+        ),
+        (
+            "Event",
+            {"metadata": {"name": "e", "namespace": "default"}, "involvedObject": {"kind": "Node"}},
+        ),
+        ("ConfigMap", {"metadata": {"name": "c"}, "data": {"a.b": "c"}}),
+        ("RuntimeClass", {"metadata": {"name": "r"}, "handler": "runc"}),
+        (
+            "CSINode",
+            {"metadata": {"name": "n"}, "spec": {"drivers": [{"name": "d", "nodeID": "n"}]}},
+        ),
+    ],
+)
+def test_other_kinds_with_nothing_wrong(kind: str, document: dict[str, Any]) -> None:
+    assert problems(kind, document) == []
+    assert problems(kind, document, document) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "before", "expected"),
+    [
+        (
+            "Node",
+            node(spec={"taints": [TAINT, TAINT]}),
+            None,
+            (
+                'spec.taints[1]: Duplicate value: {"key":"a","effect":"NoSchedule"}: '
+                "taints must be unique by key and effect pair"
+            ),
+        ),
+        (
+            "Node",
+            node(status={"allocatable": {"cpu": "-1"}}),
+            None,
+            'status.allocatable[cpu]: Invalid value: "-1": must be greater than or equal to 0',
+        ),
+        (
+            "PersistentVolumeClaim",
+            claim("0"),
+            None,
+            'spec.resources[storage]: Invalid value: "0": must be greater than zero',
+        ),
+        (
+            "PersistentVolumeClaim",
+            claim(accessModes=[]),
+            None,
+            "spec.accessModes: Required value: at least 1 access mode is required",
+        ),
+        (
+            "PersistentVolumeClaim",
+            claim(volumeName="w"),
+            claim(volumeName="v"),
+            (
+                "spec: Forbidden: spec is immutable after creation except resources.requests and "
+                "volumeAttributesClassName for bound claims"
+            ),
+        ),
+        ("PersistentVolume", volume(capacity={}), None, "spec.capacity: Required value"),
+        (
+            "PersistentVolume",
+            volume(hostPath=None),
+            None,
+            "spec: Required value: must specify a volume type",
+        ),
+        (
+            "PersistentVolume",
+            volume(hostPath={"path": "/b"}),
+            volume(),
+            (
+                "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable "
+                "after creation"
+            ),
+        ),
+        ("StorageClass", {"metadata": {"name": "s"}}, None, "provisioner: Required value"),
+        (
+            "StorageClass",
+            {"metadata": {"name": "s"}, "provisioner": "p", "volumeBindingMode": "Late"},
+            None,
+            'volumeBindingMode: Unsupported value: "Late": supported values: "Immediate", "WaitForFirstConsumer"',
+        ),
+        (
+            "PriorityClass",
+            {"metadata": {"name": "p"}, "value": 1000000001},
+            None,
+            "value: Forbidden: maximum allowed value of a user defined priority is 1000000000",
+        ),
+        (
+            "PriorityClass",
+            {"metadata": {"name": "p"}, "value": 2},
+            {"metadata": {"name": "p"}, "value": 1},
+            "value: Forbidden: may not be changed in an update.",
+        ),
+        (
+            "PodDisruptionBudget",
+            budget(minAvailable=1, maxUnavailable=1),
+            None,
+            (
+                'spec: Invalid value: {"minAvailable":1,"maxUnavailable":1}: '
+                "minAvailable and maxUnavailable cannot be both set"
+            ),
+        ),
+        (
+            "PodDisruptionBudget",
+            budget(minAvailable="101%"),
+            None,
+            'spec.minAvailable: Invalid value: "101%": must not be greater than 100%',
+        ),
+        ("Service", {"metadata": {"name": "s"}, "spec": {}}, None, "spec.ports: Required value"),
+        (
+            "Lease",
+            {"metadata": {"name": "l"}, "spec": {"leaseDurationSeconds": 0}},
+            None,
+            "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0",
+        ),
+        (
+            "Event",
+            {"metadata": {"name": "e", "namespace": "a"}, "involvedObject": {"namespace": "b"}},
+            None,
+            'involvedObject.namespace: Invalid value: "b": does not match event.namespace',
+        ),
+        (
+            "CSINode",
+            {"metadata": {"name": "n"}, "spec": {"drivers": [{"name": "d"}]}},
+            None,
+            "spec.drivers[0].nodeID: Required value",
+        ),
+    ],
+)
+def test_other_kinds_with_one_thing_wrong(
+    kind: str, document: dict[str, Any], before: dict[str, Any] | None, expected: str
+) -> None:
+    assert problems(kind, document, before) == [expected]
+
+
+def test_binding_a_claim_sets_its_volume_and_may_set_its_class() -> None:
+    assert (
+        problems(
+            "PersistentVolumeClaim", claim("2Gi", volumeName="v", storageClassName="s"), claim()
+        )
+        == []
+    )
+
+
+def test_the_refusal_lists_each_problem_once() -> None:
+    one, two = "spec.a: Required value", 'spec.b: Invalid value: "x": must be: so'
+    assert invalid_message("Pod", "p", [one]) == 'Pod "p" is invalid: spec.a: Required value'
+    assert (
+        invalid_message("Deployment", "d", [one, two, one])
+        == f'Deployment.apps "d" is invalid: [{one}, {two}]'
+    )
+    assert invalid_details("Deployment", "d", [one, two]) == {
+        "name": "d",
+        "group": "apps",
+        "kind": "Deployment",
+        "causes": [
+            {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.a"},
+            {
+                "reason": "FieldValueInvalid",
+                "message": 'Invalid value: "x": must be: so',
+                "field": "spec.b",
+            },
+        ],
+    }

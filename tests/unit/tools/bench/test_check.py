@@ -1,0 +1,187 @@
+"""Decisions made once more from nothing: a sound scheduler agrees with explain, and a broken one is
+caught.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from berth.actors.cache.state import CacheState
+from berth.actors.messages import (
+    AssignedPodAdded,
+    AssignedPodDeleted,
+    Assume,
+    NodeAdded,
+    NodeDeleted,
+    Nominate,
+)
+from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.recall.memory import Memory
+from berth.actors.scheduling.framework.questions import Steps
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.scheduling.model.vectors import Ints
+from berth.actors.system import profiles_of
+from berth.config.load import from_mapping
+from berth.config.types import KubeSchedulerConfiguration
+from berth.tools.bench.check import Sample, Witness, check
+from berth.tools.bench.decision import SPECS, make_node, make_pod, take
+from berth.tools.bench.measure import Checked
+from berth.tools.explain.handle import ReadOnlyHandle
+
+NODES = 150  # enough for a sample of them to be less than all
+CONFIGURATION = KubeSchedulerConfiguration()
+EVERY = 1_000
+
+
+def nothing(done: int, every: int) -> None:
+    pass
+
+
+def mixed(number: int) -> list[Pod]:
+    """Pods of every kind in turn, some that fit nowhere, and some that fit where others are
+    evicted.
+    """
+    specs: list[tuple[dict[str, Any], int]] = [(spec, 100) for spec in SPECS.values()]
+    specs += [({"priority": 20}, 2_000), ({}, 9_000), ({"nodeSelector": {"zone": "none"}}, 100)]
+    return [make_pod(100 + i, *specs[i % len(specs)]) for i in range(number)]
+
+
+def decided(
+    witness: Witness,
+    pods: Sequence[Pod],
+    configuration: KubeSchedulerConfiguration = CONFIGURATION,
+    *,
+    crowded: bool = False,
+) -> Checked:
+    """Schedule the pods one after the other, in a cluster that is full or else changes all the
+    time, and check.
+    """
+    profile = profiles_of(configuration, ReadOnlyHandle())["default-scheduler"]
+    cache = CacheState()
+    for number in range(NODES):
+        cache.handle(NodeAdded(make_node(number)))
+        for other in range(4 if crowded else 0):
+            where = {"nodeName": f"n{number}"}
+            cache.handle(AssignedPodAdded(make_pod(-1 - 4 * number - other, where, 950)))
+    chance, placed = Random(7), list[Pod]()
+    witness.open()
+    for turn, pod in enumerate(pods):
+        info = PodInfo(pod)
+        match witness.schedule(profile, info, take(cache)):
+            case Chosen(node):
+                cache.handle(Assume(info, node))
+                placed.append(pod)
+            case Unfit(nomination=promised):
+                if promised is not None:
+                    cache.handle(Nominate(info, promised.node))
+            case Failed(status):
+                raise AssertionError(status.message)
+        if crowded:
+            continue
+        if turn % 4 == 3 and placed:
+            cache.handle(AssignedPodDeleted(placed.pop(chance.randrange(len(placed)))))
+        if turn % 25 == 24:
+            cache.handle(NodeDeleted(make_node(turn % NODES)))
+            cache.handle(NodeAdded(make_node(turn % NODES)))
+    (checked,) = check(witness.windows, configuration, nothing)
+    return checked
+
+
+def test_what_is_remembered_and_counted_along_decides_as_explain_does() -> None:
+    checked = decided(Witness(Random(1), 0, EVERY), mixed(240))
+    assert (checked.pods, checked.agree, checked.differ) == (240, 240, ())
+
+
+def test_a_full_cluster_in_which_preemption_makes_room() -> None:
+    eager = [make_pod(i, {"priority": 5}, 1_900) for i in range(20)]
+    checked = decided(Witness(Random(1), 0, EVERY), [*eager, *mixed(40)], crowded=True)
+    assert (checked.agree, checked.differ) == (60, ())
+
+
+def test_a_percentage_of_nodes_and_a_profile_that_scores_nothing() -> None:
+    few = {"percentageOfNodesToScore": 70}
+    blind = {"profiles": [{"plugins": {"score": {"disabled": [{"name": "*"}]}}}]}
+    for more in (few, blind):
+        document = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            **more,
+        }
+        configuration = from_mapping(document)
+        checked = decided(
+            Witness(Random(1), configuration.percentage_of_nodes_to_score, EVERY),
+            mixed(60),
+            configuration,
+        )
+        assert (checked.agree, checked.differ) == (60, ())
+
+
+class Lowest(Witness):
+    """Takes the worst node."""
+
+    def _best(self, totals: Ints) -> int:
+        return int(totals.argmin())
+
+
+def test_a_scheduler_that_takes_the_worst_node_is_caught() -> None:
+    checked = decided(Lowest(Random(1), 0, EVERY), mixed(60))
+    assert checked.agree < checked.pods == 60
+    assert checked.agree + len(checked.differ) == 60
+    assert "which is more: " in checked.differ[0].difference
+    assert "NodeResourcesFit" in "".join(differs.difference for differs in checked.differ)
+
+
+def test_a_memory_that_goes_stale_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Memory, "refresh", lambda *_: True)
+    pods = [
+        make_pod(i, {}, 3_000) for i in range(NODES + 10)
+    ]  # one a node, and none for the last ones
+    checked = decided(Witness(Random(1), 0, EVERY), pods)
+    assert checked.agree < checked.pods
+    assert any("NodeResourcesFit" in differs.difference for differs in checked.differ)
+
+
+class Grumpy(Witness):
+    """Blames nobody for a pod that does not fit, and promises it nothing."""
+
+    def steps(
+        self, profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool
+    ) -> Steps[Outcome]:
+        outcome = yield from super().steps(profile, info, snapshot, extended=extended)
+        match outcome:
+            case Unfit(message, plugins, nomination=None):
+                return Unfit(message, plugins - {"NodeResourcesFit"})
+            case Unfit(message, plugins):
+                return Unfit(message, plugins)
+            case _:
+                return outcome
+
+
+def test_who_rejected_a_pod_and_what_it_was_promised_count_as_well() -> None:
+    pods = [make_pod(0, {"priority": 5}, 1_900), make_pod(1, {}, 1_900)]
+    checked = decided(Grumpy(Random(1), 0, EVERY), pods, crowded=True)
+    promised, blamed = checked.differ
+    assert promised.difference.startswith("the promise is nothing; explain's is n")
+    assert blamed.difference == "who rejected it is []; explain's is ['NodeResourcesFit']"
+
+
+def test_a_sample_is_of_all_that_was_met() -> None:
+    """Each of 20 decisions is among the 5 kept about as often as any other."""
+    often = [0] * 20
+    chance = Random(3)
+    for _ in range(2_000):
+        sample = Sample[int](5, chance)
+        for number in range(20):
+            place = sample.place()
+            if place is not None:
+                sample.keep(place, number)
+        assert len(set(sample.kept)) == 5
+        for number in sample.kept:
+            often[number] += 1
+    assert min(often) > 400

@@ -1,0 +1,72 @@
+"""`berth bench --compare`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from berth.tools.bench.command import bench
+from click.testing import CliRunner
+
+
+def entry(name: str, average: float, decision: float | None, rss: int = 100) -> dict[str, Any]:
+    return {
+        "name": name,
+        "pods": 10,
+        "seconds": 1.0,
+        "throughput": {"average": average, "p50": 1.0, "p90": 1.0, "p95": 1.0, "p99": 1.0},
+        "decision_ms": None if decision is None else {"mean": decision, "p50": 1.0, "p99": 1.0},
+        "attempt_ms": {"mean": 1.0, "p50": 1.0, "p99": 4.0},
+        "cpu_seconds": 2.0,
+        "peak_rss_bytes": rss,
+    }
+
+
+def run(tmp_path: Path, first: object, second: object, *more: str) -> Any:
+    for name, content in (("a.json", first), ("b.json", second)):
+        (tmp_path / name).write_text(content if isinstance(content, str) else json.dumps(content))
+    return CliRunner().invoke(
+        bench, ["--compare", str(tmp_path / "a.json"), str(tmp_path / "b.json"), *more]
+    )
+
+
+def test_figures_of_the_second_over_those_of_the_first(tmp_path: Path) -> None:
+    first = [entry("x", 100, 4), entry("y", 10, None), entry("gone", 1, 1)]
+    second = [entry("new", 1, 1), entry("y", 20, 1, rss=50), entry("x", 250, 1)]
+    result = run(tmp_path, first, second, "-o", "json")
+    assert result.exit_code == 0, result.output
+    x, y = json.loads(result.stdout)
+    assert x == {
+        "name": "x",
+        "throughput": 2.5,
+        "decision_ms": 0.25,
+        "attempt_p99_ms": 1.0,
+        "cpu_seconds": 1.0,
+        "peak_rss_bytes": 1.0,
+    }
+    assert (y["name"], y["throughput"], y["decision_ms"], y["peak_rss_bytes"]) == (
+        "y",
+        2.0,
+        None,
+        0.5,
+    )
+    shown = run(tmp_path, first, second)
+    assert "x2.50" in shown.output
+
+
+@pytest.mark.parametrize(
+    ("second", "problem"),
+    [
+        ([entry("other", 1, 1)], "no workload in common"),
+        ("{", "b.json"),
+        ([{"name": "x"}], "b.json"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_clear_line(
+    tmp_path: Path, second: object, problem: str
+) -> None:
+    result = run(tmp_path, [entry("x", 1, 1)], second)
+    assert result.exit_code == 1
+    assert problem in result.stderr.splitlines()[-1]

@@ -1,0 +1,136 @@
+"""Throughput by the second, percentiles, and the median of runs."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from berth.tools.bench.measure import (
+    Checked,
+    Difference,
+    Latency,
+    Result,
+    Stopwatch,
+    Throughput,
+    latency,
+    median,
+    nearest_rank,
+    samples,
+    throughput,
+)
+
+from tests.kit.busy import busy
+
+
+def bound(*each_second: int) -> list[float]:
+    """The times of so many pods in the middle of each second."""
+    return [second + 0.5 for second, number in enumerate(each_second) for _ in range(number)]
+
+
+@pytest.mark.parametrize(
+    ("times", "before", "end", "expected"),
+    [
+        (bound(5, 10, 20), 0, 3.0, [10, 20]),  # the first second with pods is left out
+        (bound(0, 5, 10, 20), 0, 4.0, [10, 20]),
+        (bound(5, 10, 20), 0, 2.9, [10]),  # and the last part of a second
+        (
+            bound(5, 10, 0, 0, 6),
+            0,
+            5.0,
+            [10, 2, 2, 2],
+        ),  # seconds without pods share the next sample
+        (bound(0, 4, 8), 7, 3.0, [4, 8]),  # pods that were there before are the baseline
+        (bound(50), 0, 0.8, []),
+        ([], 0, 5.0, []),
+    ],
+)
+def test_samples(times: list[float], before: int, end: float, expected: list[float]) -> None:
+    assert samples(0.0, before, times, end) == expected
+
+
+def test_percentiles_are_of_the_nearest_rank() -> None:
+    values = [float(value) for value in range(1, 11)]
+    assert [nearest_rank(values, percent) for percent in (0, 1, 50, 90, 95, 99, 100)] == [
+        1,
+        1,
+        5,
+        9,
+        10,
+        10,
+        10,
+    ]
+
+
+def test_throughput() -> None:
+    found = throughput(0.0, 0, bound(1, 10, 20, 60), 4.0)
+    assert found == Throughput(30, 20, 60, 60, 60)
+    assert throughput(0.0, 0, [0.1, 0.2, 0.5], 0.6) == Throughput(
+        6, 6, 6, 6, 6
+    )  # too short for a sample
+    assert throughput(0.0, 0, [], 9.0) == Throughput(0, 0, 0, 0, 0)
+
+
+def test_latency_is_in_milliseconds() -> None:
+    found = latency([0.001, 0.002, 0.006])
+    assert found is not None
+    assert msgspec.structs.astuple(found) == pytest.approx((3, 2, 6))
+    assert latency([]) is None
+
+
+async def test_a_stopwatch_counts_only_while_it_runs() -> None:
+    watch = Stopwatch(profile=True)
+    watch.decided(1.0)
+    await watch.start()
+    busy(0.05)
+    watch.decided(0.002)
+    watch.scheduled(0.004)
+    effort = await watch.stop()
+    watch.scheduled(1.0)
+    assert effort.decision_ms == Latency(2, 2, 2)
+    assert effort.attempt_ms == Latency(4, 4, 4)
+    assert effort.cpu_seconds is not None
+    assert 0 <= effort.cpu_seconds < 5
+    assert effort.peak_rss_bytes is not None
+    assert effort.peak_rss_bytes > 1 << 20
+    assert any(stack.endswith(":busy") for stack in effort.profile)
+
+
+def result(average: float, pods: int = 10, decision: float | None = None) -> Result:
+    rate = Throughput(average, average, average, average, average)
+    spent = None if decision is None else Latency(decision, decision, decision)
+    return Result("A/b", pods, 10 / average, rate, spent, None, 2.0, 100, 5.0, average >= 5)
+
+
+def test_the_median_is_taken_number_by_number() -> None:
+    found = median([result(9.0, 10, 3.0), result(2.0, 11, 1.0), result(7.0, 13, 2.0)])
+    assert (found.throughput.average, found.throughput.p99, found.pods) == (7, 7, 11)
+    assert found.decision_ms == Latency(2, 2, 2)
+    assert found.attempt_ms is None
+    assert (found.name, found.threshold, found.reached) == ("A/b", 5, True)
+    assert median([result(3.0)]) == result(3.0)
+    assert isinstance(median([result(1.0, 1), result(2.0, 2)]).pods, int)
+
+
+def test_the_checks_of_all_runs_add_up() -> None:
+    differs = Difference("ns/p", "the node is a; explain's is b")
+    runs = [
+        msgspec.structs.replace(result(1.0), checked=checked)
+        for checked in (Checked(3, 3), Checked(4, 3, (differs,)), Checked(2, 2))
+    ]
+    assert median(runs).checked == Checked(9, 8, (differs,))
+    assert median([result(1.0), result(2.0)]).checked is None
+
+
+def test_results_are_written_in_the_documented_form() -> None:
+    document = msgspec.to_builtins(result(9.0, 10, 3.0))
+    assert list(document)[:8] == [
+        "name",
+        "pods",
+        "seconds",
+        "throughput",
+        "decision_ms",
+        "attempt_ms",
+        "cpu_seconds",
+        "peak_rss_bytes",
+    ]
+    assert list(document["throughput"]) == ["average", "p50", "p90", "p95", "p99"]
+    assert list(document["decision_ms"]) == ["mean", "p50", "p99"]

@@ -1,0 +1,173 @@
+"""`berth explain` as a user calls it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from berth.tools.explain.command import explain
+from click.testing import CliRunner
+
+from tests.kit.messages import no_room
+
+CLUSTER = """
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Node
+  metadata: {name: small, labels: {zone: a}}
+  status: {allocatable: {cpu: "1", memory: 4Gi, pods: "10"}}
+- apiVersion: v1
+  kind: Node
+  metadata: {name: large, labels: {zone: b}}
+  status: {allocatable: {cpu: "8", memory: 32Gi, pods: "10"}}
+- apiVersion: v1
+  kind: Node
+  metadata: {name: closed}
+  spec: {unschedulable: true}
+  status: {allocatable: {cpu: "8", memory: 32Gi, pods: "10"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: c, image: nginx, resources: {requests: {cpu: "2"}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: huge}
+spec: {containers: [{name: c, image: nginx, resources: {requests: {cpu: "9"}}}]}
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(CLUSTER)
+    return path
+
+
+def test_the_decision_as_json(cluster: Path) -> None:
+    result = CliRunner().invoke(explain, ["-f", str(cluster), "--pod", "web", "-o", "json"])
+    assert result.exit_code == 0, result.output
+    decision = json.loads(result.stdout)
+    assert decision["hosts"] == decision["best"] == ["large"]
+    assert decision["filter"]["small"] == {
+        "code": "UnschedulableAndUnresolvable",
+        "plugin": "NodeResourcesFit",
+        "reasons": ["Insufficient cpu"],
+    }
+    assert decision["filter"]["closed"]["plugin"] == "NodeUnschedulable"
+    assert decision["total"] == {
+        "large": sum(scores["large"] for scores in decision["score"].values())
+    }
+    assert decision["message"] is None
+
+
+def test_the_decision_as_a_person_reads_it(cluster: Path) -> None:
+    result = CliRunner().invoke(explain, ["-f", str(cluster), "--pod", "default/huge"])
+    assert result.exit_code == 0
+    message = "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu."
+    assert message in " ".join(result.stdout.split())
+
+
+def test_a_pod_that_is_placed_is_judged_as_if_it_were_pending(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(CLUSTER.replace("spec: {containers", "spec: {nodeName: small, containers"))
+    result = CliRunner().invoke(explain, ["-f", str(path), "--pod", "web", "-o", "json"])
+    assert json.loads(result.stdout)["hosts"] == ["large"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--pod", "web"], "the cluster: expected -f, --kubeconfig or --master"),
+        (["-f", "{cluster}"], "--pod: expected NAMESPACE/NAME"),
+        (["-f", "{cluster}", "--pod", "shop/none"], "pod shop/none is not in the cluster"),
+        (["--kubeconfig", "/nowhere", "--pod", "web"], "/nowhere: cannot be read"),
+        (["--scenario", "/nowhere"], "/nowhere: cannot be read"),
+    ],
+)
+def test_a_question_that_cannot_be_put_is_one_clear_line(
+    cluster: Path, arguments: list[str], problem: str
+) -> None:
+    result = CliRunner().invoke(
+        explain, [argument.format(cluster=cluster) for argument in arguments]
+    )
+    assert result.exit_code == 1
+    assert problem in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        (
+            "containers: [{name: c, image: i, resources: {requests: {cpu: '-1'}}}]",
+            "must be greater than or equal to 0",
+        ),
+        (
+            (
+                "{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
+                "[{labelSelector: {}}]}}, "
+                "containers: [{name: c, image: i}]}"
+            ),
+            "topologyKey: Required value",
+        ),
+        (
+            (
+                "{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
+                "{nodeSelectorTerms: "
+                "[{matchExpressions: [{key: a, operator: Near}]}]}}}, containers: [{name: c, "
+                "image: i}]}"
+            ),
+            'operator: Invalid value: "Near"',
+        ),
+        (
+            "{containers: [{name: c, image: i}], nodeSelector: [a]}",
+            "cannot unmarshal array into Go struct field",
+        ),
+    ],
+)
+def test_a_hostile_manifest_is_refused_by_the_path_of_its_field(
+    tmp_path: Path, spec: str, problem: str
+) -> None:
+    path = tmp_path / "pod.yaml"
+    body = spec if spec.startswith("{") else "{" + spec + "}"
+    path.write_text(f"apiVersion: v1\nkind: Pod\nmetadata: {{name: web}}\nspec: {body}\n")
+    result = CliRunner().invoke(explain, ["-f", str(path), "--pod", "web"])
+    assert result.exit_code == 1
+    assert problem in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_file_of_scenarios_is_answered_line_by_line_in_its_order(tmp_path: Path) -> None:
+    def scenario(name: str, cpu: int) -> str:
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+        spec = {
+            "schedulerName": "default-scheduler",
+            "containers": [{"resources": {"requests": {"cpu": cpu}}}],
+        }
+        return json.dumps(
+            {
+                "name": name,
+                "config": None,
+                "objects": [
+                    {**node, "status": {"allocatable": {"cpu": 4, "memory": "8Gi", "pods": 10}}}
+                ],
+                "pod": {"metadata": {"name": "p", "namespace": "default"}, "spec": spec},
+            }
+        )
+
+    path = tmp_path / "scenarios.jsonl.gz"
+    with gzip.open(path, "wt") as file:
+        file.write("\n".join([scenario("b", 1), scenario("a", 5), json.dumps({"name": "broken"})]))
+    result = CliRunner().invoke(explain, ["--scenario", str(path)])
+    assert result.exit_code == 0, result.output
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [line["name"] for line in lines[:2]] == ["b", "a"]
+    assert lines[0]["expect"]["hosts"] == ["n"]
+    assert lines[1]["expect"]["message"] == no_room(1, "1 Insufficient cpu")
+    assert "expected a scenario" in lines[2]["expect"]["error"]

@@ -1,0 +1,386 @@
+"""What the controllers of the toy cluster decide, from documents and a time alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from berth.tools.hollow import (
+    daemon_set,
+    deployment,
+    disruption,
+    garbage,
+    job,
+    node_lifecycle,
+    replica_set,
+    stateful_set,
+)
+from berth.tools.hollow.claim import claim
+from berth.tools.hollow.cluster import Cluster
+from berth.tools.hollow.documents import int_or_percent, reference_to, template_hash
+from berth.tools.hollow.taint_eviction import TaintEviction
+from berth.tools.hollow.writes import Again, Create, Delete, Patch, Write
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+THEN = "2025-12-31T23:59:50Z"
+LABELS = {"app": "x"}
+TEMPLATE: dict[str, Any] = {
+    "metadata": {"labels": LABELS},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
+Document = dict[str, Any]
+
+
+def workload(kind: str, name: str = "w", **spec: Any) -> Document:
+    metadata = {
+        "name": name,
+        "namespace": "n",
+        "uid": f"uid-{name}",
+        "generation": 1,
+        "resourceVersion": "1",
+    }
+    selector = {} if kind == "Job" else {"selector": {"matchLabels": LABELS}}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata,
+            "spec": {**selector, "template": TEMPLATE, **spec}}  # fmt: skip
+
+
+def pod(
+    name: str,
+    owner: Document | None = None,
+    phase: str = "Running",
+    ready: bool = True,
+    node: str = "n1",
+    labels: Document | None = None,
+    **metadata: Any,
+) -> Document:
+    owners = {"ownerReferences": [reference_to(owner)]} if owner else {}
+    condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": THEN}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "n", "uid": f"uid-{name}", "resourceVersion": "1",
+                     "labels": {**LABELS, **(labels or {})}, **owners, **metadata},
+        "spec": {"nodeName": node, "tolerations": []},
+        "status": {"phase": phase, "conditions": [condition]},
+    }  # fmt: skip
+
+
+def created(writes: list[Write]) -> list[str]:
+    return [
+        write.document["metadata"].get("name", "") for write in writes if isinstance(write, Create)
+    ]
+
+
+def deleted(writes: list[Write]) -> list[str]:
+    return [write.name for write in writes if isinstance(write, Delete)]
+
+
+def status(writes: list[Write]) -> Document:
+    return next(
+        write.body["status"]
+        for write in writes
+        if isinstance(write, Patch) and write.subresource == "status"
+    )
+
+
+# -- owners
+
+
+def test_what_matches_is_adopted_and_what_no_longer_does_is_released() -> None:
+    owner = workload("ReplicaSet")
+    free, mine, lost = pod("free"), pod("mine", owner), pod("lost", owner, labels={"app": "y"})
+    other, ending = pod("other", workload("ReplicaSet", "v")), pod("ending", deletionTimestamp=THEN)
+    found, writes = claim(owner, [free, mine, lost, other, ending])
+    assert [p["metadata"]["name"] for p in found] == ["free", "mine"]
+    patches = {w.name: w.body["metadata"] for w in writes if isinstance(w, Patch)}
+    assert patches == {
+        "free": {"ownerReferences": [reference_to(owner)], "resourceVersion": "1"},
+        "lost": {"ownerReferences": [], "resourceVersion": "1"},
+    }
+
+
+def test_a_dependent_goes_with_its_last_owner() -> None:
+    first, second = workload("ReplicaSet", "a"), workload("ReplicaSet", "b")
+    both = pod("p", ownerReferences=[reference_to(first), reference_to(second)])
+    assert garbage.collect(both, lambda uid: False) == []
+    (kept,) = garbage.collect(both, lambda uid: uid == "uid-a")
+    assert isinstance(kept, Patch)
+    assert kept.body["metadata"]["ownerReferences"] == [reference_to(second)]
+    assert deleted(garbage.collect(both, lambda uid: True)) == ["p"]
+
+
+def test_the_pods_of_a_lost_node_go_after_a_moment() -> None:
+    collector, pods = garbage.PodGarbage(), [pod("p")]
+    assert collector.reconcile("n1", None, pods, NOW) == [Again(garbage.QUARANTINE_SECONDS)]
+    late = NOW + timedelta(seconds=garbage.QUARANTINE_SECONDS)
+    writes = collector.reconcile("n1", None, pods, late)
+    assert deleted(writes) == ["p"]
+    assert [write.grace for write in writes if isinstance(write, Delete)] == [0]
+    assert status(writes)["phase"] == "Failed"
+    assert collector.reconcile("n1", {"metadata": {"name": "n1"}}, pods, late) == []
+    assert collector.reconcile("n1", None, pods, late) == [Again(garbage.QUARANTINE_SECONDS)], (
+        "it begins anew"
+    )
+
+
+# -- replicas
+
+
+def test_a_replica_set_fills_up_shrinks_and_tells() -> None:
+    owner = workload("ReplicaSet", replicas=3)
+    finished, ending = pod("f", owner, "Failed"), pod("e", owner, deletionTimestamp=THEN)
+    writes = replica_set.reconcile(owner, [pod("a", owner), finished, ending], NOW)
+    assert len(created(writes)) == 2
+    assert status(writes)["readyReplicas"] == 1
+    owner["spec"]["replicas"] = 1
+    assert len(deleted(replica_set.reconcile(owner, [pod(n, owner) for n in "abc"], NOW))) == 2
+
+
+def test_the_least_useful_pods_are_given_up_first() -> None:
+    cost = {replica_set.DELETION_COST: "-1"}
+    pods = [pod("fine"), pod("crowded", node="n2"), pod("crowd", node="n2"), pod("cheap", annotations=cost),
+            pod("unready", ready=False), pod("pending", phase="Pending"),
+            pod("unplaced", phase="Pending", node="")]  # fmt: skip
+    order = [found["metadata"]["name"] for found in replica_set.surplus(pods, 5)]
+    assert order[:3] == ["unplaced", "pending", "unready"]
+    assert order[3] == "cheap"
+    assert replica_set.surplus(pods, 0) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "round_up", "expected"),
+    [(3, True, 3), ("25%", True, 3), ("25%", False, 2), ("0%", True, 0), ("4", True, 4)],
+)
+def test_percentages_are_rounded_as_asked(value: int | str, round_up: bool, expected: int) -> None:
+    assert int_or_percent(value, 10, round_up=round_up) == expected
+
+
+@pytest.mark.parametrize(
+    ("rolling", "surge", "unavailable"),
+    [({}, 3, 2), ({"maxSurge": 0, "maxUnavailable": 0}, 0, 1), ({"maxSurge": 2, "maxUnavailable": 0}, 2, 0),
+     ({"maxSurge": 0, "maxUnavailable": 99}, 0, 10)],
+)  # fmt: skip
+def test_the_limits_of_a_roll_out(rolling: Document, surge: int, unavailable: int) -> None:
+    owner = workload("Deployment", replicas=10, strategy={"rollingUpdate": rolling})
+    assert deployment.limits(owner) == deployment.Limits(surge, unavailable)
+
+
+def replica_set_of(
+    owner: Document, name: str, image: str, replicas: int, available: int
+) -> Document:
+    template = {**TEMPLATE, "spec": {"containers": [{"name": "c", "image": image}]}}
+    made = workload("ReplicaSet", name, replicas=replicas)
+    made["spec"]["template"] = template
+    made["metadata"]["labels"] = {**LABELS, deployment.HASH: template_hash(template)}
+    made["metadata"]["ownerReferences"] = [reference_to(owner)]
+    made["status"] = {"replicas": replicas, "availableReplicas": available}
+    return made
+
+
+def test_a_deployment_makes_a_replica_set_and_moves_to_it_step_by_step() -> None:
+    owner = workload(
+        "Deployment", replicas=4, strategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
+    )
+    (made,) = [write for write in deployment.reconcile(owner, [], NOW) if isinstance(write, Create)]
+    assert made.document["spec"]["replicas"] == 4
+    assert made.document["metadata"]["name"] == f"w-{template_hash(TEMPLATE)}"
+
+    def sizes(old: tuple[int, int], new: tuple[int, int]) -> dict[str, int]:
+        sets = [replica_set_of(owner, "old", "h", *old), replica_set_of(owner, "new", "i", *new)]
+        writes = deployment.reconcile(owner, sets, NOW)
+        asked = {
+            w.name: w.body.get("spec", {}).get("replicas") for w in writes if isinstance(w, Patch)
+        }
+        return {name: size for name, size in asked.items() if size is not None}
+
+    assert sizes((4, 4), (1, 0)) == {"old": 3}
+    assert sizes((3, 3), (1, 0)) == {"new": 2}
+    assert sizes((3, 3), (2, 0)) == {}
+    assert sizes((3, 3), (2, 2)) == {"old": 1}
+    assert sizes((0, 0), (4, 4)) == {}
+    owner["spec"]["paused"] = True
+    assert sizes((3, 3), (2, 2)) == {}, "a paused roll-out stays where it is"
+
+
+def test_a_stateful_set_goes_one_by_one_unless_parallel() -> None:
+    owner = workload("StatefulSet", replicas=3, serviceName="s")
+    assert created(stateful_set.reconcile(owner, [], [], NOW)) == ["w-0"]
+    assert created(stateful_set.reconcile(owner, [pod("w-0", owner, ready=False)], [], NOW)) == []
+    assert created(stateful_set.reconcile(owner, [pod("w-0", owner)], [], NOW)) == ["w-1"]
+    owner["spec"]["podManagementPolicy"] = "Parallel"
+    assert created(stateful_set.reconcile(owner, [], [], NOW)) == ["w-0", "w-1", "w-2"]
+    owner["spec"] |= {
+        "podManagementPolicy": "OrderedReady",
+        "replicas": 1,
+        "ordinals": {"start": 1},
+    }
+    assert deleted(
+        stateful_set.reconcile(owner, [pod(f"w-{i}", owner) for i in (1, 2, 3)], [], NOW)
+    ) == ["w-3"]
+
+
+# -- daemons, jobs
+
+
+def node(name: str, *taints: tuple[str, str], **labels: str) -> Document:
+    spec = {"taints": [{"key": key, "effect": effect} for key, effect in taints]}
+    metadata = {"name": name, "labels": labels, "uid": f"uid-{name}", "resourceVersion": "1"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec}
+
+
+def test_a_daemon_is_on_every_node_that_takes_it() -> None:
+    owner = workload("DaemonSet")
+    nodes = [node("a"), node("b"), node("c", ("k", "NoSchedule")), node("d", ("k", "NoExecute")),
+             node("e", ("node.kubernetes.io/unschedulable", "NoSchedule"))]  # fmt: skip
+    pods = [pod(f"on-{name}", owner, node=name) for name in "acd"] + [
+        pod("second", owner, node="a")
+    ]
+    writes = daemon_set.reconcile(owner, pods, nodes, NOW)
+    targets = [
+        daemon_set.target_of(write.document) for write in writes if isinstance(write, Create)
+    ]
+    assert targets == ["b", "e"]
+    assert deleted(writes) == ["second", "on-d"], "a taint without NoExecute lets it stay"
+    assert (status(writes)["desiredNumberScheduled"], status(writes)["numberMisscheduled"]) == (
+        3,
+        2,
+    )
+
+
+def test_a_job_runs_until_enough_have_succeeded() -> None:
+    owner = workload("Job", completions=3, parallelism=2, backoffLimit=1)
+    owner["spec"]["selector"] = {"matchLabels": LABELS}
+    assert len(created(job.reconcile(owner, [], NOW))) == 2
+    done = [pod(f"d{i}", owner, "Succeeded") for i in range(2)]
+    assert len(created(job.reconcile(owner, [*done, pod("f", owner, "Failed")], NOW))) == 1
+    ended = job.reconcile(owner, [*done, pod("d2", owner, "Succeeded"), pod("active", owner)], NOW)
+    assert deleted(ended) == ["active"]
+    assert {c["type"] for c in status(ended)["conditions"]} == {"SuccessCriteriaMet", "Complete"}
+    failed = job.reconcile(owner, [pod(f"f{i}", owner, "Failed") for i in range(2)], NOW)
+    assert status(failed)["conditions"][-1]["reason"] == "BackoffLimitExceeded"
+    owner["spec"]["suspend"] = True
+    assert deleted(job.reconcile(owner, [pod("active", owner)], NOW)) == ["active"]
+
+
+def test_an_indexed_job_fills_its_indexes() -> None:
+    owner = workload("Job", completions=4, parallelism=4, completionMode="Indexed")
+    owner["spec"]["selector"] = {"matchLabels": LABELS}
+    pods = [pod(f"p{i}", owner, "Succeeded", annotations={job.INDEX: str(i)}) for i in (0, 1, 3)]
+    writes = job.reconcile(owner, pods, NOW)
+    (made,) = [write.document for write in writes if isinstance(write, Create)]
+    assert made["metadata"]["annotations"][job.INDEX] == "2"
+    assert status(writes)["completedIndexes"] == "0-1,3"
+
+
+# -- nodes, budgets
+
+
+def test_a_nodes_state_becomes_taints_and_others_taints_stay() -> None:
+    found = node("a", ("mine", "NoSchedule"), ("node.kubernetes.io/not-ready", "NoExecute"))
+    found["spec"]["unschedulable"] = True
+    found["status"] = {
+        "conditions": [
+            {"type": "Ready", "status": "True"},
+            {"type": "DiskPressure", "status": "True"},
+        ]
+    }
+    (write,) = node_lifecycle.reconcile(found, NOW)
+    assert isinstance(write, Patch)
+    assert [taint["key"].rpartition("/")[2] for taint in write.body["spec"]["taints"]] == [
+        "mine", "unschedulable", "disk-pressure",
+    ]  # fmt: skip
+    found["spec"]["taints"] = write.body["spec"]["taints"]
+    assert node_lifecycle.reconcile(found, NOW) == []
+    found["status"]["conditions"][0]["status"] = "Unknown"
+    assert ("node.kubernetes.io/unreachable", "NoExecute") in node_lifecycle.wanted_taints(found)
+
+
+def test_a_taint_evicts_at_once_after_a_while_or_never() -> None:
+    eviction, tainted = TaintEviction(), node("n1", ("k", "NoExecute"))
+    pods = {name: pod(name) for name in ("none", "patient", "short")}
+    pods["patient"]["spec"]["tolerations"] = [{"key": "k", "operator": "Exists"}]
+    pods["short"]["spec"]["tolerations"] = [
+        {"key": "k", "operator": "Exists", "tolerationSeconds": 10}
+    ]
+    writes = eviction.reconcile("n1", tainted, list(pods.values()), NOW)
+    assert deleted(writes) == ["none"]
+    assert writes[-1] == Again(10.0)
+    rest = [pods["patient"], pods["short"]]
+    assert eviction.reconcile("n1", tainted, rest, NOW + timedelta(seconds=4)) == [Again(6.0)]
+    assert deleted(eviction.reconcile("n1", tainted, rest, NOW + timedelta(seconds=10))) == [
+        "short"
+    ]
+    assert eviction.reconcile("n1", node("n1"), rest, NOW) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "desired", "allowed"),
+    [({"minAvailable": 2}, 2, 1), ({"minAvailable": "50%"}, 2, 1), ({"maxUnavailable": 1}, 3, 0),
+     ({"maxUnavailable": "50%"}, 2, 1)],
+)  # fmt: skip
+def test_a_budget_allows_what_is_healthy_beyond_its_need(
+    spec: Document, desired: int, allowed: int
+) -> None:
+    owner = workload("ReplicaSet", replicas=4)
+    pods = [pod("a", owner), pod("b", owner), pod("c", owner), pod("d", owner, ready=False)]
+    budget = workload("PodDisruptionBudget", "b", **spec)
+    told = status(disruption.reconcile(budget, pods, lambda reference: owner, NOW))
+    counts = (
+        told["expectedPods"],
+        told["currentHealthy"],
+        told["desiredHealthy"],
+        told["disruptionsAllowed"],
+    )
+    assert counts == (4, 3, desired, allowed)
+
+
+def test_a_granted_eviction_counts_until_it_is_seen_or_forgotten() -> None:
+    pods = [pod("a"), pod("b")]
+    budget = workload("PodDisruptionBudget", "b", minAvailable=1)
+    budget["status"] = {
+        "disruptedPods": {"a": "2026-01-01T00:00:00Z", "gone": "2026-01-01T00:00:00Z"}
+    }
+    writes = disruption.reconcile(budget, pods, lambda reference: None, NOW)
+    assert (status(writes)["currentHealthy"], status(writes)["disruptionsAllowed"]) == (1, 0)
+    assert writes[-1] == Again(disruption.FORGET_SECONDS)
+    late = NOW + timedelta(seconds=disruption.FORGET_SECONDS)
+    assert (
+        status(disruption.reconcile(budget, pods, lambda reference: None, late))[
+            "disruptionsAllowed"
+        ]
+        == 1
+    )
+
+
+# -- what they know
+
+
+def test_the_cluster_takes_no_old_news() -> None:
+    cluster, owner = Cluster(), workload("ReplicaSet")
+    first, second = pod("p", owner), pod("p", owner, resourceVersion="2")
+    assert cluster.put(second) is not None
+    assert cluster.put(first) is None
+    assert (
+        cluster.candidates("Pod", owner)
+        == cluster.dependents("uid-w")
+        == cluster.pods_on("n1")
+        == [second]
+    )
+    assert cluster.remove(second) is not None
+    assert cluster.is_gone("uid-p")
+    assert cluster.put(pod("p", owner, resourceVersion="3")) is None, (
+        "an object that is gone does not come back"
+    )
+    reborn = pod("p", owner, resourceVersion="4", uid="uid-new")
+    assert cluster.put(reborn) is not None
+    assert cluster.remove(second) is None, "the one of that name is another"
+    assert cluster.find("Pod", "n", "p") == reborn
+    changes = cluster.replace("Pod", [pod("q", resourceVersion="5")])
+    assert [(change.before is None, change.after is None) for change in changes] == [
+        (False, True),
+        (True, False),
+    ]
+    assert (
+        cluster.pods_on("n1") == cluster.candidates("Pod", owner) == [pod("q", resourceVersion="5")]
+    )

@@ -1,0 +1,82 @@
+"""When the task runner makes the environment, and when it takes the one that there is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from berth.tools import dev
+
+Made = list[bool]
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
+    """A project whose environments are not really made; for each one, whether what was there is
+    thrown away first.
+    """
+    done: Made = []
+
+    def create(folder: Path, *, with_pip: bool, clear: bool) -> None:
+        done.append(clear)
+        (folder / "bin").mkdir(parents=True, exist_ok=True)
+        (folder / "bin" / "python").touch()
+
+    monkeypatch.setattr(dev, "ROOT", tmp_path)
+    monkeypatch.setattr(dev, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(dev, "LOCK", tmp_path / "requirements.lock")
+    monkeypatch.setattr(dev, "STAMP", tmp_path / ".venv" / "berth-installed")
+    monkeypatch.setattr(venv, "create", create)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: None)
+    (tmp_path / "requirements.lock").write_text("a==1\n")
+    (tmp_path / "pyproject.toml").write_text("")
+    dev.setup()
+    return done
+
+
+def nothing(*_: Any) -> None:
+    pass
+
+
+def another_python(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "implementation", SimpleNamespace(cache_tag="cpython-399"))
+
+
+def another_lock(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "requirements.lock").write_text("a==2\n")
+
+
+def lost_interpreter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python that the environment was made with has been removed: its link leads nowhere."""
+    (folder / ".venv/bin/python").unlink()
+    (folder / ".venv/bin/python").symlink_to(folder / "gone")
+
+
+def unfinished(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / ".venv/berth-installed").unlink()
+
+
+Change = Callable[[Path, pytest.MonkeyPatch], None]
+
+
+@pytest.mark.parametrize("change", [another_python, another_lock, lost_interpreter, unfinished])
+def test_an_environment_that_is_another_is_made_anew(
+    tmp_path: Path, made: Made, change: Change, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(tmp_path, monkeypatch)
+    dev.setup()
+    assert made == [True, True]
+    dev.setup()
+    assert len(made) == 2
+
+
+def test_an_environment_that_fits_is_taken(made: Made) -> None:
+    dev.setup()
+    assert made == [True]
+    assert sys.implementation.cache_tag in dev.STAMP.read_text()
