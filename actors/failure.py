@@ -70,7 +70,8 @@ def no_node(unfit: Unfit, hold: int) -> Failure:
     """A decision that found no node; `hold` is the number of the preemption that follows from a
     nomination.
     """
-    node = "" if unfit.denominate else None
+    made = unfit.post_filtered
+    node = "" if made is None or made.denominate else None
     if unfit.nomination is not None:
         node = unfit.nomination.node
     status = Status(Code.UNSCHEDULABLE, (unfit.message,))

@@ -48,9 +48,9 @@ from berth.actors.runtime.heartbeat import Heartbeat
 from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.runtime.observer import NOBODY, Observer
 from berth.actors.runtime.supervisor import Child, OnCrash, Supervisor
-from berth.actors.scheduling.decision.algorithm import Scheduler
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles, with_entry_points
+from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.interface import Handle
 from berth.actors.scheduling.framework.status import SUCCESS, Status, error
 from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind

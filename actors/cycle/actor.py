@@ -48,8 +48,9 @@ from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.logs import Result, log_attempt
 from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.runtime.observer import NOBODY, Observer
-from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Scheduler, Unfit
+from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.post_filter import Nomination
 from berth.actors.scheduling.framework.status import Code

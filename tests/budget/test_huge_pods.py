@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from berth.actors.scheduling.decision.algorithm import Scheduler
+from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.system import profiles_of

@@ -32,8 +32,8 @@ from berth.actors.messages import (
 from berth.actors.queue.actor import QueueActor
 from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.runtime.mailbox import Mailbox
-from berth.actors.scheduling.decision.algorithm import Scheduler
 from berth.actors.scheduling.decision.registry import build_profiles
+from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resource
 from berth.actors.scheduling.framework.interface import Plugin
 from berth.actors.scheduling.framework.status import SUCCESS, Status

@@ -21,8 +21,9 @@ from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.rest import ApiError, ConnectionFailedError
 from berth.actors.client.tenure import Tenure
 from berth.actors.client.watch import Changed, Deleted, Listed
-from berth.actors.scheduling.decision.algorithm import Outcome, Scheduler
+from berth.actors.scheduling.decision.algorithm import Outcome
 from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.questions import Steps
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.kinds import PODS

@@ -22,8 +22,9 @@ from berth.actors.messages import (
     TakeDump,
     TakeSnapshot,
 )
-from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Scheduler
+from berth.actors.scheduling.decision.algorithm import Chosen, Failed
 from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot

@@ -13,9 +13,10 @@ import msgspec
 import numpy as np
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import NodeAdded, NodeUpdated, TakeSnapshot
-from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Scheduler, Unfit
+from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
+from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.interface import (
     SUCCESS,

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 from berth.actors.scheduling.decision.failed_attempt import Attempt
 from berth.actors.scheduling.decision.feasibility import evaluate
-from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.post_filter import FailedAttempt
 from berth.actors.scheduling.framework.questions import Victims
 from berth.actors.scheduling.framework.status import Code, Status
@@ -189,8 +188,8 @@ def read(document: Document) -> PodInfo:
 
 
 def attempt_at(preemptor: Document, objects: list[Document]) -> FailedAttempt:
-    info, seen, state = read(preemptor), snapshot(objects), CycleState()
-    return Attempt(PROFILE, state, info, seen, evaluate(PROFILE, state, info, seen), Random(0))
+    info, seen = read(preemptor), snapshot(objects)
+    return Attempt(PROFILE, info, seen, evaluate(PROFILE, info, seen), Random(0))
 
 
 # ----------------------------------------------------------------------------------- the slow model
@@ -198,7 +197,7 @@ def attempt_at(preemptor: Document, objects: list[Document]) -> FailedAttempt:
 
 def fits(preemptor: Document, objects: list[Document], on: str) -> bool:
     info, seen = read(preemptor), snapshot(objects)
-    evaluation = evaluate(PROFILE, CycleState(), info, seen)
+    evaluation = evaluate(PROFILE, info, seen)
     assert evaluation.diagnosis is not None
     return bool(evaluation.diagnosis.feasible()[seen.columns.row_of[on]])
 

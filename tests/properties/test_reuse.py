@@ -30,9 +30,14 @@ from berth.actors.messages import (
     TakeSnapshot,
     Unnominate,
 )
-from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Scheduler, Unfit
+from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit, schedule_pod
+from berth.actors.scheduling.decision.candidates import Candidates
+from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.recall.recall import Recall
 from berth.actors.scheduling.decision.registry import build_profiles
+from berth.actors.scheduling.decision.sampling import Sampling
+from berth.actors.scheduling.decision.scheduler import NO_NODES, Scheduler
 from berth.actors.scheduling.framework.interface import (
     SUCCESS,
     Code,
@@ -49,6 +54,7 @@ from berth.actors.scheduling.framework.interface import (
     Verdicts,
     default_normalize,
 )
+from berth.actors.scheduling.framework.questions import unasked
 from berth.actors.scheduling.kube.core import Namespace, Node, Pod, Service
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -229,7 +235,44 @@ def told(unfit: Unfit) -> tuple[object, ...]:
     names = (
         None if promised is None else (promised.node, [victim.key for victim in promised.victims])
     )
-    return unfit.message, unfit.rejected_by, names, unfit.denominate
+    made = unfit.post_filtered
+    return unfit.message, unfit.rejected_by, names, made is None or made.denominate
+
+
+class PlainScheduler:
+    """Decides without a memory."""
+
+    def __init__(self, rng: Random, percentage: int) -> None:
+        self.rng = rng
+        self.sampling = Sampling(percentage)
+
+    def schedule(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:
+        if not len(snapshot):
+            return Unfit(NO_NODES, frozenset())
+        plain = Plain(profile, info, snapshot)
+        return unasked(schedule_pod(plain, self.sampling, self.rng, extended=False))
+
+
+def compare(remembered: Candidates, plain: Candidates, start: int, wanted: int) -> None:
+    """Both give the same answers; scores may differ by a constant."""
+    assert remembered.order.tolist() == plain.order.tolist()
+    assert not plain.rejected
+    nodes = len(plain.order)
+    every = np.arange(nodes)
+    found, looked_at = remembered.first_fitting(start % nodes, wanted % nodes + 1)
+    expected, expected_looks = plain.first_fitting(start % nodes, wanted % nodes + 1)
+    assert every[found].tolist() == every[expected].tolist()
+    assert looked_at == expected_looks
+    if len(every[found]) > 1:
+        difference = remembered.totals(found) - plain.totals(expected)
+        assert len(set(difference.tolist())) == 1
+    if not len(every[found]):
+        why, expected_why = remembered.evaluation(), plain.evaluation()
+        assert why.message(nodes) == expected_why.message(nodes)
+        assert why.rejected_by() == expected_why.rejected_by()
+        assert why.pending() == expected_why.pending()
+    for row in plain.order.tolist():
+        assert remembered.fits_on(row) == plain.fits_on(row)
 
 
 DRAWN = st.integers(0, len(SPECS) - 1)
@@ -270,7 +313,10 @@ class ReuseHistory(RuleBasedStateMachine):
         wrong.
         """
         self.kinds = [self.KINDS[kind % len(self.KINDS)] for kind in drawn]
-        self.remembering, self.fresh = Scheduler(Random(seed), 30), Scheduler(Random(seed), 30)
+        self.rng = Random(seed)
+        self.remembering = Scheduler(self.rng, 30)
+        self.fresh = PlainScheduler(Random(seed), 30)
+        self.recall = Recall()
         self.tell(ObjectPut(msgspec.convert({"metadata": {"name": "default"}}, Namespace)))
         for i in range(crowd):
             self.tell(
@@ -331,6 +377,7 @@ class ReuseHistory(RuleBasedStateMachine):
             self.made += 1
             number = self.made
             info = PodInfo(make_pod(number, kind))
+            # Of another template, so that the plugins remember nothing of it either.
             never_met = PodInfo(make_pod(number, kind, note=str(number)))
             outcome = self.remembering.schedule(self.PROFILE, info, take(self.cache))
             other = self.fresh.schedule(self.PROFILE, never_met, self.rebuilt())
@@ -345,6 +392,16 @@ class ReuseHistory(RuleBasedStateMachine):
                 assert told(outcome) == told(other)
                 if outcome.nomination is not None:
                     self.tell(Nominate(info, outcome.nomination.node))
+
+    @rule(drawn=DRAWN, start=st.integers(0, 200), wanted=st.integers(0, 200))
+    def compare(self, drawn: int, start: int, wanted: int) -> None:
+        """The candidates are asked alike, whatever was asked of the memory before."""
+        snapshot = take(self.cache)
+        info = PodInfo(make_pod(0, self.kinds[drawn % len(self.kinds)]))
+        if len(snapshot):
+            remembered = self.recall.candidates(self.PROFILE, info, snapshot)
+            if remembered is not None:
+                compare(remembered, Plain(self.PROFILE, info, snapshot), start, wanted)
 
     def rebuilt(self) -> Snapshot:
         cache = CacheState()
@@ -544,8 +601,9 @@ class FailingHistory(ReuseHistory):
             self.cache.validate()
         Broken.now.clear()
         # The other scheduler begins where this one has come to.
-        self.fresh = Scheduler(copy(self.remembering._rng), 30)
-        self.fresh._start = self.remembering._start
+        self.fresh = PlainScheduler(copy(self.rng), 30)
+        self.fresh.sampling.start = self.remembering._sampling.start
+        self.recall = Recall()
 
 
 class FailingPreemption(FailingHistory, PreemptionHistory):

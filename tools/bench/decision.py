@@ -27,7 +27,8 @@ from berth.actors.messages import (
     ObjectPut,
     TakeSnapshot,
 )
-from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Scheduler, Unfit
+from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Unfit
+from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Namespace, Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot

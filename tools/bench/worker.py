@@ -32,7 +32,7 @@ from berth.actors.system import schedule
 from berth.config.load import ConfigError, from_mapping, load_file
 from berth.config.profiles import ProfileError
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.bench.check import Sampling, Witness, check
+from berth.tools.bench.check import Witness, WitnessMeter, check
 from berth.tools.bench.cluster import ClusterError
 from berth.tools.bench.inproc import InProcess
 from berth.tools.bench.measure import Checked, Effort, Meter, Result, Stopwatch
@@ -250,7 +250,7 @@ def _witnessed(
     witness = Witness(
         rng, configuration.percentage_of_nodes_to_score, number, configuration.extenders
     )
-    return witness, Sampling(watch, witness)
+    return witness, WitnessMeter(watch, witness)
 
 
 class _Orders:

@@ -1,25 +1,36 @@
-"""A decision in full: what every plugin said of every node, as the recorded decisions of
-kube-scheduler put it.
+"""A decision in full: what every plugin answered about every node.
+
+The decision is the scheduling algorithm's own, on the plain candidates; this module prints what
+they hold. Its form is that of the recorded decisions of kube-scheduler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Set
+from typing import TypeVar
 
 import msgspec
 import numpy as np
-from berth.actors.scheduling.decision.algorithm import score, total, unfit_message
+from berth.actors.scheduling.decision.algorithm import (
+    Chosen,
+    Failed,
+    Outcome,
+    Search,
+    Unfit,
+    schedule_pod,
+)
+from berth.actors.scheduling.decision.candidates import Candidates
 from berth.actors.scheduling.decision.failed_attempt import Attempt
-from berth.actors.scheduling.decision.feasibility import Evaluation, evaluate, filter_nodes
+from berth.actors.scheduling.decision.feasibility import Evaluation
+from berth.actors.scheduling.decision.plain import Plain, summed
 from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.rules import NODE_SET_REASON, PluginError, PluginScores
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.post_filter import FailedAttempt, PostFiltered, Rng
+from berth.actors.scheduling.decision.rules import PluginError, PluginScores
+from berth.actors.scheduling.decision.sampling import every_node
+from berth.actors.scheduling.framework.post_filter import Nomination, Rng
 from berth.actors.scheduling.framework.questions import (
     EXTENDER,
+    Answer,
     Filtered,
-    FilterNodes,
-    PrioritizeNodes,
+    Question,
     Steps,
     Victims,
     unasked,
@@ -27,9 +38,12 @@ from berth.actors.scheduling.framework.questions import (
 from berth.actors.scheduling.framework.status import Status, unresolvable
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+from berth.actors.scheduling.model.vectors import Ints, Rows
 from berth.actors.scheduling.plugins.default_preemption.plugin import DefaultPreemption
 from berth.actors.scheduling.plugins.default_preemption.victims import Candidate
 from berth.tools.explain.contest import Contest, contest_of
+
+T = TypeVar("T")
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -91,15 +105,11 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Explained(msgspec.Struct, frozen=True):
-    """The decision, and what a person may want to know besides of how a node was chosen for
-    preemption.
-
-    `post_filtered` is what came of this one attempt, chance included.
-    """
+    """The decision, the algorithm's outcome, and how a node was chosen for preemption."""
 
     decision: Decision | Failure
+    outcome: Outcome
     contest: Contest | None = None
-    post_filtered: PostFiltered | None = None
 
 
 class First:
@@ -109,127 +119,145 @@ class First:
         return 0
 
 
-class Given(msgspec.Struct, frozen=True):
-    """What a running scheduler goes by besides the cluster: where preemption starts to look, and
-    its sample of nodes.
+class Heard:
+    """What the search found and what extenders answered while the algorithm ran.
 
-    Of the nodes that fit only those `among` these are scored; all if it is None.
+    `positions` is None if no search was made: the pod fits on the node that it is nominated to.
     """
 
-    chance: Rng = First()
-    among: Set[str] | None = None
+    def __init__(self, search: Search) -> None:
+        self.positions: Rows | None = None
+        self.filtered: Filtered | None = None
+        self.priorities: Ints | None = None
+        self._search = search
 
+    def search(self, candidates: Candidates) -> tuple[Rows, int]:
+        self.positions, looked_at = self._search(candidates)
+        return self.positions, looked_at
 
-NOTHING = Given()
+    def listen(self, steps: Steps[T]) -> Steps[T]:
+        """Pass on questions and answers."""
+        answer: Answer | None = None
+        while True:
+            try:
+                question: Question = next(steps) if answer is None else steps.send(answer)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            answer = yield question
+            if isinstance(answer, np.ndarray):
+                self.priorities = answer
+            elif isinstance(answer, Filtered) and self.positions is not None:
+                self.filtered = answer
 
 
 def decide(profile: Profile, info: PodInfo, snapshot: Snapshot) -> Decision | Failure:
-    """What the scheduler would decide for the pod, with all nodes looked at and no extender to
-    ask.
-    """
+    """The decision for the pod, with all nodes looked at and no extender to ask."""
     return unasked(steps(profile, info, snapshot, extended=False)).decision
 
 
 def steps(
-    profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool, given: Given = NOTHING
-) -> Steps[Explained]:
-    """The decision as `decide` makes it, and what lies behind it; `extended` if there are extenders
-    to ask.
-    """
-    state = CycleState()
-    try:
-        evaluation = evaluate(profile, state, info, snapshot)
-        return (yield from _decided(profile, state, info, snapshot, evaluation, extended, given))
-    except PluginError as failure:
-        return Explained(Failure(failure.status.message))
-
-
-def _decided(
     profile: Profile,
-    state: CycleState,
     info: PodInfo,
     snapshot: Snapshot,
-    evaluation: Evaluation,
+    *,
     extended: bool,
-    given: Given,
+    search: Search = every_node,
+    chance: Rng | None = None,
 ) -> Steps[Explained]:
+    """The decision and what lies behind it; `extended` if there are extenders to ask.
+
+    `search` finds the nodes to score, and `chance` breaks ties; without it the first is taken.
+    """
+    heard, rng = Heard(search), First() if chance is None else chance
+    try:
+        plain = Plain(profile, info, snapshot)
+        algorithm = schedule_pod(plain, heard.search, rng, extended=extended)
+        outcome = yield from heard.listen(algorithm)
+        if isinstance(outcome, Failed):
+            return Explained(Failure(outcome.status.message), outcome)
+        evaluation = plain.evaluation()
+        if heard.filtered is not None:
+            evaluation = evaluation.besides(heard.filtered)
+        decision = _filtered(plain, evaluation)
+        if isinstance(outcome, Chosen):
+            return Explained(_scored(decision, plain, outcome, heard), outcome)
+        return (yield from _unfit(decision, plain, evaluation, outcome, rng))
+    except PluginError as failure:
+        return Explained(Failure(failure.status.message), Failed(failure.status))
+
+
+def _filtered(plain: Plain, evaluation: Evaluation) -> Decision:
+    """The part of PreFilter and Filter."""
     prefilter, diagnosis, live = evaluation.prefilter, evaluation.diagnosis, evaluation.live
     if diagnosis is None or live is None:
-        rejected = Decision(
-            prefilter=_verdict(prefilter.status), message=unfit_message(evaluation, len(snapshot))
-        )
-        attempt = Attempt(profile, state, info, snapshot, evaluation, given.chance)
-        return (yield from _post_filtered(profile, rejected, attempt))
+        return Decision(prefilter=_verdict(prefilter.status))
     names = None if prefilter.node_names is None else sorted(prefilter.node_names)
-    view = diagnosis.view
-    rows = np.arange(snapshot.columns.size)[view.rows]
-    nominated = yield from _nominated(profile, state, info, snapshot, extended)
-    positions = np.flatnonzero(diagnosis.feasible() & live)
-    if extended and len(positions):
-        answer = yield FilterNodes(snapshot.rows(rows[positions]))
-        if isinstance(answer, Status):
-            raise PluginError(answer)
-        assert isinstance(answer, Filtered)
-        answer.explain_to(diagnosis)
-        positions = np.flatnonzero(diagnosis.feasible() & live)
-    verdicts = {view.name(i): _verdict(diagnosis.status(i)) for i in np.flatnonzero(live).tolist()}
-    outside = _verdict(
-        unresolvable(NODE_SET_REASON.format(" ".join(sorted(prefilter.restricted_by))))
-    )
-    verdicts |= {name: outside for name in snapshot.columns.row_of if name not in verdicts}
-    skipped = sorted(state.skip_filter)
-    if not len(positions):
-        pending = Decision(prefilter_nodes=names, filter=verdicts, skipped=Skipped(skipped))
-        if nominated is not None:
-            return Explained(msgspec.structs.replace(pending, hosts=[nominated]))
-        pending = msgspec.structs.replace(pending, message=unfit_message(evaluation, len(snapshot)))
-        attempt = Attempt(profile, state, info, snapshot, evaluation, given.chance)
-        return (yield from _post_filtered(profile, pending, attempt))
-    if given.among is not None:
-        positions = positions[[view.name(i) in given.among for i in positions.tolist()]]
-    feasible = snapshot.rows(rows[positions])
-    scores = score(profile, state, info, feasible)
-    if extended:
-        answer = yield PrioritizeNodes(feasible)
-        assert isinstance(answer, np.ndarray)
-        scores.append(PluginScores(EXTENDER, answer))
-    totals = _by_node(total(profile, scores, feasible), feasible)
+    verdicts = {
+        diagnosis.view.name(i): _verdict(diagnosis.status(i)) for i in np.flatnonzero(live).tolist()
+    }
+    outside = _verdict(unresolvable(prefilter.reason_outside))
+    every = plain.snapshot.columns.row_of
+    verdicts |= {name: outside for name in every if name not in verdicts}
+    skipped = Skipped(sorted(evaluation.state.skip_filter))
+    return Decision(prefilter_nodes=names, filter=verdicts, skipped=skipped)
+
+
+def _scored(decision: Decision, plain: Plain, chosen: Chosen, heard: Heard) -> Decision:
+    """The part of Score, also where the pod is nominated to a node and needs no scores."""
+    positions = every_node(plain)[0] if heard.positions is None else heard.positions
+    rows = plain.order[positions]
+    if heard.filtered is not None:
+        rows = rows[np.isin(rows, heard.filtered.rows)]
+    hosts = [chosen.node]
+    if not len(rows):  # PreFilter leaves other nodes than the nominated one, and none fits.
+        return msgspec.structs.replace(decision, hosts=hosts)
+    feasible = plain.snapshot.rows(rows)
+    scores = plain.scores(np.flatnonzero(np.isin(plain.order, rows)))
+    if heard.priorities is not None:
+        scores.append(PluginScores(EXTENDER, heard.priorities))
+    totals = _by_node(summed(scores, plain.profile, feasible.size), feasible)
     highest = max(totals.values())
-    best = sorted(name for name, sum_ in totals.items() if sum_ == highest)
-    decision = Decision(
-        prefilter_nodes=names,
-        filter=verdicts,
+    best = sorted(name for name, total in totals.items() if total == highest)
+    skipped = None if plain.profile.scores_nothing else sorted(plain.state.skip_score)
+    return msgspec.structs.replace(
+        decision,
         score={plugin.plugin: _by_node(plugin.scores, feasible) for plugin in scores},
         total=totals,
         best=best,
-        hosts=best if nominated is None else [nominated],
-        skipped=Skipped(skipped, None if profile.scores_nothing else sorted(state.skip_score)),
+        hosts=hosts if heard.positions is None else best,
+        skipped=Skipped(decision.skipped.filter, skipped),
     )
-    return Explained(decision)
 
 
-def _post_filtered(profile: Profile, pending: Decision, attempt: FailedAttempt) -> Steps[Explained]:
-    """The decision with what PostFilter makes of it."""
-    found = yield from profile.post_filter(attempt)
+def _unfit(
+    decision: Decision, plain: Plain, evaluation: Evaluation, unfit: Unfit, rng: Rng
+) -> Steps[Explained]:
+    """The part of PostFilter."""
+    found, message = unfit.post_filtered, evaluation.message(len(plain.snapshot))
     if found is None:
-        return Explained(pending)
+        return Explained(msgspec.structs.replace(decision, message=message), unfit)
     if found.nomination is None:
-        told = found.status.message
-        message = f"{pending.message} {told}" if told else pending.message
-        refused = msgspec.structs.replace(pending, message=message, preemption_message=told)
-        return Explained(refused, post_filtered=found)
-    plugin = next(
-        (plugin for plugin in profile.plugins if plugin.name == found.status.plugin), None
-    )
+        refused = msgspec.structs.replace(
+            decision, message=unfit.message, preemption_message=found.status.message
+        )
+        return Explained(refused, unfit)
+    contest = yield from _contest(plain, evaluation, found.nomination, found.status.plugin, rng)
+    preempting = msgspec.structs.replace(decision, message=message, preemption=_preemption(contest))
+    return Explained(preempting, unfit, contest)
+
+
+def _contest(
+    plain: Plain, evaluation: Evaluation, nomination: Nomination, chosen_by: str, rng: Rng
+) -> Steps[Contest]:
+    plugin = next((p for p in plain.profile.plugins if p.name == chosen_by), None)
     if isinstance(plugin, DefaultPreemption):
-        contest = yield from contest_of(attempt, plugin, found.nomination)
-    else:
-        only = Candidate(found.nomination.node, Victims(found.nomination.victims))
-        contest = Contest(found.status.plugin, (only,))
-    return Explained(msgspec.structs.replace(pending, preemption=_told(contest)), contest, found)
+        attempt = Attempt(plain.profile, plain.info, plain.snapshot, evaluation, rng)
+        return (yield from contest_of(attempt, plugin, nomination))
+    return Contest(chosen_by, (Candidate(nomination.node, Victims(nomination.victims)),))
 
 
-def _told(contest: Contest) -> Preemption:
+def _preemption(contest: Contest) -> Preemption:
     costs = {
         candidate.node: Cost(
             sorted(pod.key for pod in candidate.victims.pods), candidate.victims.pdb_violations
@@ -240,27 +268,9 @@ def _told(contest: Contest) -> Preemption:
     return Preemption(alternatives[0], costs[alternatives[0]].victims, alternatives, costs)
 
 
-def _nominated(
-    profile: Profile, state: CycleState, info: PodInfo, snapshot: Snapshot, extended: bool
-) -> Steps[str | None]:
-    """The node that the pod is nominated to, if it passes."""
-    name = snapshot.nominations.node_of(info.key)
-    row = snapshot.columns.row_of.get(name)
-    if row is None:
-        return None
-    view = snapshot.rows(np.array([row]))
-    passes = bool(filter_nodes(profile, state, info, view).feasible()[0])
-    if passes and extended:
-        answer = yield FilterNodes(view)
-        passes = isinstance(answer, Filtered) and len(answer.rows) > 0
-    return name if passes else None
-
-
 def _verdict(status: Status) -> Verdict:
     return Verdict(status.code.label, status.plugin, sorted(status.reasons))
 
 
-def _by_node(
-    values: np.ndarray[tuple[int, ...], np.dtype[np.int64]], nodes: NodeView
-) -> dict[str, int]:
+def _by_node(values: Ints, nodes: NodeView) -> dict[str, int]:
     return {nodes.name(i): value for i, value in enumerate(values.tolist())}

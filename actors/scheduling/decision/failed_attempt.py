@@ -7,7 +7,6 @@ from functools import cached_property
 import numpy as np
 from berth.actors.scheduling.decision.feasibility import Evaluation, filter_nodes
 from berth.actors.scheduling.decision.rules import Rules
-from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.post_filter import FailedAttempt, Rng
 from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.framework.verdicts import Diagnosis
@@ -25,7 +24,6 @@ class Attempt(FailedAttempt):
     def __init__(
         self,
         rules: Rules,
-        state: CycleState,
         info: PodInfo,
         snapshot: Snapshot,
         evaluation: Evaluation,
@@ -33,7 +31,7 @@ class Attempt(FailedAttempt):
         *,
         extended: bool = True,
     ) -> None:
-        self.state = state
+        self.state = evaluation.state
         self.info = info
         self.snapshot = snapshot
         self.rng = rng

@@ -8,33 +8,66 @@ import msgspec
 import numpy as np
 from berth.actors.scheduling.decision.rules import PreFiltered, Rules
 from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.status import Status
+from berth.actors.scheduling.framework.questions import Filtered
+from berth.actors.scheduling.framework.status import Status, fit_error
 from berth.actors.scheduling.framework.verdicts import Diagnosis
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
 from berth.actors.scheduling.model.vectors import Bools
 from berth.actors.scheduling.model.what_if import supposing
 
-FEW = 64  # so many nodes are looked at one by one rather than found among all
+# A view of fewer nodes is searched node by node for nominations.
+FEW = 64
 
 
 class Evaluation(msgspec.Struct, frozen=True):
-    """Everything the filters had to say. `diagnosis` covers a view; `live` are its positions that
-    are nodes.
+    """What PreFilter and the filters say of a pod, and the CycleState that they left behind.
 
-    `diagnosis` and `live` are None if PreFilter rejected the pod for all nodes.
+    `diagnosis` covers a view of nodes, `live` marks the positions of the view that are nodes. Both
+    are None if PreFilter rejected the pod for all nodes.
     """
 
+    state: CycleState
     prefilter: PreFiltered
     diagnosis: Diagnosis | None = None
     live: Bools | None = None
 
+    def besides(self, filtered: Filtered) -> Evaluation:
+        """The same with the nodes that extenders rejected."""
+        assert self.diagnosis is not None
+        return msgspec.structs.replace(self, diagnosis=filtered.added_to(self.diagnosis))
 
-def evaluate(rules: Rules, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Evaluation:
+    def message(self, nodes: int) -> str:
+        """Why none of all `nodes` was left: `0/N nodes are available: ...`."""
+        if self.diagnosis is None or self.live is None:
+            message = self.prefilter.status.message
+            return f"0/{nodes} nodes are available: {message}." if message else fit_error(nodes, ())
+        counts = self.diagnosis.reasons(self.live)
+        outside = nodes - int(np.count_nonzero(self.live))
+        if outside:
+            counts[self.prefilter.reason_outside] += outside
+        return fit_error(nodes, counts)
+
+    def rejected_by(self) -> frozenset[str]:
+        """The plugins that rejected the pod or restricted it to some nodes."""
+        restricted_by = frozenset(self.prefilter.restricted_by)
+        if self.diagnosis is None or self.live is None:
+            return (restricted_by | {self.prefilter.status.plugin}) - {""}
+        return restricted_by | self.diagnosis.rejecting_plugins(self.live)
+
+    def pending(self) -> frozenset[str]:
+        """Those of them that only wait for something to happen."""
+        if self.diagnosis is None or self.live is None:
+            return frozenset()
+        return self.diagnosis.pending_plugins(self.live)
+
+
+def evaluate(rules: Rules, info: PodInfo, snapshot: Snapshot) -> Evaluation:
     """Run PreFilter and the filters over every node that PreFilter leaves. Raises PluginError."""
+    state = CycleState()
     prefilter = rules.pre_filter(state, info, snapshot)
     if not prefilter.status.ok:
-        return Evaluation(prefilter)
+        return Evaluation(state, prefilter)
     columns = snapshot.columns
     if prefilter.node_names is None:
         view = snapshot.all()
@@ -43,7 +76,7 @@ def evaluate(rules: Rules, state: CycleState, info: PodInfo, snapshot: Snapshot)
     else:
         view = snapshot.rows(columns.rows_of(prefilter.node_names))
         live = np.ones(view.size, dtype=np.bool_)
-    return Evaluation(prefilter, filter_nodes(rules, state, info, view), live)
+    return Evaluation(state, prefilter, filter_nodes(rules, state, info, view), live)
 
 
 def filter_nodes(rules: Rules, state: CycleState, info: PodInfo, nodes: NodeView) -> Diagnosis:
@@ -51,15 +84,15 @@ def filter_nodes(rules: Rules, state: CycleState, info: PodInfo, nodes: NodeView
     without them.
     """
     rejected = reject_for_nominated(rules, state, info, nodes) if nodes.snapshot.nominations else {}
-    all_told = 0 < nodes.size == len(rejected)
-    diagnosis = Diagnosis(nodes) if all_told else rules.filter(state, info, nodes)
+    all_rejected = 0 < nodes.size == len(rejected)
+    diagnosis = Diagnosis(nodes) if all_rejected else rules.filter(state, info, nodes)
     for position, status in rejected.items():
         diagnosis.put(position, status)
     return diagnosis
 
 
 def fits_on(rules: Rules, state: CycleState, info: PodInfo, node: NodeView) -> bool:
-    """Whether a single node passes as `filter_nodes` has it, without a word of why not."""
+    """True if a single node passes as in `filter_nodes`, without saying why not."""
     passing = rules.passing(state, info, node)
     if passing is not None and not passing[0]:
         return False

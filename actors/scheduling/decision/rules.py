@@ -65,7 +65,6 @@ _SKIP, _UNSCHEDULABLE, _UNRESOLVABLE = (
     Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
 )
 _ERROR, _MOSTLY = int(Code.ERROR), int(_UNRESOLVABLE)
-NODE_SET_REASON = "node(s) didn't satisfy plugin(s) [{}]"
 
 
 class PluginError(Exception):
@@ -79,13 +78,19 @@ class PluginError(Exception):
 
 
 class PreFiltered(msgspec.Struct, frozen=True):
-    """What PreFilter came to: a status, and the node names it leaves (None: all), with who
-    restricted them.
+    """The result of PreFilter: a status, and the names of the nodes that it leaves (None: all).
+
+    `restricted_by` are the plugins that restricted the nodes.
     """
 
     status: Status
     node_names: frozenset[str] | None = None
     restricted_by: tuple[str, ...] = ()
+
+    @property
+    def reason_outside(self) -> str:
+        """Why a node that is not among `node_names` is rejected."""
+        return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self.restricted_by))}]"
 
 
 class PluginScores(msgspec.Struct, frozen=True):

@@ -60,19 +60,19 @@ class Filtered(msgspec.Struct, frozen=True):
     rows: Ints
     rejected: Mapping[int, Status]
 
-    def explain_to(self, diagnosis: Diagnosis) -> None:
-        """Let the diagnosis of the plugins hold the extenders' rejections too."""
+    def added_to(self, diagnosis: Diagnosis) -> Diagnosis:
+        """A copy of the plugins' diagnosis that holds the extenders' rejections too."""
+        merged = diagnosis.copy()
         if not self.rejected:
-            return
+            return merged
         view = diagnosis.view
-        position_of = np.empty(view.columns.size, dtype=np.int64)
-        position_of[view.rows] = np.arange(view.size)
-        where = position_of[list(self.rejected)]
+        where = view.positions(np.fromiter(self.rejected, dtype=np.int64))
         statuses = list(self.rejected.values())
         codes, keys = np.zeros(view.size, dtype=np.int8), np.zeros(view.size, dtype=np.int64)
         codes[where] = [status.code for status in statuses]
         keys[where] = np.arange(len(statuses))
-        diagnosis.add(EXTENDER, Verdicts(codes, keys, lambda key: statuses[key].reasons))
+        merged.add(EXTENDER, Verdicts(codes, keys, lambda key: statuses[key].reasons))
+        return merged
 
 
 # To a FilterNodes the first or a Status, to a PrioritizeNodes the second, to a PreemptVictims the

@@ -99,6 +99,14 @@ class Diagnosis:
         self._words: dict[tuple[str, ...], int] = {}
         self._tally: _Tally | None = None
 
+    def copy(self) -> Diagnosis:
+        copy = Diagnosis(self.view)
+        copy.codes, copy.by, copy.keys = self.codes.copy(), self.by.copy(), self.keys.copy()
+        copy.plugins, copy._explain = self.plugins.copy(), self._explain.copy()
+        copy._told = self._told.copy()
+        copy._words = self._words  # Only ever added to, so that both can read it.
+        return copy
+
     def add(self, plugin: str, verdicts: Verdicts) -> None:
         """Take a filter's verdicts for the nodes that no earlier filter rejected."""
         newly = (self.codes == PASSES) & (verdicts.codes != PASSES)

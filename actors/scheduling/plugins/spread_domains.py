@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 import numpy as np
 from berth.actors.scheduling.kube.labels import Selector
+from berth.actors.scheduling.model.bookmark import Bookmark
 from berth.actors.scheduling.model.columns import LabelColumn, NodeColumns
 from berth.actors.scheduling.model.node_selection import pod_affinity_matches
 from berth.actors.scheduling.model.pod_counts import Counted, pods_selected
@@ -87,8 +88,7 @@ class Eligible(msgspec.Struct, frozen=True):
 
 class _Kept(msgspec.Struct, frozen=True):
     constraints: tuple[Constraint, ...]
-    order: Ints
-    version: int
+    bookmark: Bookmark
     eligible: tuple[Eligible, ...]
 
 
@@ -112,8 +112,7 @@ class Eligibility(msgspec.Struct, frozen=True):
         kept = self._kept.get(info.template)
         if (
             kept is not None
-            and kept.order is columns.order
-            and kept.version == columns.node_changes.version
+            and kept.bookmark.same_nodes(snapshot)
             and (kept.constraints is constraints or kept.constraints == constraints)
         ):
             return kept.eligible
@@ -137,9 +136,7 @@ class Eligibility(msgspec.Struct, frozen=True):
             ]
             for constraint in constraints
         )
-        self._kept[info.template] = _Kept(
-            constraints, columns.order, columns.node_changes.version, eligible
-        )
+        self._kept[info.template] = _Kept(constraints, Bookmark(snapshot), eligible)
         return eligible
 
 

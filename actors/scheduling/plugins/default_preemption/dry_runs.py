@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from berth.actors.scheduling.framework.post_filter import FailedAttempt
 from berth.actors.scheduling.framework.status import Code, Status, unschedulable
+from berth.actors.scheduling.model.bookmark import Bookmark
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.vectors import Bools, Floats, Ints, highest, lowest, some
 from berth.actors.scheduling.plugins.default_preemption.victims import Budget, Candidate, dry_run
@@ -48,7 +49,7 @@ class DryRuns:
     def __init__(self) -> None:
         self._order: Ints | None = None
         self._limits: Sequence[Budget] = ()
-        self._version = self._nominations_version = 0
+        self._bookmark: Bookmark | None = None
         self._own = ""
         self._lasts = False  # whether what is known may be asked for again
 
@@ -132,30 +133,22 @@ class DryRuns:
         self._candidates: list[Candidate | None] = [None] * nodes
         self._told: Ints = np.zeros(nodes, dtype=np.int64)
         self._statuses: dict[Status, int] = {}
-        self._note_versions(snapshot)
-
-    def _note_versions(self, snapshot: Snapshot) -> None:
-        self._version = snapshot.columns.changes.version
-        self._nominations_version = snapshot.nominations.changes.version
+        self._bookmark = Bookmark(snapshot)
 
     def _refresh(self, attempt: FailedAttempt, limits: Sequence[Budget]) -> bool:
-        """Forget what may hold no longer; False if that is not known any more."""
+        """Forget what changed; False if too much did, and everything has to be forgotten."""
         snapshot = attempt.snapshot
-        columns, nominations = snapshot.columns, snapshot.nominations
-        if not self._lasts or columns.order is not self._order or limits != self._limits:
+        columns, own = snapshot.columns, snapshot.nominations.node_of(attempt.info.key)
+        if self._bookmark is None or not self._lasts or limits != self._limits:
             return False
-        changed = columns.changes.since(self._version)
-        nominated = nominations.changes.since(self._nominations_version)
-        if changed is None or nominated is None or len(self._statuses) > CHUNK:
+        changes = self._bookmark.turn(snapshot)
+        if changes is None or len(self._statuses) > CHUNK:
             return False
-        # The node that a pod is nominated to is another one to it than to others.
-        nominated |= {self._own, nominations.node_of(attempt.info.key)}
-        changed.update(columns.row_of[name] for name in nominated if name in columns.row_of)
-        for row in changed:
+        # The node that a pod is nominated to means something else to it than to others.
+        for row in changes.rows_with(columns, self._own, own):
             position = columns.position[row]
             self._known[position] = _UNKNOWN
             self._candidates[position] = None
-        self._note_versions(snapshot)
         return True
 
     def _learn(self, attempt: FailedAttempt, positions: Ints) -> None:

@@ -288,7 +288,8 @@ def test_rejections_join_the_diagnosis_of_the_plugins() -> None:
     diagnosis.put(0, Status(unschedulable().code, ("full",), "Fit"))
     filtering = Filtering(view.snapshot.rows(np.asarray(view.rows)[1:]))
     filtering.take(BY_NAME, named("c", failed_nodes={"b": "dear"}))
-    filtering.result().explain_to(diagnosis)
+    before, diagnosis = diagnosis, filtering.result().added_to(diagnosis)
+    assert before.status(1).ok
     assert diagnosis.status(0).reasons == ("full",)
     assert (diagnosis.status(1).plugin, diagnosis.status(1).reasons) == ("Extender", ("dear",))
     assert diagnosis.status(2).ok

@@ -23,7 +23,7 @@ from berth.actors.messages import (
 )
 from berth.actors.runtime.ask import ask
 from berth.actors.runtime.mailbox import Mailbox
-from berth.actors.scheduling.decision.algorithm import Scheduler
+from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.questions import Steps
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo

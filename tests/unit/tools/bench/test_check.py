@@ -21,11 +21,12 @@ from berth.actors.messages import (
 from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.recall.memory import Memory
+from berth.actors.scheduling.decision.recall.recall import Recalled
 from berth.actors.scheduling.framework.questions import Steps
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.scheduling.model.vectors import Ints
+from berth.actors.scheduling.model.vectors import Ints, Rows
 from berth.actors.system import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
@@ -122,18 +123,21 @@ def test_a_percentage_of_nodes_and_a_profile_that_scores_nothing() -> None:
         assert (checked.agree, checked.differ) == (60, ())
 
 
-class Lowest(Witness):
-    """Takes the worst node."""
+class Reversed(Recalled):
+    """Candidates whose scores prefer the worst node."""
 
-    def _best(self, totals: Ints) -> int:
-        return int(totals.argmin())
+    __slots__ = ()
+
+    def totals(self, positions: Rows) -> Ints:
+        return -super().totals(positions)
 
 
-def test_a_scheduler_that_takes_the_worst_node_is_caught() -> None:
-    checked = decided(Lowest(Random(1), 0, EVERY), mixed(60))
+def test_a_scheduler_that_takes_the_worst_node_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("berth.actors.scheduling.decision.recall.recall.Recalled", Reversed)
+    checked = decided(Witness(Random(1), 0, EVERY), mixed(60))
     assert checked.agree < checked.pods == 60
     assert checked.agree + len(checked.differ) == 60
-    assert "which is more: " in checked.differ[0].difference
+    assert "which explain chooses: " in checked.differ[0].difference
     assert "NodeResourcesFit" in "".join(differs.difference for differs in checked.differ)
 
 
@@ -167,8 +171,8 @@ def test_who_rejected_a_pod_and_what_it_was_promised_count_as_well() -> None:
     pods = [make_pod(0, {"priority": 5}, 1_900), make_pod(1, {}, 1_900)]
     checked = decided(Grumpy(Random(1), 0, EVERY), pods, crowded=True)
     promised, blamed = checked.differ
-    assert promised.difference.startswith("the promise is nothing; explain's is n")
-    assert blamed.difference == "who rejected it is []; explain's is ['NodeResourcesFit']"
+    assert promised.difference.startswith("the promise is void; explain's is n")
+    assert blamed.difference == "who rejected it is ; explain's is NodeResourcesFit"
 
 
 def test_a_sample_is_of_all_that_was_met() -> None:

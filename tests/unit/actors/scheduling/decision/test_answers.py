@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 import pytest
-from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Scheduler, Unfit
+from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
+from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.cycle_state import PODS_TO_ACTIVATE, CycleState
 from berth.actors.scheduling.framework.interface import (
     Action,

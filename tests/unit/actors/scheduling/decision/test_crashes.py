@@ -11,9 +11,10 @@ from typing import Any, NoReturn
 
 import msgspec
 import pytest
-from berth.actors.scheduling.decision.algorithm import Failed, Outcome, Scheduler
+from berth.actors.scheduling.decision.algorithm import Failed, Outcome
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
+from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.events import (
     Action,

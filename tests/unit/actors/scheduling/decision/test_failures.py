@@ -15,9 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from berth.actors.binding.state import PodsInBinding
-from berth.actors.scheduling.decision.algorithm import Failed, Scheduler, Unfit
+from berth.actors.scheduling.decision.algorithm import Failed, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
+from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.interface import (
     BindPlugin,

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from berth.actors.scheduling.decision.algorithm import Scheduler, Unfit, unfit_message
+from berth.actors.scheduling.decision.algorithm import Unfit
 from berth.actors.scheduling.decision.feasibility import evaluate
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
+from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.interface import (
     Action,
     ArgsError,
@@ -165,9 +166,9 @@ def test_reasons_that_cannot_be_told_are_a_reason(
         np.full(2, 2, dtype=np.int8), np.zeros(2, dtype=np.int64), lambda key: reasons[key]
     )
     monkeypatch.setattr(_VectorFilter, "answer", verdicts, raising=False)
-    evaluation = evaluate(profile_with(_VectorFilter), CycleState(), info, snapshot)
+    evaluation = evaluate(profile_with(_VectorFilter), info, snapshot)
     assert (
-        unfit_message(evaluation, 2)
+        evaluation.message(2)
         == '0/2 nodes are available: 2 running "Wrong" filter plugin: KeyError: 0.'
     )
 

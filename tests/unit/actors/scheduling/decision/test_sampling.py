@@ -8,13 +8,9 @@ import msgspec
 import pytest
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import Assume, NodeAdded, TakeSnapshot
-from berth.actors.scheduling.decision.algorithm import (
-    NO_NODES,
-    Chosen,
-    Scheduler,
-    Unfit,
-    sample_size,
-)
+from berth.actors.scheduling.decision.algorithm import Chosen, Unfit
+from berth.actors.scheduling.decision.sampling import sample_size
+from berth.actors.scheduling.decision.scheduler import NO_NODES, Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
@@ -111,7 +107,10 @@ def test_what_fits_nowhere_is_told_in_kubernetes_words() -> None:
         "0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: "
         "0/3 nodes are available: 3 Preemption is not helpful for scheduling."
     )
-    assert outcome == Unfit(message, frozenset({"NodeResourcesFit"}), denominate=True)
+    assert isinstance(outcome, Unfit)
+    assert (outcome.message, outcome.rejected_by) == (message, frozenset({"NodeResourcesFit"}))
+    assert outcome.post_filtered is not None
+    assert outcome.post_filtered.denominate
 
 
 BLIND = {"profiles": [{"plugins": {"score": {"disabled": [{"name": "*"}]}}}]}
@@ -143,5 +142,5 @@ def test_who_could_choose_counts_even_if_the_pod_is_none_of_theirs(
 
 def test_without_nodes_nothing_rejects_the_pod() -> None:
     assert Scheduler(Random(1)).schedule(PROFILE, pod(), snapshot(cluster(0))) == Unfit(
-        NO_NODES, frozenset(), denominate=True
+        NO_NODES, frozenset()
     )

@@ -10,7 +10,6 @@ from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import NodeAdded, TakeSnapshot
 from berth.actors.scheduling.decision.failed_attempt import Attempt
 from berth.actors.scheduling.decision.feasibility import evaluate
-from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -49,10 +48,8 @@ def test_only_nodes_that_are_full_may_be_helped() -> None:
         info.add_pod(PodInfo(pod))
         snapshot.columns.refresh(info)
     wanting = PodInfo(msgspec.convert({"metadata": {"name": "p", "uid": "p"}, "spec": asks}, Pod))
-    state = CycleState()
-    attempt = Attempt(
-        profile, state, wanting, snapshot, evaluate(profile, state, wanting, snapshot), Random(0)
-    )
+    evaluation = evaluate(profile, wanting, snapshot)
+    attempt = Attempt(profile, wanting, snapshot, evaluation, Random(0))
     order = [snapshot.columns.names[row] for row in snapshot.columns.order]
     codes = dict(zip(order, attempt.codes.tolist(), strict=True))
     unresolvable = int(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)

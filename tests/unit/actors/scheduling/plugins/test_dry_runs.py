@@ -17,7 +17,8 @@ from berth.actors.messages import (
     ObjectPut,
     TakeSnapshot,
 )
-from berth.actors.scheduling.decision.algorithm import Scheduler, Unfit
+from berth.actors.scheduling.decision.algorithm import Unfit
+from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.model.pod_info import PodInfo

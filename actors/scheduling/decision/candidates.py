@@ -1,0 +1,68 @@
+"""Candidates: everything that the algorithm asks about one pod and the nodes.
+
+There are two implementations. `plain` asks every rule about every node; `recall` keeps answers from
+pod to pod. Both give the same answers, which tests/properties/test_reuse.py compares.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from berth.actors.scheduling.decision.feasibility import Evaluation, fits_on
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+from berth.actors.scheduling.model.vectors import Ints, Rows
+
+
+class Candidates(ABC):
+    """The nodes that PreFilter leaves for a pod.
+
+    `order` holds their rows in the node tree's order; a position is an index into it. `rejected` is
+    true if PreFilter rejected the pod for all nodes. Every method raises PluginError.
+    """
+
+    __slots__ = ("info", "order", "profile", "rejected", "snapshot", "state")
+
+    def __init__(
+        self,
+        profile: Profile,
+        info: PodInfo,
+        snapshot: Snapshot,
+        state: CycleState,
+        order: Ints,
+        *,
+        rejected: bool = False,
+    ) -> None:
+        self.profile = profile
+        self.info = info
+        self.snapshot = snapshot
+        self.state = state
+        self.order = order
+        self.rejected = rejected
+
+    def view(self, positions: Rows) -> NodeView:
+        return self.snapshot.rows(self.order[positions])
+
+    def fits_on(self, row: int) -> bool:
+        """True if the pod fits on one node, which PreFilter need not have left."""
+        view = self.snapshot.rows(np.array([row]))
+        return fits_on(self.profile, self.state, self.info, view)
+
+    @abstractmethod
+    def first_fitting(self, start: int, wanted: int) -> tuple[Rows, int]:
+        """The first `wanted` positions where the pod fits, and how many nodes were looked at.
+
+        The search goes from `start` to the end and on from the beginning. It looks at all nodes if
+        no more than `wanted` fit, unless these are the first nodes that it meets.
+        """
+
+    @abstractmethod
+    def totals(self, positions: Rows) -> Ints:
+        """int64 a position: the sums of all plugins' scores, up to a constant."""
+
+    @abstractmethod
+    def evaluation(self) -> Evaluation:
+        """What the filters say of every node."""

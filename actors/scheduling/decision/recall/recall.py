@@ -1,0 +1,191 @@
+"""Recall: the memories of the pod templates met last, and the candidates that they make.
+
+Rules that read one row at a time, or nodes alone, are asked when the memory is made and where
+something changed. Rules that read the cluster are never remembered: they run for every pod.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+from berth.actors.scheduling.decision.candidates import Candidates
+from berth.actors.scheduling.decision.feasibility import Evaluation, evaluate
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.recall.memory import Memory, NotReusableError
+from berth.actors.scheduling.decision.rules import PluginError
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.verdicts import PASSES
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.pod_template import PodTemplate
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.scheduling.model.vectors import Bools, Ints, Rows, every, some
+
+T = TypeVar("T")
+MOST_MEMORIES = 64
+MOST_MET = 1024
+MIN_WIDTH = 100  # nodes that are looked at together, at the least
+
+
+class Recalled(Candidates):
+    """The candidates of a pod whose template is remembered.
+
+    `alone` is true if no rule that reads the cluster filters this pod, so that all filters are
+    remembered.
+    """
+
+    __slots__ = ("_alone", "_memory")
+
+    def __init__(
+        self,
+        memory: Memory,
+        state: CycleState,
+        profile: Profile,
+        info: PodInfo,
+        snapshot: Snapshot,
+        *,
+        alone: bool,
+    ) -> None:
+        super().__init__(profile, info, snapshot, state, memory.order)
+        self._memory = memory
+        self._alone = alone
+
+    def first_fitting(self, start: int, wanted: int) -> tuple[Rows, int]:
+        """Look at the nodes window by window, so that rules are asked no further than needed.
+
+        The first window is as wide as the last search for such a pod was long.
+        """
+        nodes, memory = len(self.order), self._memory
+        found: list[Ints] = []
+        number = looked_at = 0
+        width = max(wanted, memory.looked_at * 9 // 8)
+        while number <= wanted and looked_at < nodes:
+            begin = (start + looked_at) % nodes
+            end = min(begin + width, nodes if begin >= start else start)
+            fits = self._fits(begin, end)
+            if not looked_at and end - begin >= wanted and (fits is None or every(fits[:wanted])):
+                memory.looked_at = wanted
+                return slice(start, start + wanted), wanted
+            where = np.arange(begin, end) if fits is None else fits.nonzero()[0] + begin
+            found.append(where)
+            number += len(where)
+            looked_at += end - begin
+            # Enough if the nodes to come are like those before, and a quarter more.
+            width = max((wanted + 1 - number) * looked_at // (number + 1) * 5 // 4, MIN_WIDTH)
+        positions = (np.concatenate(found) if len(found) > 1 else found[0])[:wanted]
+        if number > wanted:
+            looked_at = (int(positions[-1]) - start) % nodes + 1
+        memory.looked_at = looked_at
+        return positions, looked_at
+
+    def _fits(self, start: int, stop: int) -> Bools | None:
+        """bool[stop - start]: where the pod fits among these positions; None for everywhere."""
+        memory, state, info, snapshot = self._memory, self.state, self.info, self.snapshot
+        if memory.unfit and self._alone:
+            fitting = self._not_rejected(start, stop)
+            if fitting is not None:
+                return fitting
+        passing = None
+        if not self._alone:
+            view = snapshot.rows(self.order[start:stop])
+            passing = self.profile.of_cluster.passing(state, info, view)
+        memory.settle(info, snapshot, start, stop, passing)
+        if passing is None and not snapshot.nominations and memory.fits.every(start, stop):
+            return None
+        fitting = memory.fits.bools[start:stop]
+        if passing is not None:
+            fitting = fitting & passing
+        if snapshot.nominations:
+            fitting = memory.besides_nominated(state, info, snapshot, start, fitting)
+        return fitting
+
+    def _not_rejected(self, start: int, stop: int) -> Bools | None:
+        """Where the remembered rejections of a pod that fitted nowhere leave room by now."""
+        memory = self._memory
+        rejections = memory.rejections(self.state, self.info, self.snapshot)
+        if rejections is None:
+            return None
+        fitting = np.asarray(rejections.diagnosis.codes[start:stop] == PASSES)
+        if some(fitting):
+            memory.unfit = False
+            memory.settle(self.info, self.snapshot, start, stop, fitting)
+        return fitting
+
+    def totals(self, positions: Rows) -> Ints:
+        nodes, rules = self.view(positions), self.profile.of_cluster
+        totals = self._memory.scores(self.info, nodes, positions)
+        if not rules.scores_nothing:
+            rules.pre_score(self.state, self.info, nodes)
+            for plugin in rules.score(self.state, self.info, nodes):
+                totals = totals + plugin.scores
+        return totals
+
+    def evaluation(self) -> Evaluation:
+        """Asks all rules again if their rejections cannot be remembered."""
+        memory = self._memory
+        rejections = memory.rejections(self.state, self.info, self.snapshot)
+        memory.unfit = rejections is not None
+        if rejections is None:
+            return evaluate(self.profile, self.info, self.snapshot)
+        return rejections.evaluation(self.state)
+
+
+class Recall:
+    """The memories of the templates met last.
+
+    A template gets a memory when it is met again, not before: pods that never recur, such as those
+    of a DaemonSet, each of which names its own node, take no memory's place.
+    """
+
+    def __init__(self) -> None:
+        self._memories: dict[PodTemplate, Memory] = {}
+        self._met: dict[PodTemplate, None] = {}
+
+    def candidates(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Recalled | None:
+        """The candidates for the pod, or None if it has to be decided without a memory."""
+        memory = self._memory(profile, info, snapshot)
+        if memory is None:
+            return None
+        state, rules = memory.state.copy(), profile.of_cluster
+        try:
+            prefiltered = rules.pre_filter(state, info, snapshot)
+        except PluginError:
+            return None  # What follows depends on the order of all rules, as after a rejection.
+        if not prefiltered.status.ok or prefiltered.node_names is not None:
+            return None
+        alone = rules.filters_row_by_row(state)
+        return Recalled(memory, state, profile, info, snapshot, alone=alone)
+
+    def _memory(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Memory | None:
+        """An up-to-date memory for the pod's template."""
+        if info.pod.spec.node_name:
+            return None  # which is no part of the template
+        template = info.template
+        memory = self._memories.get(template)
+        try:
+            if memory is not None:
+                if not memory.refresh(snapshot):
+                    memory = memory.anew(info, snapshot)
+            elif template in self._met:
+                memory = Memory(profile, info, snapshot)
+                del self._met[template]
+        except (NotReusableError, PluginError):
+            self._memories.pop(template, None)
+            memory = None
+        if memory is None:
+            _remember(self._met, template, None, MOST_MET)
+        else:
+            _remember(self._memories, template, memory, MOST_MEMORIES)
+        return memory
+
+    def drop(self, template: PodTemplate) -> None:
+        """Forget what is remembered of a template."""
+        self._memories.pop(template, None)
+
+
+def _remember(kept: dict[PodTemplate, T], template: PodTemplate, value: T, most: int) -> None:
+    """Keep the value as the newest of `most` at the most."""
+    kept.pop(template, None)
+    kept[template] = value
+    if len(kept) > most:
+        del kept[next(iter(kept))]

@@ -1,0 +1,62 @@
+"""The scheduler: decides on pod after pod, with what it remembers of those before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from berth.actors.scheduling.decision.algorithm import Failed, Outcome, Unfit, schedule_pod
+from berth.actors.scheduling.decision.plain import Plain
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.recall.recall import Recall
+from berth.actors.scheduling.decision.rules import PluginError
+from berth.actors.scheduling.decision.sampling import Sampling
+from berth.actors.scheduling.framework.post_filter import Rng
+from berth.actors.scheduling.framework.questions import Steps, unasked
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.config.types import Extender
+
+NO_NODES = "no nodes available to schedule pods"
+
+
+class Scheduler:
+    def __init__(
+        self,
+        rng: Rng,
+        percentage_of_nodes_to_score: int = 0,
+        extenders: Sequence[Extender] = (),
+    ) -> None:
+        """`extenders` are all that are configured, whichever pods they are interested in."""
+        self._rng = rng
+        self._sampling = Sampling(percentage_of_nodes_to_score, extenders)
+        self._recall = Recall()
+
+    def schedule(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:
+        """Choose a node for the pod, with no extender to ask."""
+        return unasked(self.steps(profile, info, snapshot, extended=False))
+
+    def steps(
+        self, profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool
+    ) -> Steps[Outcome]:
+        """Choose a node for the pod; `extended` if there are extenders to ask."""
+        if not len(snapshot):
+            return Unfit(NO_NODES, frozenset())
+        start = self._sampling.start
+        remembered = self._recall.candidates(profile, info, snapshot)
+        if remembered is not None:
+            try:
+                return (
+                    yield from schedule_pod(
+                        remembered, self._sampling, self._rng, extended=extended
+                    )
+                )
+            except PluginError:
+                # To remember, more was asked than this decision needs, and what is remembered is
+                # half written now. Without it there may be a decision.
+                self._recall.drop(info.template)
+                self._sampling.start = start
+        try:
+            plain = Plain(profile, info, snapshot)
+            return (yield from schedule_pod(plain, self._sampling, self._rng, extended=extended))
+        except PluginError as failure:
+            return Failed(failure.status)
