@@ -1,0 +1,92 @@
+"""A bookmark says what changed in a snapshot since it was read."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from berth.actors.cache.state import CacheState, Lend
+from berth.actors.messages import Assume, NodeAdded, NodeUpdated, Nominate, TakeSnapshot
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.model.bookmark import NOTHING, Bookmark
+from berth.actors.scheduling.model.change_log import LONGEST
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+
+from tests.kit.handle import Nowhere
+
+
+def node(name: str, **labels: str) -> Node:
+    return msgspec.convert({"metadata": {"name": name, "labels": labels}}, Node)
+
+
+def pod(name: str) -> PodInfo:
+    return PodInfo(msgspec.convert({"metadata": {"name": name, "uid": name}}, Pod))
+
+
+def take(cache: CacheState) -> Snapshot:
+    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
+    assert isinstance(lend, Lend)
+    return lend.snapshot
+
+
+@pytest.fixture
+def cache() -> CacheState:
+    cache = CacheState()
+    for name in ("a", "b", "c"):
+        cache.handle(NodeAdded(node(name)))
+    return cache
+
+
+def test_nothing_changes_by_itself(cache: CacheState) -> None:
+    bookmark = Bookmark(take(cache))
+    assert bookmark.turn(take(cache)) is NOTHING
+    assert bookmark.same_nodes(take(cache))
+
+
+def test_a_pod_changes_its_row_and_no_node(cache: CacheState) -> None:
+    bookmark = Bookmark(take(cache))
+    cache.handle(Assume(pod("p"), "b"))
+    snapshot = take(cache)
+    changes = bookmark.turn(snapshot)
+    assert changes is not None
+    assert (changes.rows, changes.nodes) == ({snapshot.columns.row_of["b"]}, set())
+    assert bookmark.same_nodes(snapshot)
+    assert bookmark.turn(snapshot) is NOTHING
+
+
+def test_a_label_changes_the_node(cache: CacheState) -> None:
+    bookmark = Bookmark(take(cache))
+    cache.handle(NodeUpdated(node("c"), node("c", disk="ssd")))
+    snapshot = take(cache)
+    assert not bookmark.same_nodes(snapshot)
+    changes = bookmark.turn(snapshot)
+    assert changes is not None
+    assert changes.rows == changes.nodes == {snapshot.columns.row_of["c"]}
+
+
+def test_a_nomination_names_the_node(cache: CacheState) -> None:
+    bookmark = Bookmark(take(cache))
+    cache.handle(Nominate(pod("p"), "a"))
+    snapshot = take(cache)
+    changes = bookmark.turn(snapshot)
+    assert changes is not None
+    assert (changes.rows, changes.nominated) == (set(), {"a"})
+    row_of = snapshot.columns.row_of
+    assert changes.rows_with(snapshot.columns, "b", "gone") == {row_of["a"], row_of["b"]}
+
+
+def test_a_new_node_is_too_much(cache: CacheState) -> None:
+    bookmark = Bookmark(take(cache))
+    cache.handle(NodeAdded(node("d")))
+    snapshot = take(cache)
+    assert bookmark.turn(snapshot) is None
+    assert not bookmark.same_nodes(snapshot)
+
+
+def test_more_changes_than_the_log_keeps_are_too_much(cache: CacheState) -> None:
+    snapshot = take(cache)
+    bookmark = Bookmark(snapshot)
+    for _ in range(2 * LONGEST + 1):
+        snapshot.nominations.put(pod("p"), "a")
+    assert bookmark.turn(snapshot) is None
+    assert bookmark.turn(snapshot) is None, "it does not move before the changes are known"
