@@ -142,8 +142,8 @@ class JournalHistory(RuleBasedStateMachine):
         assert state(self.journal.store) == self.latest()
 
     def teardown(self) -> None:
-        self.journal.__exit__(None, None, None)
-        self.stack.close()
+        with self.stack:
+            self.journal.__exit__(None, None, None)
 
 
 TestJournalHistory = JournalHistory.TestCase

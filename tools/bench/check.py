@@ -239,7 +239,7 @@ def _of_chosen(chosen: Chosen, expected: Chosen, decision: Decision) -> str:
 
 
 def _of_node(node: str, best: str, decision: Decision) -> str:
-    if decision.hosts == [best] and node not in decision.best:
+    if best not in decision.best:  # the pod is nominated to it
         return _other("the node", node, best)
     if node not in decision.total:
         verdict = decision.filter.get(node)
