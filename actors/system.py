@@ -46,7 +46,7 @@ from berth.actors.recorder.state import RecorderState
 from berth.actors.runtime.clock import BootClock, Clock
 from berth.actors.runtime.heartbeat import Heartbeat
 from berth.actors.runtime.mailbox import Mailbox
-from berth.actors.runtime.observer import NOBODY, Observer
+from berth.actors.runtime.observer import NOBODY, Both, Observer
 from berth.actors.runtime.supervisor import Child, OnCrash, Supervisor
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles, with_entry_points
@@ -266,12 +266,13 @@ async def schedule(
     )
     served: tuple[Child, ...] = ()
     if options.serve_at is not None:
-        observer = metrics = Metrics(
+        metrics = Metrics(
             lambda: _pending(queue_state),
             lambda: _cached(cache_state),
             lambda: _mended(cache_state, queue_state),
             lambda: {name: len(informer.unreadable()) for name, informer in informers.items()},
         )
+        observer = metrics if observer is NOBODY else Both(observer, metrics)
         debug = Debug(
             debugger.nodes,
             debugger.compare,

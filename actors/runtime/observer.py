@@ -1,6 +1,4 @@
-"""Who is told how long things took: the measure of a pod's way that kube-scheduler publishes as
-histograms.
-"""
+"""Observers: they are given the durations that kube-scheduler publishes as histograms."""
 
 from __future__ import annotations
 
@@ -9,20 +7,20 @@ from typing import Protocol
 
 class Observer(Protocol):
     def decided(self, seconds: float) -> None:
-        """The algorithm has chosen a node, or found none: PreFilter to Score. Snapshot and
-        mailboxes are outside.
+        """The algorithm has chosen a node, or found none. The time is that from PreFilter to Score,
+        without the snapshot and the mailboxes.
         """
         ...
 
     def scheduled(self, seconds: float) -> None:
-        """An attempt ended with the pod bound; from its being taken out of the queue, the binding
-        included.
+        """An attempt ended with the pod bound. The time runs from when the queue handed the pod
+        out, and includes the binding.
         """
         ...
 
 
 class Nobody:
-    """Nothing is measured."""
+    """Ignores all durations."""
 
     def decided(self, seconds: float) -> None:
         pass
@@ -32,3 +30,19 @@ class Nobody:
 
 
 NOBODY = Nobody()
+
+
+class Both:
+    """Passes every duration on to two observers."""
+
+    def __init__(self, first: Observer, second: Observer) -> None:
+        self._first = first
+        self._second = second
+
+    def decided(self, seconds: float) -> None:
+        self._first.decided(seconds)
+        self._second.decided(seconds)
+
+    def scheduled(self, seconds: float) -> None:
+        self._first.scheduled(seconds)
+        self._second.scheduled(seconds)

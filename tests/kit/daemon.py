@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskStatus
 from berth.actors.client.extender.calls import Extenders
+from berth.actors.runtime.observer import NOBODY, Observer
 from berth.actors.scheduling.kube.kinds import NODES, PODS
 from berth.actors.system import DEFAULT_OPTIONS, Options, schedule
 from berth.config.load import from_mapping
@@ -71,6 +72,7 @@ async def daemon(
     configuration: Document | None = None,
     options: Options = DEFAULT_OPTIONS,
     given: Daemon | None = None,
+    observer: Observer = NOBODY,
 ) -> AsyncIterator[Daemon]:
     """A scheduler that runs until the block is left. Raises what ended it before."""
     running = given or Daemon()
@@ -91,6 +93,7 @@ async def daemon(
                 running.clock,
                 Random(1),
                 options,
+                observer,
                 task_status=status,
             )
 
