@@ -493,15 +493,18 @@ class BindPlaced(msgspec.Struct, frozen=True):
     taken: ReplyTo[None]
 
 
-class AllowWaiting(msgspec.Struct, frozen=True):
-    """A Permit plugin lets a waiting pod go on; it goes on once every plugin it waits for has."""
+class RejectWaiting(msgspec.Struct, frozen=True):
+    """A plugin turns a waiting pod away."""
 
     uid: str
     plugin: str
+    reason: str
 
 
-class RejectWaiting(msgspec.Struct, frozen=True):
-    """A plugin turns a waiting pod away."""
+class StopBinding(Order[bool], frozen=True):
+    """Stop the binding cycle of a pod that waits on Permit or is in PreBind, for it to be tried
+    again. False if there is none, or if it can no longer be stopped.
+    """
 
     uid: str
     plugin: str
@@ -517,7 +520,7 @@ class WaitingPodDump(msgspec.Struct, frozen=True, rename="camel"):
     waits_for: dict[str, float]
 
 
-BindingMessage = BindPlaced | AllowWaiting | RejectWaiting
+BindingMessage = BindPlaced | RejectWaiting | StopBinding
 
 # ----------------------------------------------------------------------------------------- recorder
 

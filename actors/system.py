@@ -1,5 +1,8 @@
-"""The composition root: the actors in their order, and the only place where they are wired
-together.
+"""The composition root: the only place where the actors are made and put in their order.
+
+`schedule` reads from top to bottom: the configuration becomes profiles, the profiles decide which
+kinds are followed, and the children of the process come out. `Core` is the part between the
+informers and the API server; tests run it alone.
 """
 
 from __future__ import annotations
@@ -29,14 +32,8 @@ from berth.actors.informer.stand_ins import node_without_new_pods, pod_with_its_
 from berth.actors.leader.actor import LeaderActor
 from berth.actors.leader.election import Election
 from berth.actors.leader.state import Terms
-from berth.actors.messages import (
-    BindingMessage,
-    CacheMessage,
-    KindListed,
-    PreemptionMessage,
-    QueueMessage,
-    RecorderMessage,
-)
+from berth.actors.mailboxes import Mailboxes
+from berth.actors.messages import KindListed, UnreadableObject
 from berth.actors.preemption.actor import PreemptionActor
 from berth.actors.queue.actor import QueueActor
 from berth.actors.queue.state import QueueRules, QueueState
@@ -45,13 +42,12 @@ from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
 from berth.actors.runtime.clock import BootClock, Clock
 from berth.actors.runtime.heartbeat import Heartbeat
-from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.runtime.observer import NOBODY, Both, Observer
 from berth.actors.runtime.supervisor import Child, OnCrash, Supervisor
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles, with_entry_points
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.framework.interface import Handle
+from berth.actors.scheduling.framework.interface import ApiHandle, Handle
 from berth.actors.scheduling.framework.status import SUCCESS, Status, error
 from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
@@ -63,16 +59,15 @@ from berth.config.feature_gates import DEFAULTS
 from berth.config.load import to_document
 from berth.config.types import KubeSchedulerConfiguration
 
-ASSUMED_TTL_SECONDS = (
-    0.0  # for ever, as in kube-scheduler: only the watch says what became of a binding
-)
+# An assumed pod never expires, as in kube-scheduler: only the watch says what became of a binding.
+ASSUMED_TTL_SECONDS = 0.0
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What `berth run` is told by flags, as kube-scheduler is, and not by its configuration.
+    """The settings that are flags of `berth run`, as they are of kube-scheduler, and not part of
+    the configuration.
 
-    `max_unschedulable` is in seconds; `serve_at` is where health and metrics are served, None for
-    nowhere.
+    `max_unschedulable` is in seconds. Health and metrics are served at `serve_at`, if it is given.
     """
 
     max_unschedulable: float = 300.0
@@ -84,7 +79,7 @@ DEFAULT_OPTIONS = Options()
 
 
 class ApiWrites:
-    """The writes that plugins may make, through the client; refusals come back as statuses."""
+    """The writes that plugins may make. A refusal, and no answer, come back as a status."""
 
     def __init__(self, client: Calls) -> None:
         self._client = client
@@ -97,37 +92,188 @@ class ApiWrites:
         return SUCCESS
 
 
-class ClientHandle:
-    """What plugins are given."""
+class SchedulerHandle:
+    """The handle that plugins are given."""
 
     def __init__(
-        self, api: ApiWrites, waiting: PodsInBinding, feature_gates: Mapping[str, bool]
+        self, api: ApiHandle, waiting: PodsInBinding, feature_gates: Mapping[str, bool]
     ) -> None:
         self.api = api
         self.waiting = waiting
         self.feature_gates = feature_gates
 
 
-class Readiness(TaskStatus[None]):
-    """Passes on that all is started, and remembers it: every informer has its first list then, or
-    may not have it.
+def profiles_of(configuration: KubeSchedulerConfiguration, handle: Handle) -> dict[str, Profile]:
+    """The profiles by scheduler name. Raises RegistryError or ProfileError, with the path of the
+    field that is wrong.
+    """
+    return build_profiles(
+        without_ignored_resources(configuration), with_entry_points(IN_TREE), handle
+    )
 
-    `problems` are the informers' as they are now.
+
+# ------------------------------------------------------------------------ queue, cache and the cycle
+
+
+class Core:
+    """The actors that take a pod from the queue to its binding, and their mailboxes and states.
+
+    The informers feed it, and the recorder takes what it has for users; neither is part of it.
     """
 
-    def __init__(self, told: TaskStatus[None], problems: Callable[[], Sequence[str]]) -> None:
-        self._told = told
-        self._problems = problems
+    def __init__(
+        self,
+        configuration: KubeSchedulerConfiguration,
+        profiles: Mapping[str, Profile],
+        mailboxes: Mailboxes,
+        in_binding: PodsInBinding,
+        clock: Clock,
+        options: Options = DEFAULT_OPTIONS,
+    ) -> None:
+        self.mailboxes = mailboxes
+        self.in_binding = in_binding
+        self.queue = QueueState(_queue_rules(configuration, profiles, options))
+        self.cache = CacheState(ASSUMED_TTL_SECONDS)
+        self._configuration = configuration
+        self.profiles = profiles
+        self._clock = clock
+
+    def owners(self) -> tuple[Child, ...]:
+        """The actors that own the state of the cluster."""
+        return (
+            Child("cache", CacheActor(self.mailboxes, self.cache, self._clock).run),
+            Child("queue", QueueActor(self.mailboxes, self.queue, self._clock).run),
+        )
+
+    def gated(
+        self,
+        calls: Calls,
+        extenders: Extenders,
+        scheduler: Scheduler,
+        rng: Random,
+        observer: Observer,
+    ) -> tuple[Child, ...]:
+        """The actors that decide and write, which only a leader may do."""
+        mailboxes, clock, profiles = self.mailboxes, self._clock, self.profiles
+        preemption = PreemptionActor(mailboxes, calls, clock, rng, self._configuration.parallelism)
+        binding = BindingActor(mailboxes, profiles, extenders, clock, self.in_binding, observer)
+        cycle = CycleActor(mailboxes, profiles, scheduler, extenders, clock, observer)
+        return (
+            Child("preemption", preemption.run),
+            Child("binding", binding.run, stop_deadline=10.0),
+            Child("cycle", cycle.run),
+        )
+
+
+def _queue_rules(
+    configuration: KubeSchedulerConfiguration, profiles: Mapping[str, Profile], options: Options
+) -> QueueRules:
+    first = next(iter(profiles.values()))  # all profiles sort alike
+    return QueueRules(
+        first.sort_key,
+        lambda pod: profiles[pod.spec.scheduler_name].pre_enqueue(pod),
+        {name: profile.hints() for name, profile in profiles.items()},
+        configuration.pod_initial_backoff_seconds,
+        configuration.pod_max_backoff_seconds,
+        options.max_unschedulable,
+    )
+
+
+# ----------------------------------------------------------------------------------------- informers
+
+
+class Informers:
+    """The informers of all kinds that matter: nodes, pods, and the kinds that plugins look up or
+    wait for.
+    """
+
+    def __init__(
+        self, access: Access, profiles: Mapping[str, Profile], mailboxes: Mailboxes
+    ) -> None:
+        self._by_kind: dict[str, InformerActor[Any]] = {}
+        wanted = _looked_up(profiles.values())
+        for kind in LOOKED_UP:
+            if kind in wanted:
+                source = access.follow(kind.path, kind.type)
+                self._by_kind[kind.kind] = InformerActor(
+                    source, route_object, mailboxes, looked_up=kind.type
+                )
+            else:
+                problem = f"no enabled plugin names {kind.kind} in its lookups"
+                mailboxes.cache.tell(KindListed(kind.type, problem))
+        self.nodes = InformerActor(
+            access.follow(NODES.path, NODES.type), route_node, mailboxes, node_without_new_pods
+        )
+        self.pods = InformerActor(
+            access.follow(PODS.path, PODS.type, PODS.selector),
+            lambda change: route_pod(change, profiles.keys()),
+            mailboxes,
+            pod_with_its_room,
+        )
+        self._by_kind |= {NODES.kind: self.nodes, PODS.kind: self.pods}
+
+    def children(self) -> tuple[Child, ...]:
+        return tuple(
+            Child(f"informer of {kind}", informer.run, OnCrash.RETRY)
+            for kind, informer in self._by_kind.items()
+        )
+
+    def problems(self) -> list[str]:
+        """Why the API server refuses to list a kind, for each such kind."""
+        return [informer.problem() for informer in self._by_kind.values() if informer.problem()]
+
+    def unreadable(self) -> list[UnreadableObject]:
+        return [found for informer in self._by_kind.values() for found in informer.unreadable()]
+
+    def count_unreadable(self) -> dict[str, int]:
+        """The numbers of objects that cannot be read, by kind."""
+        return {kind: len(informer.unreadable()) for kind, informer in self._by_kind.items()}
+
+
+def _looked_up(profiles: Collection[Profile]) -> set[WatchedKind]:
+    """The kinds that plugins look up, or whose events they wait for."""
+    types = {kind for profile in profiles for plugin in profile.plugins for kind in plugin.lookups}
+    registered = (
+        each for profile in profiles for events in profile.hints().values() for each in events
+    )
+    waited_for = {registration.event.resource.kind for registration in registered}
+    return {kind for kind in LOOKED_UP if kind.type in types or kind.kind in waited_for}
+
+
+# -------------------------------------------------------------------------------- health and metrics
+
+
+class Readiness(TaskStatus[None]):
+    """Passes on that everything has started, and remembers it for /readyz.
+
+    By then every informer has its first list, or an answer that it may not have one.
+    """
+
+    def __init__(self, started: TaskStatus[None], informers: Informers) -> None:
+        self._started = started
+        self._informers = informers
         self._reached = False
 
     def started(self, value: None = None) -> None:
         self._reached = True
-        self._told.started()
+        self._started.started()
 
     def missing(self) -> str | None:
-        """None if nothing is, else what the API server refuses to list, as far as that is why."""
-        problems = self._problems()
+        """None if nothing is missing. Otherwise the reason, if the API server refuses to list a
+        kind, or "" if it is only a matter of time.
+        """
+        problems = self._informers.problems()
         return None if self._reached and not problems else "; ".join(problems)
+
+
+def _metrics(core: Core, informers: Informers) -> Metrics:
+    queue, cache = core.queue, core.cache
+    return Metrics(
+        lambda: _pending(queue),
+        lambda: _cached(cache),
+        lambda: _mended(cache, queue),
+        informers.count_unreadable,
+    )
 
 
 def _cached(cache: CacheState) -> dict[str, int]:
@@ -154,23 +300,28 @@ def _pending(queue: QueueState) -> dict[str, int]:
     }
 
 
-def _looked_up(profiles: Collection[Profile]) -> set[WatchedKind]:
-    """The kinds that plugins look up, or whose events they wait for."""
-    types = {kind for profile in profiles for plugin in profile.plugins for kind in plugin.lookups}
-    registered = (
-        each for profile in profiles for events in profile.hints().values() for each in events
-    )
-    waited_for = {registration.event.resource.kind for registration in registered}
-    return {kind for kind in LOOKED_UP if kind.type in types or kind.kind in waited_for}
+def _debugger(core: Core, informers: Informers, clock: Clock) -> CacheDebugger:
+    statistics = {
+        "cache": core.cache.statistics,
+        "queue": core.queue.statistics,
+        "binding": core.in_binding.statistics,
+    }
+    nodes, pods = informers.nodes.objects, informers.pods.objects
+    return CacheDebugger(core.mailboxes, nodes, pods, core.profiles.keys(), clock, statistics)
 
 
-def profiles_of(configuration: KubeSchedulerConfiguration, handle: Handle) -> dict[str, Profile]:
-    """The profiles by scheduler name. Raises RegistryError or ProfileError with the path of what
-    does not fit.
-    """
-    return build_profiles(
-        without_ignored_resources(configuration), with_entry_points(IN_TREE), handle
+def _debug(core: Core, informers: Informers, debugger: CacheDebugger, clock: Clock) -> Debug:
+    return Debug(
+        debugger.nodes,
+        debugger.compare,
+        core.mailboxes.queue,
+        lambda: core.in_binding.dump(clock.now()),
+        clock,
+        informers.unreadable,
     )
+
+
+# ------------------------------------------------------------------------------------ the whole of it
 
 
 async def run_scheduler(
@@ -182,8 +333,8 @@ async def run_scheduler(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Schedule until cancelled; started once the caches are synced. Raises what ended it, or a
-    configuration error.
+    """Schedule until cancelled; started means that the caches are synced. Raises the error that
+    ended it, or that of the configuration.
     """
     limits = configuration.client_connection
     async with (
@@ -207,148 +358,86 @@ async def schedule(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """`run_scheduler` with access to an API server that is open already; what takes long is told to
-    the observer.
-
-    Decisions are made by `scheduler`, or by one of its own.
+    """`run_scheduler` with access to an API server that is open already, an observer of durations,
+    and a scheduler that may be of a derived class.
     """
     in_binding = PodsInBinding()
-    handle = ClientHandle(ApiWrites(access.calls), in_binding, options.feature_gates)
+    handle = SchedulerHandle(ApiWrites(access.calls), in_binding, options.feature_gates)
     profiles = profiles_of(configuration, handle)
-    queue: Mailbox[QueueMessage] = Mailbox("queue", None)
-    cache: Mailbox[CacheMessage] = Mailbox("cache", None)
-    binding: Mailbox[BindingMessage] = Mailbox("binding", None)
-    preemption: Mailbox[PreemptionMessage] = Mailbox("preemption", None)
-    recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
-    first = next(iter(profiles.values()))
-    rules = QueueRules(
-        first.sort_key,
-        lambda pod: profiles[pod.spec.scheduler_name].pre_enqueue(pod),
-        {name: profile.hints() for name, profile in profiles.items()},
-        configuration.pod_initial_backoff_seconds,
-        configuration.pod_max_backoff_seconds,
-        options.max_unschedulable,
-    )
-    nodes = InformerActor(
-        access.follow(NODES.path, NODES.type), route_node, cache, queue, node_without_new_pods
-    )
-    pods = InformerActor(
-        access.follow(PODS.path, PODS.type, PODS.selector),
-        lambda change: route_pod(change, profiles.keys()),
-        cache,
-        queue,
-        pod_with_its_room,
-    )
-    informers: dict[str, InformerActor[Any]] = {}
-    wanted = _looked_up(profiles.values())
-    for kind in LOOKED_UP:
-        if kind in wanted:
-            source = access.follow(kind.path, kind.type)
-            informers[kind.kind] = InformerActor(
-                source, route_object, cache, queue, looked_up=kind.type
-            )
-        else:
-            cache.tell_nowait(
-                KindListed(kind.type, f"no enabled plugin names {kind.kind} in its lookups")
-            )
-    informers |= {NODES.kind: nodes, PODS.kind: pods}
-    queue_state, cache_state = QueueState(rules), CacheState(ASSUMED_TTL_SECONDS)
-    readiness = Readiness(
-        task_status, lambda: [i.problem() for i in informers.values() if i.problem()]
-    )
-    statistics = {
-        "cache": cache_state.statistics,
-        "queue": queue_state.statistics,
-        "binding": in_binding.statistics,
-    }
-    debugger = CacheDebugger(
-        cache, queue, nodes.objects, pods.objects, profiles.keys(), clock, statistics
-    )
+    mailboxes = Mailboxes()
+    core = Core(configuration, profiles, mailboxes, in_binding, clock, options)
+    informers = Informers(access, profiles, mailboxes)
+    readiness = Readiness(task_status, informers)
+    debugger = _debugger(core, informers, clock)
+
     served: tuple[Child, ...] = ()
     if options.serve_at is not None:
-        metrics = Metrics(
-            lambda: _pending(queue_state),
-            lambda: _cached(cache_state),
-            lambda: _mended(cache_state, queue_state),
-            lambda: {name: len(informer.unreadable()) for name, informer in informers.items()},
-        )
+        metrics = _metrics(core, informers)
         observer = metrics if observer is NOBODY else Both(observer, metrics)
-        debug = Debug(
-            debugger.nodes,
-            debugger.compare,
-            queue,
-            lambda: in_binding.dump(clock.now()),
-            clock,
-            lambda: [found for informer in informers.values() for found in informer.unreadable()],
-        )
-        server = ServerActor(
-            options.serve_at, readiness.missing, metrics.text, to_document(configuration), debug
-        )
+        debug = _debug(core, informers, debugger, clock)
+        document = to_document(configuration)
+        server = ServerActor(options.serve_at, readiness.missing, metrics.text, document, debug)
         served = (Child("server", server.run),)
-    if scheduler is None:
-        scheduler = Scheduler(
-            rng, configuration.percentage_of_nodes_to_score, configuration.extenders
-        )
-    heartbeat = Heartbeat()
-    records = RecorderActor(
-        recorder, RecorderState(SeriesTracker(socket.gethostname())), access.events, clock, rng
-    )
-    children: tuple[Child, ...] = (
-        Child("heartbeat", heartbeat.run),
-        *served,
-        Child("recorder", records.run),
-        Child("cache", CacheActor(cache, cache_state, clock, queue, binding).run),
-        Child("queue", QueueActor(queue, queue_state, clock, cache, recorder).run),
-        *(
-            Child(f"informer of {name}", informer.run, OnCrash.RETRY)
-            for name, informer in informers.items()
-        ),
-        Child("cache debugger", debugger.run),
-    )
-    binder = BindingActor(
-        binding, profiles, extenders, clock, queue, cache, recorder, in_binding, observer
-    )
-    preemptor = PreemptionActor(
-        preemption, in_binding, access.calls, clock, rng, queue, recorder, configuration.parallelism
-    )
-    cycle = CycleActor(
-        profiles, scheduler, extenders, clock, queue, cache, binding, preemption, recorder, observer
+
+    series = SeriesTracker(socket.gethostname())
+    recorder = RecorderActor(mailboxes, RecorderState(series), access.events, clock, rng)
+    scheduler = scheduler or Scheduler(
+        rng, configuration.percentage_of_nodes_to_score, configuration.extenders
     )
     gated = (
-        Child("recorder's writers", records.write),
-        Child("preemption", preemptor.run),
-        Child("binding", binder.run, stop_deadline=10.0),
-        Child("cycle", cycle.run),
+        Child("recorder's writers", recorder.write),
+        *core.gated(access.calls, extenders, scheduler, rng, observer),
     )
-    election = configuration.leader_election
-    if election.leader_elect:
-        terms = Terms(
-            f"{socket.gethostname()}_{UUID(int=rng.getrandbits(128), version=4)}",
-            election.resource_namespace,
-            election.resource_name,
-            election.lease_duration,
-            election.renew_deadline,
-            election.retry_period,
-        )
-        chance = Random(rng.getrandbits(64))  # of another thread
-
-        async def elect(leads: Callable[[], None]) -> None:
-            await access.run_apart(
-                lambda calls: Election(
-                    terms, calls, BootClock(), chance, access.tenure, heartbeat.still_for
-                ).run(leads)
-            )
-
-        leader = LeaderActor(
-            terms, elect, recorder, first.scheduler_name, Supervisor(gated, clock, rng).run
-        )
-        # Stopping it ends the gated part, undoes what it must and gives the lease back.
-        children += (Child("leader election", leader.run, stop_deadline=20.0),)
+    heartbeat = Heartbeat()
+    if configuration.leader_election.leader_elect:
+        gated = (_leader(configuration, core, access, heartbeat, gated, clock, rng),)
     else:
         access.tenure.lasts_until(ALWAYS)
-        children += gated
+    children = (
+        Child("heartbeat", heartbeat.run),
+        *served,
+        Child("recorder", recorder.run),
+        *core.owners(),
+        *informers.children(),
+        Child("cache debugger", debugger.run),
+        *gated,
+    )
     try:
         await Supervisor(children, clock, rng).run(task_status=readiness)
     finally:
-        for mailbox in (queue, cache, binding, preemption, recorder):
-            mailbox.close()
+        mailboxes.close()
+
+
+def _leader(
+    configuration: KubeSchedulerConfiguration,
+    core: Core,
+    access: Access,
+    heartbeat: Heartbeat,
+    gated: Sequence[Child],
+    clock: Clock,
+    rng: Random,
+) -> Child:
+    """The leader election, which runs the gated children while it holds the lease."""
+    election = configuration.leader_election
+    terms = Terms(
+        f"{socket.gethostname()}_{UUID(int=rng.getrandbits(128), version=4)}",
+        election.resource_namespace,
+        election.resource_name,
+        election.lease_duration,
+        election.renew_deadline,
+        election.retry_period,
+    )
+    chance = Random(rng.getrandbits(64))  # for the election's thread
+
+    async def elect(leads: Callable[[], None]) -> None:
+        await access.run_apart(
+            lambda calls: Election(
+                terms, calls, BootClock(), chance, access.tenure, heartbeat.still_for
+            ).run(leads)
+        )
+
+    sender = next(iter(core.profiles))
+    supervisor = Supervisor(gated, clock, rng)
+    leader = LeaderActor(core.mailboxes, terms, elect, sender, supervisor.run)
+    # To stop it means to end the gated part, undo what must be undone, and give the lease back.
+    return Child("leader election", leader.run, stop_deadline=20.0)

@@ -11,50 +11,40 @@ they may wait for pods that are not placed yet.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from typing import assert_never
 
 import anyio
 import msgspec
-import structlog
 from anyio.abc import TaskGroup, TaskStatus
+from berth.actors.attempts import Attempts
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.client.extender.calls import Extenders
-from berth.actors.failure import Failure, Stage, consequences, requeue, tell_user
+from berth.actors.failure import Failure, Stage, failed
+from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     Activate,
-    AllowWaiting,
     BindingMessage,
     BindPlaced,
-    CacheMessage,
     ClusterChanged,
     Done,
-    EventType,
     FinishBinding,
     Forget,
     Placement,
-    QueueMessage,
-    RecorderMessage,
-    RecordEvent,
     RejectWaiting,
     ReplyTo,
     SetNominatedNode,
+    StopBinding,
     WhereBound,
 )
 from berth.actors.runtime.actor import Actor
 from berth.actors.runtime.ask import ask
-from berth.actors.runtime.bell import Bell
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.logs import Result, log_attempt
-from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.runtime.observer import NOBODY, Observer
+from berth.actors.runtime.workers import Line, Workers
 from berth.actors.scheduling.decision.profile import PreBindStep, Profile
 from berth.actors.scheduling.framework.events import ASSIGNED_POD_DELETE
 from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
-from berth.actors.scheduling.kube.core import reference_to
-
-log = structlog.get_logger(__name__)
 
 MOST_IDLE = 64
 CANCELLED = float("-inf")  # the deadline of a task that is to end
@@ -64,80 +54,54 @@ MOST_WRITES = 256
 class BindingActor(Actor[BindingMessage]):
     def __init__(
         self,
-        mailbox: Mailbox[BindingMessage],
+        mailboxes: Mailboxes,
         profiles: Mapping[str, Profile],
         extenders: Extenders,
         clock: Clock,
-        queue: Mailbox[QueueMessage],
-        cache: Mailbox[CacheMessage],
-        recorder: Mailbox[RecorderMessage],
         pods: PodsInBinding,
         observer: Observer = NOBODY,
     ) -> None:
-        super().__init__("binding", mailbox)
+        super().__init__(mailboxes.binding)
+        self._queue = mailboxes.queue
+        self._cache = mailboxes.cache
+        self._recorder = mailboxes.recorder
         self._profiles = profiles
         self._extenders = extenders
         self._clock = clock
-        self._queue = queue
-        self._cache = cache
-        self._recorder = recorder
         self._pods = pods
         self._observer = observer
-        self._log = log.bind()
-        self._group: TaskGroup | None = None
-        self._placed: deque[Placement] = deque()
-        self._idle: list[Bell] = []  # of the tasks that wait for a placement
+        self._attempts = Attempts(mailboxes, clock)
+        self._placed: Line[Placement] = Line()
+        self._workers: Workers[Placement] | None = None
         self._writes = 0  # under way
         self._stopped: ReplyTo[None] | None = None  # the cycle waits for this until there is room
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async with anyio.create_task_group() as group:
-            self._group = group
+            self._workers = Workers(
+                group, self._placed, self._bind, most=float("inf"), most_idle=MOST_IDLE
+            )
             await super().run(task_status=task_status)
 
     def handle(self, message: BindingMessage) -> None:
-        assert self._group is not None
         match message:
             case BindPlaced(placement, taken):
                 if placement.waits:
                     info = placement.pod.info
                     self._pods.wait(info, placement.node, placement.waits, self._clock.now())
+                assert self._workers is not None
                 self._placed.append(placement)
-                if len(self._placed) == 1:
-                    self._wake(self._group)
+                self._workers.wake()
                 if self._writes < MOST_WRITES:
                     taken.set(None)
                 else:
                     self._stopped = taken
-            case AllowWaiting(uid, plugin):
-                self._pods.allow(uid, plugin)
             case RejectWaiting(uid, plugin, reason):
                 self._pods.reject(uid, plugin, reason)
+            case StopBinding(reply, uid, plugin, reason):
+                reply.set(self._pods.preempt(uid, plugin, reason))
             case _:
                 assert_never(message)
-
-    def _wake(self, group: TaskGroup) -> None:
-        """Have a task take the first placement; it sees to it that the next one is taken too."""
-        if self._idle:
-            self._idle.pop().ring()
-        else:
-            group.start_soon(self._bind_all, group)
-
-    async def _bind_all(self, group: TaskGroup) -> None:
-        """One placement after the other. A task is kept for the next placement, because it costs
-        more than a wake-up; however long a placement takes, the next has another task.
-        """
-        bell = Bell()
-        while True:
-            while self._placed:
-                placement = self._placed.popleft()
-                if self._placed:
-                    self._wake(group)
-                await self._bind(placement)
-            if len(self._idle) >= MOST_IDLE:
-                return
-            self._idle.append(bell)
-            await bell.wait()
 
     async def _bind(self, placement: Placement) -> None:
         """One binding cycle."""
@@ -165,21 +129,21 @@ class BindingActor(Actor[BindingMessage]):
         info, node = placement.pod.info, placement.node
         flight = profile.pre_bind_pre_flight(placement.cycle, info, node)
         if not flight.ok and flight.code is not Code.SKIP:
-            return Failure(Stage.BEFORE_DONE, flight)
+            return failed(Stage.BEFORE_DONE, flight)
         if (placement.waits or flight.ok) and info.pod.status.nominated_node_name != node:
             # The wait may be long: a cluster autoscaler is to leave the node alone.
-            self._recorder.tell_nowait(SetNominatedNode(info.pod, node))
+            self._recorder.tell(SetNominatedNode(info.pod, node))
         if placement.waits:
             status = await self._permitted(info.uid)
             if not status.ok:
-                return Failure(Stage.BEFORE_DONE, status)
-        self._queue.tell_nowait(Done(info.uid))
+                return failed(Stage.BEFORE_DONE, status)
+        self._queue.tell(Done(info.uid))
         if flight.ok:
             status = await self._prepared(profile, placement)
             if not status.ok:
-                return Failure(Stage.AFTER_DONE, status)
+                return failed(Stage.AFTER_DONE, status)
         status = await self._written(profile, placement)
-        return None if status.ok else Failure(Stage.AFTER_DONE, status)
+        return None if status.ok else failed(Stage.AFTER_DONE, status)
 
     async def _written(self, profile: Profile, placement: Placement) -> Status:
         """Bind, by an extender or by plugins."""
@@ -248,29 +212,17 @@ class BindingActor(Actor[BindingMessage]):
     def _finish(self, profile: Profile, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
         self._observer.scheduled(self._clock.now() - placement.started)
-        self._cache.tell_nowait(FinishBinding(info.key, info.uid))
+        self._cache.tell(FinishBinding(info.key, info.uid))
         profile.post_bind(placement.cycle, info, node)
         activated = placement.cycle.take_pods_to_activate()
         if activated:
-            self._queue.tell_nowait(Activate(activated))
-        self._tell_scheduled(placement)
-
-    def _tell_scheduled(self, placement: Placement) -> None:
-        info, node = placement.pod.info, placement.node
-        seconds = self._clock.now() - placement.started
-        log_attempt(
-            self._log, info.key, Result.SCHEDULED, placement.pod.attempts, seconds, node=node
-        )
-        note = f"Successfully assigned {info.key} to {node}"
-        pod, sender = info.pod, placement.scheduler_name
-        self._recorder.tell_nowait(
-            RecordEvent(reference_to(pod), EventType.NORMAL, "Scheduled", "Binding", note, sender)
-        )
+            self._queue.tell(Activate(activated))
+        self._attempts.scheduled(placement.pod, node, placement.started)
 
     def _give_back(self, profile: Profile, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
         profile.unreserve(placement.cycle, info, node)
-        self._cache.tell_nowait(Forget(info, node))
+        self._cache.tell(Forget(info, node))
 
     async def _undo(self, profile: Profile, placement: Placement, failure: Failure) -> None:
         """Give back what the pod held, and try it again, unless the API server says that it is
@@ -281,29 +233,15 @@ class BindingActor(Actor[BindingMessage]):
         where: str = await ask(self._cache, lambda reply: WhereBound(reply, info.key, info.uid))
         if where == node:
             # Written after all: the answer was lost, and the watch was quicker than the time-out.
-            self._tell_scheduled(placement)
+            self._attempts.scheduled(placement.pod, node, placement.started)
             return
-        after = consequences(failure)
-        result = Result.ERROR if after.error else Result.UNSCHEDULABLE
-        seconds = self._clock.now() - placement.started
-        log_attempt(
-            self._log,
-            info.key,
-            result,
-            placement.pod.attempts,
-            seconds,
-            node=node,
-            reason=after.message,
+        self._attempts.failed(
+            placement.pod, failure, placement.started, node, bound_elsewhere=bool(where)
         )
         # The room that is free again may help others, but not this pod.
         spec = msgspec.structs.replace(info.pod.spec, node_name=node)
         pod = msgspec.structs.replace(info.pod, spec=spec)
-        self._queue.tell_nowait(requeue(placement.pod, after))
-        self._queue.tell_nowait(ClusterChanged(ASSIGNED_POD_DELETE, pod, None, except_uid=info.uid))
-        if where:
-            return  # Bound by somebody else, to another node.
-        for order in tell_user(placement.pod.info.pod, after):
-            self._recorder.tell_nowait(order)
+        self._queue.tell(ClusterChanged(ASSIGNED_POD_DELETE, pod, None, except_uid=info.uid))
 
 
 def _is_cancelled() -> bool:

@@ -17,7 +17,6 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 from berth.actors.cache.state import (
     CacheState,
-    CacheStatistics,
     Compared,
     Effect,
     Expired,
@@ -26,20 +25,18 @@ from berth.actors.cache.state import (
     Repaired,
     Vanished,
 )
+from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     Answer,
-    BindingMessage,
     CacheMessage,
     ClusterChanged,
     ExpireAssumed,
-    QueueMessage,
     RejectWaiting,
     ReturnSnapshot,
     TakeSnapshot,
 )
-from berth.actors.runtime.actor import Actor, ActorStatistics
+from berth.actors.runtime.actor import Actor
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.scheduling.framework.events import ASSIGNED_POD_DELETE
 
 log = structlog.get_logger(__name__)
@@ -49,28 +46,17 @@ EXPIRY_SECONDS = 1.0
 SLICE = 128
 
 
-class CacheActorStatistics(ActorStatistics, frozen=True):
-    cache: CacheStatistics
-
-
 class CacheActor(Actor[CacheMessage]):
     """Tells the binding actor and the queue when an assumed pod vanishes, because only the cache
     knows that it was.
     """
 
-    def __init__(
-        self,
-        mailbox: Mailbox[CacheMessage],
-        state: CacheState,
-        clock: Clock,
-        queue: Mailbox[QueueMessage],
-        binding: Mailbox[BindingMessage],
-    ) -> None:
-        super().__init__("cache", mailbox)
+    def __init__(self, mailboxes: Mailboxes, state: CacheState, clock: Clock) -> None:
+        super().__init__(mailboxes.cache)
         self._state = state
         self._clock = clock
-        self._queue = queue
-        self._binding = binding
+        self._queue = mailboxes.queue
+        self._binding = mailboxes.binding
         self._lent = False
         self._asked: TakeSnapshot | None = None  # to be answered once the snapshot is up to date
         self._held_back: list[CacheMessage] = []
@@ -86,7 +72,7 @@ class CacheActor(Actor[CacheMessage]):
     async def _tick(self) -> None:
         while True:
             await self._clock.sleep(EXPIRY_SECONDS)
-            await self.mailbox.tell(ExpireAssumed())
+            self.mailbox.tell(ExpireAssumed())
 
     def handle(self, message: CacheMessage) -> None:
         if isinstance(message, ReturnSnapshot):
@@ -144,13 +130,11 @@ class CacheActor(Actor[CacheMessage]):
                 order.reply.set(found)
             case Vanished(pod, node):
                 uid = pod.metadata.uid
-                self._binding.tell_nowait(RejectWaiting(uid, "", "removed"))
+                self._binding.tell(RejectWaiting(uid, "", "removed"))
                 gone = msgspec.structs.replace(
                     pod, spec=msgspec.structs.replace(pod.spec, node_name=node)
                 )
-                self._queue.tell_nowait(
-                    ClusterChanged(ASSIGNED_POD_DELETE, gone, None, except_uid=uid)
-                )
+                self._queue.tell(ClusterChanged(ASSIGNED_POD_DELETE, gone, None, except_uid=uid))
             case Expired(name, node):
                 log.warning("expired", pod=name, node=node)
             case Repaired(rows, nodes):
@@ -159,9 +143,3 @@ class CacheActor(Actor[CacheMessage]):
                 log.warning("refused", pod=name, problem=problem)
             case _:
                 assert_never(effect)
-
-    def statistics(self) -> CacheActorStatistics:
-        own = super().statistics()
-        return CacheActorStatistics(
-            own.name, own.handled, own.batches, own.mailbox, self._state.statistics()
-        )

@@ -16,20 +16,18 @@ import anyio.lowlevel
 import msgspec
 import structlog
 from anyio.abc import TaskStatus
+from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
-    CacheMessage,
     Compare,
     ComparePending,
     Difference,
     ListCached,
     ListQueued,
     NodeDump,
-    QueueMessage,
     TakeDump,
 )
 from berth.actors.runtime.ask import ask
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.runtime.signals import DUMP, each_signal
 from berth.actors.scheduling.kube.core import OVER, Node, Pod
 
@@ -49,16 +47,15 @@ class CacheDebugger:
 
     def __init__(
         self,
-        cache: Mailbox[CacheMessage],
-        queue: Mailbox[QueueMessage],
+        mailboxes: Mailboxes,
         nodes: Callable[[], Mapping[str, Node]],
         pods: Callable[[], Mapping[str, Pod]],
         schedulers: Set[str],
         clock: Clock,
         statistics: Mapping[str, Callable[[], msgspec.Struct]],
     ) -> None:
-        self._cache = cache
-        self._queue = queue
+        self._cache = mailboxes.cache
+        self._queue = mailboxes.queue
         self._nodes = nodes
         self._pods = pods
         self._schedulers = schedulers

@@ -13,40 +13,27 @@ from collections.abc import Mapping
 from itertools import count
 
 import anyio
-import structlog
 from anyio.abc import TaskStatus
+from berth.actors import pod_events
+from berth.actors.attempts import Attempts
 from berth.actors.client.extender.calls import Extenders
-from berth.actors.failure import (
-    Failure,
-    Stage,
-    consequences,
-    failed_scheduling,
-    no_node,
-    requeue,
-    tell_user,
-)
+from berth.actors.failure import Stage, failed, no_node
+from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     Activate,
     Assume,
-    BindingMessage,
     BindPlaced,
-    CacheMessage,
     Done,
     Forget,
     NextPod,
     Placement,
     Preempt,
-    PreemptionMessage,
     QueuedPod,
-    QueueMessage,
-    RecorderMessage,
     ReturnSnapshot,
     TakeSnapshot,
 )
 from berth.actors.runtime.ask import Reply, ask
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.logs import Result, log_attempt
-from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.runtime.observer import NOBODY, Observer
 from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
@@ -57,35 +44,29 @@ from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 
-log = structlog.get_logger(__name__)
-
 
 class CycleActor:
     def __init__(
         self,
+        mailboxes: Mailboxes,
         profiles: Mapping[str, Profile],
         scheduler: Scheduler,
         extenders: Extenders,
         clock: Clock,
-        queue: Mailbox[QueueMessage],
-        cache: Mailbox[CacheMessage],
-        binding: Mailbox[BindingMessage],
-        preemption: Mailbox[PreemptionMessage],
-        recorder: Mailbox[RecorderMessage],
         observer: Observer = NOBODY,
     ) -> None:
+        self._queue = mailboxes.queue
+        self._cache = mailboxes.cache
+        self._binding = mailboxes.binding
+        self._preemption = mailboxes.preemption
+        self._recorder = mailboxes.recorder
         self._profiles = profiles
         self._scheduler = scheduler
         self._extenders = extenders
         self._clock = clock
-        self._queue = queue
-        self._cache = cache
-        self._binding = binding
-        self._preemption = preemption
-        self._recorder = recorder
         self._observer = observer
-        self._holds = count(1)  # each preemption keeps its preemptor back by a number of its own
-        self._log = log.bind()
+        self._attempts = Attempts(mailboxes, clock)
+        self._holds = count(1)  # the numbers of the preemptions
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Schedule pods until cancelled."""
@@ -97,9 +78,9 @@ class CycleActor:
     async def _attempt(self, queued: QueuedPod) -> None:
         info = queued.info
         if info.pod.metadata.deletion_timestamp is not None:
-            self._queue.tell_nowait(Done(info.uid))
-            self._recorder.tell_nowait(
-                failed_scheduling(info.pod, f"skip schedule deleting pod: {info.key}")
+            self._queue.tell(Done(info.uid))
+            self._recorder.tell(
+                pod_events.failed_scheduling(info.pod, f"skip schedule deleting pod: {info.key}")
             )
             return
         started = self._clock.now()
@@ -113,21 +94,21 @@ class CycleActor:
             if isinstance(outcome, Chosen):
                 placed = Assume(info, outcome.node)
         finally:  # Also when it is stopped: bindings that are undone then need the cache.
-            self._cache.tell_nowait(ReturnSnapshot(placed))
+            self._cache.tell(ReturnSnapshot(placed))
         match outcome:
             case Chosen():
                 await self._place(profile, queued, outcome.node, outcome.state, started)
             case Unfit(nomination=nomination):
                 hold = 0 if nomination is None else next(self._holds)
-                self._fail(queued, no_node(outcome, hold), started)
+                self._attempts.failed(queued, no_node(outcome, hold), started)
                 if nomination is not None:
                     self._make_room(info, nomination, hold)
             case Failed(status):
-                self._fail(queued, Failure(Stage.DECISION, status), started)
+                self._attempts.failed(queued, failed(Stage.DECISION, status), started)
 
     def _make_room(self, info: PodInfo, nomination: Nomination, hold: int) -> None:
         victims, displaced = nomination.victims, nomination.displaced
-        self._preemption.tell_nowait(Preempt(info, nomination.node, hold, victims, displaced))
+        self._preemption.tell(Preempt(info, nomination.node, hold, victims, displaced))
 
     async def _decide(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:
         """Let the scheduler decide, and ask the extenders for it where they have a say."""
@@ -151,24 +132,12 @@ class CycleActor:
             # The next pod's Permit must find this one among those that wait; and with many bindings
             # under way, the other pods are better off in the queue.
             taken: Reply[None] = Reply()
-            self._binding.tell_nowait(BindPlaced(placement, taken))
+            self._binding.tell(BindPlaced(placement, taken))
             activated = state.take_pods_to_activate()
             if activated:
-                self._queue.tell_nowait(Activate(activated))
+                self._queue.tell(Activate(activated))
             await taken.wait()
             return
         profile.unreserve(state, info, node)
-        self._cache.tell_nowait(Forget(info, node))
-        self._fail(queued, Failure(Stage.BEFORE_DONE, status), started)
-
-    def _fail(self, queued: QueuedPod, failure: Failure, started: float) -> None:
-        """Back to the queue, and tell the user why."""
-        after = consequences(failure)
-        result = Result.ERROR if after.error else Result.UNSCHEDULABLE
-        seconds = self._clock.now() - started
-        log_attempt(
-            self._log, queued.info.key, result, queued.attempts, seconds, reason=after.message
-        )
-        self._queue.tell_nowait(requeue(queued, after))
-        for order in tell_user(queued.info.pod, after):
-            self._recorder.tell_nowait(order)
+        self._cache.tell(Forget(info, node))
+        self._attempts.failed(queued, failed(Stage.BEFORE_DONE, status), started)

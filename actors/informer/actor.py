@@ -15,8 +15,8 @@ from berth.actors.client.watch import Changed, Deleted, Listed, Unlisted, Unread
 from berth.actors.informer.routing import Told
 from berth.actors.informer.stand_ins import last_or_rest
 from berth.actors.informer.state import Change, InformerState, StandIn
-from berth.actors.messages import CacheMessage, KindListed, QueueMessage, UnreadableObject
-from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.mailboxes import Mailboxes
+from berth.actors.messages import KindListed, UnreadableObject
 from berth.actors.scheduling.kube.meta import HasMetadata
 
 log = structlog.get_logger(__name__)
@@ -38,15 +38,14 @@ class InformerActor(Generic[T]):
         self,
         source: Source[T],
         route: Callable[[Change[T]], Told],
-        cache: Mailbox[CacheMessage],
-        queue: Mailbox[QueueMessage],
+        mailboxes: Mailboxes,
         stand_in: StandIn[T] = last_or_rest,
         looked_up: type[T] | None = None,
     ) -> None:
         self._source = source
         self._route = route
-        self._cache = cache
-        self._queue = queue
+        self._cache = mailboxes.cache
+        self._queue = mailboxes.queue
         self._state: InformerState[T] = InformerState(stand_in)
         self._looked_up = looked_up
         self._is_listed = False
@@ -88,7 +87,7 @@ class InformerActor(Generic[T]):
                     self._problem = problem
                     if self._looked_up is not None:
                         if not self._is_listed:
-                            self._cache.tell_nowait(KindListed(self._looked_up, problem))
+                            self._cache.tell(KindListed(self._looked_up, problem))
                         task_status.started()
 
     async def _take_list(self, told: Listed[T]) -> None:
@@ -99,7 +98,7 @@ class InformerActor(Generic[T]):
                 await anyio.lowlevel.checkpoint()
         self._name_unreadable()
         if self._looked_up is not None and not self._is_listed:
-            self._cache.tell_nowait(KindListed(self._looked_up))
+            self._cache.tell(KindListed(self._looked_up))
         self._is_listed, self._problem = True, ""
 
     def _deliver(self, changes: list[Change[T]]) -> None:
@@ -109,9 +108,9 @@ class InformerActor(Generic[T]):
         for change in changes:
             to_cache, to_queue = self._route(change)
             for fact in to_cache:
-                self._cache.tell_nowait(fact)
+                self._cache.tell(fact)
             for message in to_queue:
-                self._queue.tell_nowait(message)
+                self._queue.tell(message)
         self._name_unreadable()
 
     def _name_unreadable(self) -> None:

@@ -11,8 +11,8 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 from berth.actors.leader.state import Terms
-from berth.actors.messages import EventType, RecorderMessage, RecordEvent
-from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.mailboxes import Mailboxes
+from berth.actors.messages import EventType, RecordEvent
 from berth.actors.scheduling.kube.meta import ObjectReference
 
 log = structlog.get_logger(__name__)
@@ -30,15 +30,15 @@ class LeaderActor:
 
     def __init__(
         self,
+        mailboxes: Mailboxes,
         terms: Terms,
         elect: Callable[[Callable[[], None]], Awaitable[None]],
-        recorder: Mailbox[RecorderMessage],
         sender: str,
         gated: Callable[[], Awaitable[None]],
     ) -> None:
         self._terms = terms
         self._elect = elect
-        self._recorder = recorder
+        self._recorder = mailboxes.recorder
         self._sender = sender
         self._gated = gated
 
@@ -94,6 +94,6 @@ class LeaderActor:
             "coordination.k8s.io/v1", "Lease", self._terms.namespace, self._terms.name
         )
         note = f"{self._terms.identity} {what}"
-        self._recorder.tell_nowait(
+        self._recorder.tell(
             RecordEvent(lease, EventType.NORMAL, "LeaderElection", action, note, self._sender)
         )

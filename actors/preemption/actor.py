@@ -12,33 +12,32 @@ goes: it is asked again until there is one, and the preemptor makes room nowhere
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol, assert_never
+from typing import assert_never
 
 import anyio
 import msgspec
 import structlog
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskStatus
+from berth.actors import pod_events
 from berth.actors.client.access import Calls
 from berth.actors.client.rest import Accepted, ApiError, ConnectionFailedError
+from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     Displace,
     IsHeld,
     Preempt,
     PreemptionEnded,
     PreemptionMessage,
-    QueueMessage,
-    RecorderMessage,
+    StopBinding,
 )
-from berth.actors.preemption.state import deletion, disruption_patch, preempted, victims_to_tell
+from berth.actors.preemption.state import deletion, disruption_patch, victims_to_tell
 from berth.actors.runtime.actor import Actor
 from berth.actors.runtime.ask import ask
 from berth.actors.runtime.backoff import Backoff, Rng
-from berth.actors.runtime.bell import Bell
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.runtime.workers import Line, Workers
 from berth.actors.scheduling.model.pod_info import PodInfo
 
 log = structlog.get_logger(__name__)
@@ -46,14 +45,6 @@ log = structlog.get_logger(__name__)
 PLUGIN = "DefaultPreemption"
 GONE = 404
 BACKOFF = Backoff(0.5, 10.0, 0.5)
-
-
-class InBinding(Protocol):
-    """The pods in a binding cycle."""
-
-    def preempt(self, uid: str, plugin: str, reason: str) -> bool:
-        """Stop the binding of a pod that is not written yet; False if there is none to stop."""
-        ...
 
 
 class _Begun(msgspec.Struct):
@@ -69,62 +60,37 @@ class _Begun(msgspec.Struct):
 
 class PreemptionActor(Actor[PreemptionMessage]):
     def __init__(
-        self,
-        mailbox: Mailbox[PreemptionMessage],
-        in_binding: InBinding,
-        client: Calls,
-        clock: Clock,
-        rng: Rng,
-        queue: Mailbox[QueueMessage],
-        recorder: Mailbox[RecorderMessage],
-        parallelism: int,
+        self, mailboxes: Mailboxes, client: Calls, clock: Clock, rng: Rng, parallelism: int
     ) -> None:
-        super().__init__("preemption", mailbox)
-        self._in_binding = in_binding
+        super().__init__(mailboxes.preemption)
+        self._queue = mailboxes.queue
+        self._binding = mailboxes.binding
+        self._recorder = mailboxes.recorder
         self._client = client
         self._clock = clock
         self._rng = rng
-        self._queue = queue
-        self._recorder = recorder
         self._parallelism = parallelism
-        self._jobs: deque[Callable[[], Awaitable[None]]] = deque()
-        self._workers = 0
-        self._idle: list[Bell] = []
-        self._group: TaskGroup | None = None
+        self._jobs: Line[Callable[[], Awaitable[None]]] = Line()
+        self._workers: Workers[Callable[[], Awaitable[None]]] | None = None
         self._log = log.bind()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async with anyio.create_task_group() as group:
-            self._group, self._workers = group, 0
             self._jobs.clear()
-            self._idle.clear()
+            self._workers = Workers(group, self._jobs, _do, most=self._parallelism)
             await super().run(task_status=task_status)
 
     def handle(self, message: PreemptionMessage) -> None:
         match message:
             case Preempt():
                 self._jobs.append(partial(self._begin, message))
-                self._summon(1)
+                self._wake()
             case _:
                 assert_never(message)
 
-    def _summon(self, workers: int) -> None:
-        """Have so many more at work, if there are any."""
-        assert self._group is not None
-        for _ in range(workers):
-            if self._idle:
-                self._idle.pop().ring()
-            elif self._workers < self._parallelism:
-                self._workers += 1
-                self._group.start_soon(self._work)
-
-    async def _work(self) -> None:
-        bell = Bell()
-        while True:
-            while self._jobs:
-                await self._jobs.popleft()()
-            self._idle.append(bell)
-            await bell.wait()
+    def _wake(self) -> None:
+        assert self._workers is not None
+        self._workers.wake()
 
     async def _begin(self, order: Preempt) -> None:
         if not await self._is_wanted(order):
@@ -135,14 +101,14 @@ class PreemptionActor(Actor[PreemptionMessage]):
             return
         for info in order.displaced:
             # They may fit no longer; the sooner they look elsewhere, the better.
-            self._queue.tell_nowait(Displace(info, order.node))
+            self._queue.tell(Displace(info, order.node))
         *others, last = victims
         begun = _Begun(order, last, len(others))
         if not others:
             await self._finish(begun)
             return
         self._jobs.extendleft(partial(self._tell, begun, victim) for victim in reversed(others))
-        self._summon(len(others) - 1)  # The first is for this worker.
+        self._wake()
 
     async def _is_wanted(self, order: Preempt) -> bool:
         """True while the preemptor waits for this very preemption."""
@@ -166,7 +132,7 @@ class PreemptionActor(Actor[PreemptionMessage]):
 
     def _end(self, order: Preempt, *, failed: bool) -> None:
         info = order.preemptor
-        self._queue.tell_nowait(PreemptionEnded(info.key, info.uid, order.hold, failed))
+        self._queue.tell(PreemptionEnded(info.key, info.uid, order.hold, failed))
 
     async def _evict(self, order: Preempt, victim: PodInfo) -> bool:
         """True if the victim goes, or is gone already; False if it need not, or if the API server
@@ -175,7 +141,7 @@ class PreemptionActor(Actor[PreemptionMessage]):
         failures = 0
         in_memory = False
         while await self._is_wanted(order):
-            in_memory = self._in_binding.preempt(victim.uid, PLUGIN, "preempted")
+            in_memory = await self._stop_binding(victim)
             if in_memory:
                 break
             try:
@@ -194,9 +160,18 @@ class PreemptionActor(Actor[PreemptionMessage]):
         else:
             return False
         self._log.info("preempted", pod=victim.key, preemptor=order.preemptor.key, node=order.node)
-        event = preempted(victim.pod, order.preemptor.pod, order.node, in_memory=in_memory)
-        self._recorder.tell_nowait(event)
+        preemptor = order.preemptor.pod
+        event = pod_events.preempted(victim.pod, preemptor, order.node, in_memory=in_memory)
+        self._recorder.tell(event)
         return True
+
+    async def _stop_binding(self, victim: PodInfo) -> bool:
+        """True if the victim was in a binding cycle that could still be stopped."""
+        uid = victim.uid
+        stopped: bool = await ask(
+            self._binding, lambda reply: StopBinding(reply, uid, PLUGIN, "preempted")
+        )
+        return stopped
 
     def _warn(self, order: Preempt, victim: PodInfo, failure: Exception) -> None:
         self._log.warning(
@@ -210,3 +185,7 @@ class PreemptionActor(Actor[PreemptionMessage]):
         if patch is not None:
             await self._client.patch(f"{path}/status", patch, Accepted)
         await self._client.call("DELETE", path, Accepted, deletion(victim.pod))
+
+
+async def _do(job: Callable[[], Awaitable[None]]) -> None:
+    await job()

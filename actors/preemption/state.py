@@ -8,8 +8,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from berth.actors.messages import EventType, Preempt, RecordEvent
-from berth.actors.scheduling.kube.core import Pod, reference_to
+from berth.actors.messages import Preempt
+from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 
 CONDITION = "DisruptionTarget"
@@ -49,21 +49,3 @@ def deletion(victim: Pod) -> dict[str, Any]:
         "kind": "DeleteOptions",
         "preconditions": {"uid": victim.metadata.uid},
     }
-
-
-def preempted(victim: Pod, preemptor: Pod, node: str, *, in_memory: bool) -> RecordEvent:
-    """The event that tells the victim's user who took its place; `in_memory` if it was not bound
-    yet.
-    """
-    note = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
-    if in_memory:
-        note += " (in kube-scheduler memory)."
-    return RecordEvent(
-        reference_to(victim),
-        EventType.NORMAL,
-        "Preempted",
-        "Preempting",
-        note,
-        preemptor.spec.scheduler_name,
-        reference_to(preemptor),
-    )

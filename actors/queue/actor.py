@@ -10,14 +10,13 @@ from typing import assert_never
 import anyio
 import structlog
 from anyio.abc import TaskStatus
+from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     Answer,
-    CacheMessage,
     FlushBackoff,
     FlushUnschedulable,
     Nominate,
     QueueMessage,
-    RecorderMessage,
     RecordEvent,
     SetNominatedNode,
     SetUnschedulable,
@@ -27,7 +26,6 @@ from berth.actors.queue.backoff import WINDOW_SECONDS
 from berth.actors.queue.state import Compared, HandOut, Moved, QueueState
 from berth.actors.runtime.actor import Actor
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.mailbox import Mailbox
 
 log = structlog.get_logger(__name__)
 
@@ -36,18 +34,11 @@ UNSCHEDULABLE_FLUSH_SECONDS = 30.0
 
 
 class QueueActor(Actor[QueueMessage]):
-    def __init__(
-        self,
-        mailbox: Mailbox[QueueMessage],
-        state: QueueState,
-        clock: Clock,
-        cache: Mailbox[CacheMessage],
-        recorder: Mailbox[RecorderMessage],
-    ) -> None:
-        super().__init__("queue", mailbox)
+    def __init__(self, mailboxes: Mailboxes, state: QueueState, clock: Clock) -> None:
+        super().__init__(mailboxes.queue)
         self._state = state
-        self._cache = cache
-        self._recorder = recorder
+        self._cache = mailboxes.cache
+        self._recorder = mailboxes.recorder
         self._clock = clock
         self._log = (
             log.bind()
@@ -63,7 +54,7 @@ class QueueActor(Actor[QueueMessage]):
         while True:
             # On the stroke: a window of backoff is flushed as a whole, and as soon as it is over.
             await self._clock.sleep(seconds - self._clock.now() % seconds)
-            await self.mailbox.tell(message)
+            self.mailbox.tell(message)
 
     def handle(self, message: QueueMessage) -> None:
         for effect in self._state.handle(message, self._clock.now()):
@@ -80,9 +71,9 @@ class QueueActor(Actor[QueueMessage]):
                         plugin=step.plugin,
                     )
                 case Nominate() | Unnominate():
-                    self._cache.tell_nowait(effect)
+                    self._cache.tell(effect)
                 case SetNominatedNode() | SetUnschedulable() | RecordEvent():
-                    self._recorder.tell_nowait(effect)
+                    self._recorder.tell(effect)
                 case Answer():
                     effect.give()
                 case Compared(order, found):

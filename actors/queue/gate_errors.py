@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from berth.actors.failure import Failure, Stage, consequences, tell_user
+from berth.actors.failure import Stage, condition_and_event, failed
 from berth.actors.messages import RecordEvent, SetUnschedulable
 from berth.actors.queue.entry import Entry
 from berth.actors.scheduling.framework.status import Code, Status, error
@@ -36,5 +36,5 @@ class GateErrors:
         untold, self.untold = self.untold, {}
         for key, entry in untold.items():
             if entry.gate_error and entries.get(key) is entry:
-                failure = Failure(Stage.GATE, error(entry.gate_error), nominated_node=None)
-                yield from tell_user(entry.info.pod, consequences(failure))
+                failure = failed(Stage.GATE, error(entry.gate_error))
+                yield from condition_and_event(entry.info.pod, failure)

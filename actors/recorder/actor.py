@@ -19,15 +19,15 @@ from berth.actors.client.rest import (
     DeposedError,
     UnreadableAnswerError,
 )
+from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import FinishSeries, RecorderMessage, RefreshSeries
 from berth.actors.recorder.event import API, CORE_API, Event, in_core
 from berth.actors.recorder.series import FINISH_SECONDS, REFRESH_SECONDS
-from berth.actors.recorder.state import RecorderState, StatusOrder
+from berth.actors.recorder.state import RecorderState, StatusOrder, Work
 from berth.actors.runtime.actor import Actor
 from berth.actors.runtime.backoff import Backoff, Rng
-from berth.actors.runtime.bell import Bell
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.runtime.workers import Workers
 from berth.actors.scheduling.kube.core import Pod
 
 log = structlog.get_logger(__name__)
@@ -41,35 +41,29 @@ NOT_FOUND = 404
 
 class RecorderActor(Actor[RecorderMessage]):
     def __init__(
-        self,
-        mailbox: Mailbox[RecorderMessage],
-        state: RecorderState,
-        client: Calls,
-        clock: Clock,
-        rng: Rng,
+        self, mailboxes: Mailboxes, state: RecorderState, client: Calls, clock: Clock, rng: Rng
     ) -> None:
-        super().__init__("recorder", mailbox)
+        super().__init__(mailboxes.recorder)
         self._state = state
         self._client = client
         self._clock = clock
         self._rng = rng
-        self._idle: list[Bell] = []  # of the writers that wait for something to write
-        self._woken = False  # one of them is on its way
+        self._writers: Workers[Work] | None = None
         self._stopping = False
+        self._lost = 0  # writes that failed since the stop
         self._failures = 0
         self._silent_until = float("-inf")
-        self._served = True  # events.k8s.io, as far as we know
-        self._writing = anyio.CancelScope(shield=True)
-        self._written = anyio.Event()
+        self._served = True  # whether the API server has events.k8s.io, as far as we know
+        self._writing = anyio.CancelScope(shield=True)  # a stop lets the writers finish
 
     async def write(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Write what is in the outbox until cancelled; then the rest of it, if that takes no longer
-        than two seconds.
+        """Write what is in the outbox until cancelled, and then the rest of it for at most two
+        seconds.
 
         To be run once.
         """
         async with anyio.create_task_group() as group:
-            group.start_soon(self._write_all)
+            group.start_soon(self._keep_writers)
             group.start_soon(self._tick, FINISH_SECONDS, FinishSeries())
             group.start_soon(self._tick, REFRESH_SECONDS, RefreshSeries())
             task_status.started()
@@ -82,67 +76,52 @@ class RecorderActor(Actor[RecorderMessage]):
     async def _tick(self, seconds: float, message: RecorderMessage) -> None:
         while True:
             await self._clock.sleep(seconds)
-            await self.mailbox.tell(message)
+            self.mailbox.tell(message)
 
     def handle(self, message: RecorderMessage) -> None:
         self._state.handle(message, self._clock.now(), self._clock.wall())
-        self._wake_writer()
+        if self._writers is not None:
+            self._writers.wake()
+
+    async def _keep_writers(self) -> None:
+        with self._writing:
+            async with anyio.create_task_group() as group:
+                self._writers = Workers(group, self._state, self._do, most=WRITERS)
+                self._writers.wake()
+                await anyio.sleep_forever()
+        self._writers = None
 
     async def _finish(self) -> None:
         self._stopping = True
-        while self._idle:
-            self._idle.pop().ring()
-        if not self._failures:
+        if self._writers is not None and not self._failures:
             with anyio.move_on_after(FLUSH_SECONDS):
-                await self._written.wait()
+                await self._writers.finish()
         self._writing.cancel()
 
-    def _wake_writer(self) -> None:
-        """One for whatever came: it wakes the next one if there is more than it takes."""
-        if self._idle and not self._woken:
-            self._woken = True
-            self._idle.pop().ring()
-
-    async def _write_all(self) -> None:
-        """Its own scope: a stop lets the writers finish."""
-        with self._writing:
-            async with anyio.create_task_group() as writers:
-                for _ in range(WRITERS):
-                    writers.start_soon(self._write_on)
-        self._written.set()
-
-    async def _write_on(self) -> None:
-        """Write what comes; after a stop, until there is nothing left or nobody to write it to."""
-        bell = Bell()
-        while True:
-            work = self._state.take()
-            if work is None:
-                if self._stopping:
-                    return
-                self._idle.append(bell)
-                await bell.wait()
-                self._woken = False
-                continue
-            if len(self._state):
-                self._wake_writer()
-            try:
-                await (
-                    self._write_event(work) if isinstance(work, Event) else self._write_status(work)
-                )
-            except DeposedError:
-                self._state.put_back(work)
-                self._writing.cancel()
-                return
-            except ConnectionFailedError as failure:
-                self._state.put_back(work)
-                if self._stopping:
-                    return
+    async def _do(self, work: Work) -> None:
+        """Write one thing. It waits again if the API server gives no answer."""
+        try:
+            await (self._write_event(work) if isinstance(work, Event) else self._write_status(work))
+        except DeposedError:
+            self._state.put_back(work)
+            self._writing.cancel()
+            await anyio.sleep_forever()
+        except ConnectionFailedError as failure:
+            self._state.put_back(work)
+            if self._stopping:
+                self._give_up_after_a_while()
+            else:
                 await self._clock.sleep(self._unreachable(failure))
-                continue
-            except ApiError as refused:
-                log.warning("not recorded", error=str(refused))
-            self._state.done(work)
-            self._failures = 0
+            return
+        except ApiError as refused:
+            log.warning("not recorded", error=str(refused))
+        self._state.done(work)
+        self._failures = 0
+
+    def _give_up_after_a_while(self) -> None:
+        self._lost += 1
+        if self._lost == WRITERS:
+            self._writing.cancel()
 
     def _unreachable(self, failure: ConnectionFailedError) -> float:
         """Seconds until the API server is asked again; all writers wait, and one line is logged an

@@ -64,7 +64,6 @@ class RecorderState:
         self._written: OrderedDict[str, Written] = OrderedDict()
         self._under_way: set[str] = set()
         self._turn = 0
-        self.dropped = 0
 
     def handle(self, message: RecorderMessage, now: float, wall: datetime) -> None:
         """Let it wait; `now` is monotonic."""
@@ -168,7 +167,6 @@ class RecorderState:
         self._conditions[place] = order
         if len(self._conditions) > self._most_conditions:
             self._conditions.popitem(last=False)
-            self.dropped += 1
 
     def _renominates(self, place: str, order: StatusOrder) -> bool:
         """Whether the order may change the pod's nomination; so may any while another is
@@ -186,7 +184,6 @@ class RecorderState:
             self._events.move_to_end(write.metadata.name, last=False)
         if len(self._events) > self._most_events:
             self._events.popitem(last=False)
-            self.dropped += 1
 
     def __len__(self) -> int:
         return len(self._nominations) + len(self._conditions) + len(self._events)

@@ -1,7 +1,6 @@
-"""The bell: what an idle task waits at until there is work. An event that is used again and again.
+"""The bell: an idle task waits for it, and a ring ends the wait. It can be used again and again.
 
-One task waits at a time; a ring that finds nobody waiting is lost, so who waits looks for work
-first.
+One task waits at a time. A ring is lost if no task waits, so a task looks for work before it waits.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ class Bell:
         self._waiter: asyncio.Future[None] | None = None
 
     async def wait(self) -> None:
-        """Until the next ring."""
+        """Wait for the next ring."""
         assert self._waiter is None, "two wait at one bell"
         self._waiter = asyncio.get_running_loop().create_future()
         try:

@@ -21,6 +21,8 @@ from berth.actors.runtime.backoff import Backoff, Rng
 from berth.actors.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
+
+BACKOFF = Backoff(0.5, 30.0, 0.5)
 CANCELLED = float("-inf")  # the deadline of a task that is to end
 
 
@@ -47,13 +49,10 @@ class ChildEndedError(Exception):
 
 
 class Supervisor:
-    def __init__(
-        self, children: Sequence[Child], clock: Clock, rng: Rng, backoff: Backoff | None = None
-    ) -> None:
+    def __init__(self, children: Sequence[Child], clock: Clock, rng: Rng) -> None:
         self._children = children
         self._clock = clock
         self._rng = rng
-        self._backoff = backoff or Backoff(0.5, 30.0, 0.5)
         self._failure: Exception | None = None
         self._ended = anyio.Event()
 
@@ -126,7 +125,7 @@ class Supervisor:
                         self._ended.set()
                         return
                     failures += 1
-                    delay = self._backoff.delay(failures, self._rng)
+                    delay = BACKOFF.delay(failures, self._rng)
                     log.warning(
                         "crashed",
                         child=child.name,

@@ -19,7 +19,9 @@ from berth.actors.messages import (
     RecordEvent,
     SetNominatedNode,
     SetUnschedulable,
+    StopBinding,
 )
+from berth.actors.runtime.ask import ask
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.interface import (
     PermitPlugin,
@@ -156,6 +158,14 @@ async def started(running: Pipeline, *pods: Pod) -> None:
     await running.clock.settle()
 
 
+async def stopped(running: Pipeline, reason: str) -> bool:
+    """What the binding actor answers to a preemption of the pod p."""
+    answer: bool = await ask(
+        running.binding, lambda reply: StopBinding(reply, "p", "DefaultPreemption", reason)
+    )
+    return answer
+
+
 def assumed(running: Pipeline) -> int:
     return running.cache_state.statistics().assumed_pods
 
@@ -168,7 +178,7 @@ async def test_pre_bind_runs_beside_its_neighbour_and_the_node_is_named_before()
     async with pipeline(First, Second) as running:
         await started(running, pod("p"))
         assert Diary.did == ["reserve first", "reserve second", "begin first", "begin second"]
-        assert await running.nominated() == [("p", "n")]
+        assert running.nominated() == [("p", "n")]
         assert running.store.bound == []
         Diary.gate.set()
         await running.clock.advance(0)
@@ -182,7 +192,7 @@ async def test_who_has_nothing_to_prepare_is_left_out_and_nothing_is_nominated()
     async with pipeline(First, Second) as running:
         await started(running, pod("p"))
         assert Diary.did == ["reserve first", "reserve second", "post-bind"]
-        assert await running.nominated() == []
+        assert running.nominated() == []
         assert running.store.bound == [("p", "n")]
 
 
@@ -219,7 +229,7 @@ async def test_a_failed_step_is_undone_in_reverse_told_and_tried_again(
         assert Diary.did[-2:] == undone
         assert "end first" not in Diary.did, "its neighbour failed"
         assert assumed(running) == 0
-        told = await running.told()
+        told = running.recorder.take()
         conditions = [item for item in told if isinstance(item, SetUnschedulable)]
         assert [(item.reason, item.message, item.nominated_node) for item in conditions] == [
             (reason, message, "")
@@ -242,7 +252,7 @@ async def test_a_pod_that_waits_is_seen_by_the_permit_of_the_next_one() -> None:
         await running.clock.advance(61)
         assert (
             "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Gate."
-            in [*unschedulable_messages(await running.told())]
+            in [*unschedulable_messages(running.recorder.take())]
         )
 
 
@@ -257,12 +267,12 @@ async def test_a_preempted_binding_gives_its_room_up_and_is_tried_again(
     async with pipeline(plugin) as running:
         await started(running, pod("p"))
         assert assumed(running) == 1
-        assert running.in_binding.preempt("p", "DefaultPreemption", "preempted")
+        assert await stopped(running, "preempted")
         await running.clock.settle()
         assert assumed(running) == 0
         assert running.queue_state.where("ns/p") == "backoff"
-        assert list(unschedulable_messages(await running.told())) == [message]
-        assert not running.in_binding.preempt("p", "DefaultPreemption", "too late")
+        assert list(unschedulable_messages(running.recorder.take())) == [message]
+        assert not await stopped(running, "too late")
 
 
 @pytest.mark.parametrize("plugin", [Gate, First], ids=["waiting", "pre-bind"])
@@ -272,8 +282,8 @@ async def test_a_pod_deleted_in_the_middle_frees_its_room_at_once(
     async with pipeline(plugin) as running:
         await started(running, pod("p"), pod("q"))
         assert running.queue_state.where("ns/q") in ("unschedulable", "backoff")
-        await running.cache.tell(AssumedPodDeleted(running.store.pods["ns/p"]))
-        await running.queue.tell(PendingPodDeleted(running.store.pods.pop("ns/p")))
+        running.cache.tell(AssumedPodDeleted(running.store.pods["ns/p"]))
+        running.queue.tell(PendingPodDeleted(running.store.pods.pop("ns/p")))
         await running.clock.settle()
         assert running.queue_state.where("ns/p") == ""
         await running.clock.advance(3)
@@ -287,8 +297,8 @@ async def test_a_pod_deleted_in_the_middle_frees_its_room_at_once(
 async def test_a_pod_made_anew_under_its_name_is_not_mistaken_for_the_old_one() -> None:
     async with pipeline(First) as running:
         await started(running, pod("p", "old"))
-        await running.cache.tell(AssumedPodDeleted(running.store.pods["ns/p"]))
-        await running.queue.tell(PendingPodDeleted(running.store.pods["ns/p"]))
+        running.cache.tell(AssumedPodDeleted(running.store.pods["ns/p"]))
+        running.queue.tell(PendingPodDeleted(running.store.pods["ns/p"]))
         await running.add_pod(pod("p", "new"))
         await running.clock.advance(0)
         assert assumed(running) == 1
@@ -307,12 +317,12 @@ async def test_a_binding_that_was_written_although_it_failed_is_recognised(node:
     async with pipeline(First) as running:
         await started(running, pod("p"))
         bound = pod("p", node=node)
-        await running.queue.tell(PendingPodDeleted(running.store.pods["ns/p"]))
-        await running.cache.tell(AssignedPodAdded(bound))
+        running.queue.tell(PendingPodDeleted(running.store.pods["ns/p"]))
+        running.cache.tell(AssignedPodAdded(bound))
         Diary.answers = {"end first": error("timed out")}
         Diary.gate.set()
         await running.clock.advance(30)
-        told = await running.told()
+        told = running.recorder.take()
         assert [item.reason for item in told if isinstance(item, RecordEvent)] == (
             ["Scheduled"] if node == "n" else []
         )

@@ -18,15 +18,13 @@ from berth.actors.binding.state import PodsInBinding
 from berth.actors.cache.actor import CacheActor
 from berth.actors.cache.debugger import CacheDebugger
 from berth.actors.cache.state import CacheState
+from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
-    BindingMessage,
-    CacheMessage,
     Difference,
     ListQueued,
     NodeDump,
     PendingPodAdded,
     QueueMessage,
-    RecorderMessage,
     UnreadableObject,
 )
 from berth.actors.queue.actor import QueueActor
@@ -149,32 +147,26 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
     told_pods = {key: Pod(metadata=metadata, spec=spec) for key, metadata in names.items()}
     clock, waiting = SystemClock(), PodsInBinding()
     waiting.wait(PodInfo(told_pods["ns/q"]), "n0", {"Gang": 60.0}, clock.now())
-    cache: Mailbox[CacheMessage] = Mailbox("cache", None)
-    queue: Mailbox[QueueMessage] = Mailbox("queue", None)
-    binding: Mailbox[BindingMessage] = Mailbox("binding", None)
-    recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
-    debugger = CacheDebugger(
-        cache, queue, lambda: told_nodes, lambda: told_pods, {"ours"}, clock, {}
-    )
+    mailboxes = Mailboxes()
+    debugger = CacheDebugger(mailboxes, lambda: told_nodes, lambda: told_pods, {"ours"}, clock, {})
     rules = QueueRules(lambda info, at: (-info.priority, at), lambda _: SUCCESS, {})
     address = Address("127.0.0.1", free_port())
     odd = UnreadableObject("Node", "n1", "uid-1", "status.allocatable[cpu]: expected a quantity")
     debug = Debug(
         debugger.nodes,
         debugger.compare,
-        queue,
+        mailboxes.queue,
         lambda: waiting.dump(clock.now()),
         clock,
         lambda: [odd],
     )
     async with anyio.create_task_group() as group:
         await group.start(ServerActor(address, lambda: None, lambda: b"", {}, debug).run)
-        await group.start(CacheActor(cache, CacheState(), clock, queue, binding).run)
-        await group.start(QueueActor(queue, QueueState(rules), clock, cache, recorder).run)
-        yield f"http://{address.host}:{address.port}", queue
+        await group.start(CacheActor(mailboxes, CacheState(), clock).run)
+        await group.start(QueueActor(mailboxes, QueueState(rules), clock).run)
+        yield f"http://{address.host}:{address.port}", mailboxes.queue
         group.cancel_scope.cancel()
-    for mailbox in (cache, queue, binding, recorder):
-        mailbox.close()
+    mailboxes.close()
 
 
 async def test_a_server_without_a_scheme_is_said(tmp_path: Path) -> None:
@@ -220,7 +212,7 @@ async def test_a_long_queue_is_told_in_parts() -> None:
             for i in range(2 * SLICE + 1)
         ]
         for told in pods:
-            await queue.tell(PendingPodAdded(told))
+            queue.tell(PendingPodAdded(told))
         async with session.get(f"{server}/debug/queue") as response:
             page = msgspec.json.decode(await response.read(), type=QueuePage)
         assert [(pod.key, pod.place) for pod in page.pods] == [
@@ -231,7 +223,7 @@ async def test_a_long_queue_is_told_in_parts() -> None:
 
 
 async def test_an_owner_that_has_stopped_is_said() -> None:
-    queue: Mailbox[QueueMessage] = Mailbox("queue", None)
+    queue: Mailbox[QueueMessage] = Mailbox("queue")
     queue.close()
 
     async def no_nodes() -> AsyncIterator[tuple[NodeDump, ...]]:

@@ -51,7 +51,7 @@ async def told(running: Pipeline) -> list[tuple[str, str]]:
     """What the users were told that is not good, as conditions and as events, which say the
     same.
     """
-    messages = await running.told()
+    messages = running.recorder.take()
     conditions = [
         (m.pod.metadata.name, m.reason, m.message)
         for m in messages

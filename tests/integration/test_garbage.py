@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+from berth.actors.client.rest import ApiError
 from berth.actors.messages import AssignedPodDeleted, PendingPodDeleted
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.interface import PermitPlugin
-from berth.actors.scheduling.framework.status import Code, Status, error
+from berth.actors.scheduling.framework.status import Code, Status
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 
@@ -53,7 +54,7 @@ def pod(name: str, cpu: int) -> Pod:
 async def live(running: Pipeline, number: int) -> None:
     """Pods come, wait on Permit, are refused by the API server, bound or not, and go."""
     made = [pod(f"p-{number}-{i}", 1_000 if i == 1 else 1) for i in range(PODS)]
-    running.store.refusals.append(error("internal error"))
+    running.store.refusals.append(ApiError(500, "InternalError", "internal error"))
     for item in made:
         await running.add_pod(item)
     await running.clock.advance(0)
@@ -67,10 +68,10 @@ async def live(running: Pipeline, number: int) -> None:
     for name in [name for name in running.store.pods if name.startswith(f"ns/p-{number}-")]:
         last = running.store.pods.pop(name)
         if last.spec.node_name:
-            await running.cache.tell(AssignedPodDeleted(last))
+            running.cache.tell(AssignedPodDeleted(last))
         else:
-            await running.queue.tell(PendingPodDeleted(last))
-    await running.told()
+            running.queue.tell(PendingPodDeleted(last))
+    running.recorder.take()
     await running.clock.advance(20)
     gc.collect()
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
+from berth.actors.client.rest import ApiError
 from berth.actors.messages import (
-    AllowWaiting,
     EventType,
     RecordEvent,
     RejectWaiting,
@@ -20,7 +20,7 @@ from berth.actors.scheduling.framework.interface import (
     PermitPlugin,
     ReservePlugin,
 )
-from berth.actors.scheduling.framework.status import SUCCESS, Code, Status, error, unschedulable
+from berth.actors.scheduling.framework.status import SUCCESS, Code, Status, unschedulable
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -63,7 +63,7 @@ async def test_pods_are_spread_and_bound_once() -> None:
         assert len(running.store.bound) == 16
         counts = [sum(where == f"n{i}" for _, where in running.store.bound) for i in range(4)]
         assert counts == [4, 4, 4, 4]
-        scheduled = [m for m in await running.told() if isinstance(m, RecordEvent)]
+        scheduled = [m for m in running.recorder.take() if isinstance(m, RecordEvent)]
         assert {m.reason for m in scheduled} == {"Scheduled"}
         assert (
             scheduled[0].note == f"Successfully assigned ns/p0 to {dict(running.store.bound)['p0']}"
@@ -76,7 +76,7 @@ async def test_a_pod_without_room_is_told_why_and_placed_when_a_node_comes() -> 
         await running.add_pod(pod("big", cpu="3"))
         await running.clock.advance(0)
         message = no_room(1, "1 Insufficient cpu")
-        condition, event = await running.told()
+        condition, event = running.recorder.take()
         assert condition == SetUnschedulable(
             running.store.pods["ns/big"], "Unschedulable", message, nominated_node=""
         )
@@ -96,7 +96,7 @@ async def test_a_pod_without_room_is_told_why_and_placed_when_a_node_comes() -> 
 async def test_a_refused_binding_is_undone_and_tried_again() -> None:
     async with pipeline() as running:
         await running.add_node(node("only", cpu=1))
-        running.store.refusals = [error("the API server said no")]
+        running.store.refusals = [ApiError(500, "InternalError", "the API server said no")]
         await running.add_pod(pod("p"))
         await running.clock.advance(0)
         assert running.store.bound == []
@@ -131,12 +131,12 @@ async def test_a_waiting_pod_goes_on_or_is_turned_away(verdict: str) -> None:
         await running.clock.advance(5)
         assert running.store.bound == []
         assert Gatekeeper.reserved == {"ns/p"}
-        assert await running.nominated() == [("p", "n")]
+        assert running.nominated() == [("p", "n")]
         match verdict:
             case "allow":
-                await running.binding.tell(AllowWaiting("p", "Gatekeeper"))
+                assert running.in_binding.allow("p", "Gatekeeper")
             case "reject":
-                await running.binding.tell(RejectWaiting("p", "Gatekeeper", "not today"))
+                running.binding.tell(RejectWaiting("p", "Gatekeeper", "not today"))
         await running.clock.advance(5.5)
         assert running.store.bound == ([("p", "n")] if verdict == "allow" else [])
         assert Gatekeeper.reserved == ({"ns/p"} if verdict == "allow" else set())
@@ -148,7 +148,7 @@ async def test_a_waiting_pod_goes_on_or_is_turned_away(verdict: str) -> None:
             )
             message = f"0/1 nodes are available: 1 {reason}."
             assert message in [
-                m.message for m in await running.told() if isinstance(m, SetUnschedulable)
+                m.message for m in running.recorder.take() if isinstance(m, SetUnschedulable)
             ]
 
 

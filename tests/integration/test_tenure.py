@@ -20,12 +20,12 @@ from berth.actors.client.rest import Client, Connection, ConnectionFailedError, 
 from berth.actors.client.tenure import ALWAYS, Tenure
 from berth.actors.client.tls import client_context
 from berth.actors.client.wire import MOST_CONNECTIONS
+from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import EventType, RecordEvent
 from berth.actors.recorder.actor import RecorderActor
 from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
 from berth.actors.runtime.clock import SystemClock
-from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import ObjectMeta, ObjectReference
 from berth.config.types import Duration, Extender
@@ -272,16 +272,16 @@ async def test_an_extender_that_binds_is_asked_only_before_the_end() -> None:
 
 async def test_a_deposed_leader_records_nothing_and_does_not_wait_for_it() -> None:
     async with scene() as it:
-        mailbox: Mailbox[Any] = Mailbox("recorder", None)
+        mailboxes = Mailboxes()
         state = RecorderState(SeriesTracker("host"))
-        actor = RecorderActor(mailbox, state, it.client, SystemClock(), Random(1))
+        actor = RecorderActor(mailboxes, state, it.client, SystemClock(), Random(1))
         subject = ObjectReference("v1", "Pod", "ns", "p", "u")
         told = RecordEvent(
             subject, EventType.NORMAL, "Scheduled", "Binding", "", "default-scheduler"
         )
         async with anyio.create_task_group() as group:
             await group.start(actor.run)
-            mailbox.tell_nowait(told)
+            mailboxes.recorder.tell(told)
             await anyio.sleep(0.05)
             assert it.server.asked == []  # nobody leads yet
             await group.start(actor.write)
@@ -289,11 +289,11 @@ async def test_a_deposed_leader_records_nothing_and_does_not_wait_for_it() -> No
                 while not it.server.asked:
                     await anyio.sleep(0.01)
             await it.clock.advance(ENDS)
-            mailbox.tell_nowait(told)
+            mailboxes.recorder.tell(told)
             await anyio.sleep(0.05)
             group.cancel_scope.cancel()
             with anyio.fail_after(1, shield=True):
                 await anyio.lowlevel.checkpoint()
         assert len(it.server.asked) == 1
         assert len(state) == 1
-        mailbox.close()
+        mailboxes.close()

@@ -20,24 +20,21 @@ import msgspec
 from berth.actors.cache.actor import CacheActor
 from berth.actors.cache.debugger import CacheDebugger
 from berth.actors.cache.state import CacheState
+from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     AssignedPodAdded,
     AssignedPodDeleted,
     Assume,
-    BindingMessage,
     CacheMessage,
     Forget,
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
-    QueueMessage,
-    RecorderMessage,
     TakeSnapshot,
 )
 from berth.actors.queue.actor import QueueActor
 from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.runtime.clock import SystemClock
-from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.scheduling.framework.status import SUCCESS
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.meta import key
@@ -181,14 +178,11 @@ async def comparison(
     """Microseconds for a whole comparison, and for the longest wait of somebody who wants to run
     all the time.
     """
-    cache: Mailbox[CacheMessage] = Mailbox("cache", None)
-    queue: Mailbox[QueueMessage] = Mailbox("queue", None)
-    binding: Mailbox[BindingMessage] = Mailbox("binding", None)
-    recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
+    mailboxes = Mailboxes()
     rules = QueueRules(lambda info, at: (-info.priority, at), lambda _: SUCCESS, {})
     clock, longest = SystemClock(), 0.0
     debugger = CacheDebugger(
-        cache, queue, lambda: nodes, lambda: pods, {"default-scheduler"}, clock, {}
+        mailboxes, lambda: nodes, lambda: pods, {"default-scheduler"}, clock, {}
     )
 
     async def wait_turns() -> None:
@@ -199,16 +193,15 @@ async def comparison(
             longest, before = max(longest, perf_counter() - before), perf_counter()
 
     async with anyio.create_task_group() as group:
-        await group.start(CacheActor(cache, state, clock, queue, binding).run)
-        await group.start(QueueActor(queue, QueueState(rules), clock, cache, recorder).run)
+        await group.start(CacheActor(mailboxes, state, clock).run)
+        await group.start(QueueActor(mailboxes, QueueState(rules), clock).run)
         group.start_soon(wait_turns)
         await anyio.lowlevel.checkpoint()
         start = perf_counter()
         await debugger.compare()
         seconds = perf_counter() - start
         group.cancel_scope.cancel()
-    for mailbox in (cache, queue, binding):
-        mailbox.close()
+    mailboxes.close()
     return seconds * 1e6, longest * 1e6
 
 

@@ -7,15 +7,17 @@ from collections.abc import Callable
 import msgspec
 import pytest
 from berth.actors.failure import (
-    NOBODY,
-    Consequences,
+    NO_PLUGINS,
     Failure,
     Stage,
-    consequences,
+    condition_and_event,
+    failed,
+    no_node,
     requeue,
-    tell_user,
 )
 from berth.actors.messages import AttemptFailed, EventType, QueuedPod, SetUnschedulable
+from berth.actors.scheduling.decision.algorithm import Unfit
+from berth.actors.scheduling.framework.post_filter import Nomination
 from berth.actors.scheduling.framework.status import (
     Code,
     Status,
@@ -28,44 +30,36 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from tests.kit.hints import pod
 
 PLUGIN = frozenset(("P",))
-NO_ROOM = unschedulable("no room")
 
 
-def parked(message: str, **others: object) -> Consequences:
-    return Consequences("Unschedulable", message, **{"unschedulable": PLUGIN, **others})  # type: ignore[arg-type]
+def parked(message: str, **others: object) -> Failure:
+    return Failure("Unschedulable", message, **{"unschedulable": PLUGIN, **others})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("failure", "expected"),
+    ("stage", "status", "expected"),
     [
-        # PreEnqueue: the pod stays gated, and keeps what it is promised.
-        (Failure(Stage.GATE, error("broken").by("P"), nominated_node=None),
-         Consequences("SchedulerError", "broken", nominated_node=None)),
-        # No node fits: PostFilter says what becomes of the nomination.
-        (Failure(Stage.DECISION, NO_ROOM, PLUGIN, nominated_node="n", hold=3),
-         parked("no room", nominated_node="n", hold=3)),
-        (Failure(Stage.DECISION, NO_ROOM, PLUGIN, nominated_node=None), parked("no room", nominated_node=None)),
-        (Failure(Stage.DECISION, NO_ROOM, PLUGIN), parked("no room")),
-        (Failure(Stage.DECISION, NO_ROOM, PLUGIN | {"Q"}, frozenset("Q")), parked("no room", pending=frozenset("Q"))),
+        # PreEnqueue: the pod stays gated, and keeps its nomination.
+        (Stage.GATE, error("broken").by("P"), Failure("SchedulerError", "broken", nominated_node=None)),
         # There are no nodes, or a plugin or an extender fails.
-        (Failure(Stage.DECISION, NO_ROOM), Consequences("Unschedulable", "no room")),
-        (Failure(Stage.DECISION, error("broken").by("P")), Consequences("SchedulerError", "broken")),
+        (Stage.DECISION, unschedulable("no nodes"), Failure("Unschedulable", "no nodes")),
+        (Stage.DECISION, error("broken").by("P"), Failure("SchedulerError", "broken")),
         # Reserve, Permit, waiting on Permit.
         *(
-            (Failure(Stage.BEFORE_DONE, status.by("P")), parked("0/1 nodes are available: 1 full."))
+            (Stage.BEFORE_DONE, status.by("P"), parked("0/1 nodes are available: 1 full."))
             for status in (unschedulable("full"), unresolvable("full"))
         ),
-        (Failure(Stage.BEFORE_DONE, Status(Code.PENDING, ("soon",), "P")),
-         Consequences("Unschedulable", "0/1 nodes are available: 1 soon.", NOBODY, PLUGIN)),
-        (Failure(Stage.BEFORE_DONE, unschedulable().by("P")), parked("0/1 nodes are available:")),
-        (Failure(Stage.BEFORE_DONE, unschedulable("full", "full").by("P")), parked("0/1 nodes are available: 2 full.")),
-        (Failure(Stage.BEFORE_DONE, error("broken").by("P")), Consequences("SchedulerError", "broken")),
-        (Failure(Stage.BEFORE_DONE, Status(Code.SKIP, ("odd",), "P")), Consequences("SchedulerError", "odd")),
-        (Failure(Stage.BEFORE_DONE, unschedulable("removed")),
-         Consequences("Unschedulable", "0/1 nodes are available: 1 removed.")),
+        (Stage.BEFORE_DONE, Status(Code.PENDING, ("soon",), "P"),
+         Failure("Unschedulable", "0/1 nodes are available: 1 soon.", pending=PLUGIN)),
+        (Stage.BEFORE_DONE, unschedulable().by("P"), parked("0/1 nodes are available:")),
+        (Stage.BEFORE_DONE, unschedulable("full", "full").by("P"), parked("0/1 nodes are available: 2 full.")),
+        (Stage.BEFORE_DONE, error("broken").by("P"), Failure("SchedulerError", "broken")),
+        (Stage.BEFORE_DONE, Status(Code.SKIP, ("odd",), "P"), Failure("SchedulerError", "odd")),
+        (Stage.BEFORE_DONE, unschedulable("removed"),
+         Failure("Unschedulable", "0/1 nodes are available: 1 removed.")),
         # PreBind and Bind: an error for the queue, whatever the user reads.
         *(
-            (Failure(Stage.AFTER_DONE, Status(code, ("late",), "P")), Consequences(reason, "late"))
+            (Stage.AFTER_DONE, Status(code, ("late",), "P"), Failure(reason, "late"))
             for code, reason in (
                 (Code.UNSCHEDULABLE, "Unschedulable"),
                 (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "Unschedulable"),
@@ -76,15 +70,36 @@ def parked(message: str, **others: object) -> Consequences:
         ),
     ],
 )  # fmt: skip
-def test_what_follows(failure: Failure, expected: Consequences) -> None:
-    assert consequences(failure) == expected
+def test_a_status_is_turned_into_a_failure(stage: Stage, status: Status, expected: Failure) -> None:
+    assert failed(stage, status) == expected
 
 
-def test_the_queue_and_the_user_hear_the_same() -> None:
+def unfit(**others: object) -> Unfit:
+    return Unfit("no room", **{"rejected_by": PLUGIN, **others})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "hold", "expected"),
+    [
+        (unfit(nomination=Nomination("n", (), ())), 3, parked("no room", nominated_node="n", hold=3)),
+        (unfit(), 0, parked("no room", nominated_node=None)),
+        (unfit(denominate=True), 0, parked("no room")),
+        (unfit(rejected_by=PLUGIN | {"Q"}, pending=frozenset("Q"), denominate=True), 0,
+         parked("no room", pending=frozenset("Q"))),
+    ],
+    ids=["room is made", "not said", "no room is made", "one plugin waits"],
+)  # fmt: skip
+def test_post_filter_decides_what_becomes_of_the_nomination(
+    outcome: Unfit, hold: int, expected: Failure
+) -> None:
+    assert no_node(outcome, hold) == expected
+
+
+def test_the_queue_and_the_user_get_the_same() -> None:
     queued = QueuedPod(PodInfo(pod("p", schedulerName="s")), 2, 1.0)
     after = parked("no room", nominated_node="n", hold=3)
-    assert requeue(queued, after) == AttemptFailed(queued, PLUGIN, NOBODY, "n", 3)
-    condition, event = tell_user(queued.info.pod, after)
+    assert requeue(queued, after) == AttemptFailed(queued, PLUGIN, NO_PLUGINS, "n", 3)
+    condition, event = condition_and_event(queued.info.pod, after)
     assert condition == SetUnschedulable(queued.info.pod, "Unschedulable", "no room", "n")
     told = (event.regarding.name, event.type, event.reason, event.note, event.reporting_controller)
     assert told == ("p", EventType.WARNING, "FailedScheduling", "no room", "s")
@@ -92,9 +107,11 @@ def test_the_queue_and_the_user_hear_the_same() -> None:
 
 @pytest.mark.parametrize("stage", Stage)
 @pytest.mark.parametrize("kind", [error, unschedulable])
-def test_what_no_connection_takes_is_not_told(stage: Stage, kind: Callable[[str], Status]) -> None:
-    for said in ("/mnt/\udcff", "\ud800", "x" * 5_000_000):
-        after = consequences(Failure(stage, kind(said).by("P")))
-        condition, event = tell_user(pod("p"), after)
-        assert len(msgspec.json.encode((condition.message, event.note, after.message))) < 100_000
-    assert consequences(Failure(stage, error("größer").by("P"))).message == "größer"
+def test_a_text_that_no_connection_takes_is_made_writable(
+    stage: Stage, kind: Callable[[str], Status]
+) -> None:
+    for text in ("/mnt/\udcff", "\ud800", "x" * 5_000_000):
+        failure = failed(stage, kind(text).by("P"))
+        condition, event = condition_and_event(pod("p"), failure)
+        assert len(msgspec.json.encode((condition.message, event.note, failure.message))) < 100_000
+    assert failed(stage, error("größer").by("P")).message == "größer"

@@ -14,23 +14,19 @@ import structlog
 from berth.actors.cache.actor import CacheActor
 from berth.actors.cache.debugger import LOOK_SECONDS, SLICE, CacheDebugger
 from berth.actors.cache.state import CacheState
+from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     AssignedPodAdded,
     Assume,
-    BindingMessage,
-    CacheMessage,
     Difference,
     Done,
     NextPod,
     NodeAdded,
     PendingPodAdded,
-    QueueMessage,
-    RecorderMessage,
 )
 from berth.actors.queue.actor import QueueActor
 from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.runtime.ask import ask
-from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.scheduling.framework.status import SUCCESS
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -60,18 +56,15 @@ class Room:
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
-        self.cache: Mailbox[CacheMessage] = Mailbox("cache", None)
-        self.queue: Mailbox[QueueMessage] = Mailbox("queue", None)
-        self.binding: Mailbox[BindingMessage] = Mailbox("binding", None)
-        self.recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
+        self.mailboxes = Mailboxes()
+        self.cache, self.queue = self.mailboxes.cache, self.mailboxes.queue
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
         self.cache_state = CacheState()
         rules = QueueRules(lambda info, at: (-info.priority, at), lambda _: SUCCESS, {"ours": {}})
         self.queue_state = QueueState(rules)
         self.debugger = CacheDebugger(
-            self.cache,
-            self.queue,
+            self.mailboxes,
             lambda: self.nodes,
             lambda: self.pods,
             {"ours"},
@@ -100,23 +93,15 @@ class Room:
 async def room() -> AsyncIterator[Room]:
     running = Room()
     async with anyio.create_task_group() as group:
-        await group.start(
-            CacheActor(
-                running.cache, running.cache_state, running.clock, running.queue, running.binding
-            ).run
-        )
-        await group.start(
-            QueueActor(
-                running.queue, running.queue_state, running.clock, running.cache, running.recorder
-            ).run
-        )
+        mailboxes, clock = running.mailboxes, running.clock
+        await group.start(CacheActor(mailboxes, running.cache_state, clock).run)
+        await group.start(QueueActor(mailboxes, running.queue_state, clock).run)
         await group.start(running.debugger.run)
         yield running
         group.cancel_scope.cancel()
     running.cache_state.validate()
     running.queue_state.validate()
-    for mailbox in (running.cache, running.queue, running.binding, running.recorder):
-        mailbox.close()
+    running.mailboxes.close()
 
 
 async def test_what_differs_for_two_looks_is_healed_and_counted() -> None:
@@ -128,7 +113,7 @@ async def test_what_differs_for_two_looks_is_healed_and_counted() -> None:
                 AssignedPodAdded(running.pods["ns/p"]),
                 AssignedPodAdded(pod("gone", "n")),
             ):
-                await running.cache.tell(fact)
+                running.cache.tell(fact)
             await running.pass_time(LOOK_SECONDS + 1)
             assert running.healed == (0, 0)
             assert await running.debugger.compare() == (
@@ -164,8 +149,8 @@ async def test_a_pending_pod_that_is_nowhere_comes_back_to_the_queue() -> None:
         )
         running.told(pod("again", uid="second"), pod("queued"))
         for known in (pod("again", uid="first"), pod("queued"), pod("bound"), pod("gone")):
-            await running.queue.tell(PendingPodAdded(known))
-        await running.cache.tell(AssignedPodAdded(running.pods["ns/bound"]))
+            running.queue.tell(PendingPodAdded(known))
+        running.cache.tell(AssignedPodAdded(running.pods["ns/bound"]))
         assert await running.debugger.compare() == (
             Difference("missed", "PendingPod", "ns/lost"),
             Difference("redundant", "PendingPod", "ns/bound"),
@@ -187,12 +172,12 @@ async def test_a_pod_in_flight_is_not_lost(done: bool) -> None:
     """
     async with room() as running:
         running.told(node("n"), pod("p"))
-        await running.cache.tell(NodeAdded(running.nodes["n"]))
-        await running.queue.tell(PendingPodAdded(running.pods["ns/p"]))
+        running.cache.tell(NodeAdded(running.nodes["n"]))
+        running.queue.tell(PendingPodAdded(running.pods["ns/p"]))
         queued = await ask(running.queue, NextPod)
         if done:
-            await running.cache.tell(Assume(PodInfo(queued.info.pod), "n"))
-            await running.queue.tell(Done(queued.info.uid))
+            running.cache.tell(Assume(PodInfo(queued.info.pod), "n"))
+            running.queue.tell(Done(queued.info.uid))
         assert await running.debugger.compare() == ()
         await running.pass_time(2 * LOOK_SECONDS + 1)
         assert running.healed == (0, 0)
@@ -205,7 +190,7 @@ async def test_what_changes_during_a_look_is_no_difference() -> None:
     async with room() as running:
         running.told(*(pod(f"p{number}", "n") for number in range(3 * SLICE)))
         for told in running.pods.values():
-            await running.cache.tell(AssignedPodAdded(told))
+            running.cache.tell(AssignedPodAdded(told))
         found: list[tuple[Difference, ...]] = []
         async with anyio.create_task_group() as group:
 
@@ -219,7 +204,7 @@ async def test_what_changes_during_a_look_is_no_difference() -> None:
                 for number in (turns, 3 * SLICE - turns, 3 * SLICE + turns):
                     changed = pod(f"p{number}", "n", uid=f"{number} in turn {turns}")
                     running.told(changed)
-                    await running.cache.tell(AssignedPodAdded(changed))
+                    running.cache.tell(AssignedPodAdded(changed))
                 await anyio.lowlevel.checkpoint()
         assert found == [()]
         assert turns > 3

@@ -8,19 +8,16 @@ import anyio
 import msgspec
 from berth.actors.cache.actor import SLICE, CacheActor
 from berth.actors.cache.state import CacheState
+from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     AssignedPodAdded,
-    BindingMessage,
-    CacheMessage,
     NodeAdded,
     NodeDeleted,
     Nominate,
-    QueueMessage,
     ReturnSnapshot,
     TakeSnapshot,
 )
 from berth.actors.runtime.ask import ask
-from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 
@@ -35,45 +32,42 @@ async def test_what_comes_while_the_snapshot_is_lent_waits_for_its_return() -> N
     )
     pod = msgspec.convert({"metadata": {"name": "p", "uid": "p"}, "spec": {"nodeName": "n"}}, Pod)
     pending = msgspec.convert({"metadata": {"name": "q", "uid": "q"}}, Pod)
-    cache: Mailbox[CacheMessage] = Mailbox("cache", None)
-    queue: Mailbox[QueueMessage] = Mailbox("queue", None)
-    binding: Mailbox[BindingMessage] = Mailbox("binding", None)
+    mailboxes = Mailboxes()
+    cache = mailboxes.cache
     state = CacheState()
     async with anyio.create_task_group() as group:
-        await group.start(CacheActor(cache, state, VirtualClock(), queue, binding).run)
-        await cache.tell(NodeAdded(node))
+        await group.start(CacheActor(mailboxes, state, VirtualClock()).run)
+        cache.tell(NodeAdded(node))
         snapshot = await ask(cache, TakeSnapshot)
         info = snapshot.columns.infos[snapshot.columns.row_of["n"]]
         assert info is not None
         for change in (AssignedPodAdded(pod), Nominate(PodInfo(pending), "n"), NodeDeleted(node)):
-            await cache.tell(change)
+            cache.tell(change)
         await anyio.wait_all_tasks_blocked()
         assert info.node is node
         assert not info.pods
         assert not snapshot.nominations
-        await cache.tell(ReturnSnapshot())
+        cache.tell(ReturnSnapshot())
         snapshot = await ask(cache, TakeSnapshot)
         assert not len(snapshot)
         assert snapshot.nominations
         group.cancel_scope.cancel()
     state.validate()
-    for mailbox in (cache, queue, binding):
-        mailbox.close()
+    mailboxes.close()
 
 
 async def caught_up(state: CacheState, given_back: bool) -> tuple[list[int], bool]:
     """Take a snapshot of many nodes that are new; how far behind it was at each turn, and whether
     it was lent.
     """
-    cache: Mailbox[CacheMessage] = Mailbox("cache", None)
-    queue: Mailbox[QueueMessage] = Mailbox("queue", None)
-    binding: Mailbox[BindingMessage] = Mailbox("binding", None)
+    mailboxes = Mailboxes()
+    cache = mailboxes.cache
     behind: list[int] = []
     lent = False
     async with anyio.create_task_group() as group:
-        await group.start(CacheActor(cache, state, VirtualClock(), queue, binding).run)
+        await group.start(CacheActor(mailboxes, state, VirtualClock()).run)
         for number in range(NODES):
-            await cache.tell(NodeAdded(msgspec.convert({"metadata": {"name": f"n{number}"}}, Node)))
+            cache.tell(NodeAdded(msgspec.convert({"metadata": {"name": f"n{number}"}}, Node)))
 
         async def take() -> None:
             nonlocal lent
@@ -85,13 +79,12 @@ async def caught_up(state: CacheState, given_back: bool) -> tuple[list[int], boo
             await anyio.lowlevel.checkpoint()
             behind.append(state.behind)
             if len(behind) == 3:
-                await cache.tell(NodeAdded(msgspec.convert({"metadata": {"name": "late"}}, Node)))
+                cache.tell(NodeAdded(msgspec.convert({"metadata": {"name": "late"}}, Node)))
                 if given_back:
-                    await cache.tell(ReturnSnapshot())
+                    cache.tell(ReturnSnapshot())
         group.cancel_scope.cancel()
     state.validate()
-    for mailbox in (cache, queue, binding):
-        mailbox.close()
+    mailboxes.close()
     return behind, lent
 
 

@@ -11,18 +11,14 @@ from berth.actors.cache.actor import CacheActor
 from berth.actors.cache.state import CacheState
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.cycle.actor import CycleActor
+from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
-    BindingMessage,
-    CacheMessage,
     NextPod,
-    PreemptionMessage,
     QueuedPod,
     QueueMessage,
-    RecorderMessage,
     TakeSnapshot,
 )
 from berth.actors.runtime.ask import ask
-from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.questions import Steps
 from berth.actors.scheduling.kube.core import Pod
@@ -32,6 +28,7 @@ from berth.config.load import from_mapping
 from berth.tools.explain.handle import ReadOnlyHandle
 
 from tests.kit.clock import VirtualClock
+from tests.kit.inbox import Inbox
 
 T = TypeVar("T")
 
@@ -50,33 +47,20 @@ async def test_a_decision_that_is_stopped_gives_the_snapshot_back() -> None:
     pod = msgspec.convert(
         {"metadata": {"name": "p", "uid": "p"}, "spec": {"schedulerName": "default-scheduler"}}, Pod
     )
-    cache: Mailbox[CacheMessage] = Mailbox("cache", None)
-    queue: Mailbox[QueueMessage] = Mailbox("queue", None)
-    binding: Mailbox[BindingMessage] = Mailbox("binding", None)
-    preemption: Mailbox[PreemptionMessage] = Mailbox("preemption", None)
-    recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
-    cycle = CycleActor(
-        profiles_of(from_mapping(None), ReadOnlyHandle()),
-        Scheduler(Random(0)),
-        Hanging(),
-        clock,
-        queue,
-        cache,
-        binding,
-        preemption,
-        recorder,
-    )
+    queue: Inbox[QueueMessage] = Inbox("queue")
+    mailboxes = Mailboxes(queue=queue)
+    profiles = profiles_of(from_mapping(None), ReadOnlyHandle())
+    cycle = CycleActor(mailboxes, profiles, Scheduler(Random(0)), Hanging(), clock)
     async with anyio.create_task_group() as group:
-        await group.start(CacheActor(cache, CacheState(), clock, queue, binding).run)
+        await group.start(CacheActor(mailboxes, CacheState(), clock).run)
         async with anyio.create_task_group() as gated:
             await gated.start(cycle.run)
-            (order,) = await queue.drain()
+            (order,) = queue.take()
             assert isinstance(order, NextPod)
             order.reply.set(QueuedPod(PodInfo(pod), 1, 0.0))
             await anyio.wait_all_tasks_blocked()
             gated.cancel_scope.cancel()
         with anyio.fail_after(5):
-            await ask(cache, TakeSnapshot)
+            await ask(mailboxes.cache, TakeSnapshot)
         group.cancel_scope.cancel()
-    for mailbox in (cache, queue, binding, preemption, recorder):
-        mailbox.close()
+    mailboxes.close()

@@ -9,9 +9,11 @@ import msgspec
 from berth.actors.client.watch import Changed, Deleted, Listed
 from berth.actors.informer.actor import SLICE, InformerActor
 from berth.actors.informer.routing import route_node
-from berth.actors.messages import CacheMessage, QueueMessage
-from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.mailboxes import Mailboxes
+from berth.actors.messages import CacheMessage
 from berth.actors.scheduling.kube.core import Node
+
+from tests.kit.inbox import Inbox
 
 NODES = 4 * SLICE
 
@@ -27,16 +29,13 @@ class Source:
 
 
 async def test_others_have_their_turn_while_a_list_is_told() -> None:
-    cache: Mailbox[CacheMessage] = Mailbox("cache", None)
-    queue: Mailbox[QueueMessage] = Mailbox("queue", None)
-    informer = InformerActor(Source(), route_node, cache, queue)
+    cache: Inbox[CacheMessage] = Inbox("cache")
+    informer = InformerActor(Source(), route_node, Mailboxes(cache=cache))
     seen: list[int] = []
 
     async def look() -> None:
         while True:
-            assert (
-                len(informer.objects()) == cache.statistics().received
-            )  # what is known has been told
+            assert len(informer.objects()) == len(cache.messages)  # what is known has been told
             seen.append(len(informer.objects()))
             await anyio.lowlevel.checkpoint()
 

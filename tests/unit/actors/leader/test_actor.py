@@ -9,8 +9,10 @@ import anyio.lowlevel
 import pytest
 from berth.actors.leader.actor import LeaderActor, LeaseLostError
 from berth.actors.leader.state import Terms
+from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import RecorderMessage, RecordEvent
-from berth.actors.runtime.mailbox import Mailbox
+
+from tests.kit.inbox import Inbox
 
 TERMS = Terms("me", "ns", "l", 15, 10, 2)
 
@@ -21,8 +23,9 @@ class Story:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.won, self.lost = anyio.Event(), anyio.Event()
-        self.recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
-        self.actor = LeaderActor(TERMS, self.elect, self.recorder, "default-scheduler", self.gated)
+        self.recorder: Inbox[RecorderMessage] = Inbox("recorder")
+        mailboxes = Mailboxes(recorder=self.recorder)
+        self.actor = LeaderActor(mailboxes, TERMS, self.elect, "default-scheduler", self.gated)
 
     async def elect(self, leads: Callable[[], None]) -> None:
         try:
@@ -39,16 +42,14 @@ class Story:
         try:
             await anyio.sleep_forever()
         finally:
-            self.told += await self.recorded()
+            self.told += self.recorded()
             with anyio.CancelScope(shield=True):
                 for _ in range(10):
                     await anyio.lowlevel.checkpoint()
             self.told.append("gated part has stopped")
 
-    async def recorded(self) -> list[str]:
-        with anyio.CancelScope(shield=True):
-            messages = await self.recorder.drain() if self.recorder.statistics().depth else []
-        return [message.note for message in messages if isinstance(message, RecordEvent)]
+    def recorded(self) -> list[str]:
+        return [order.note for order in self.recorder.take() if isinstance(order, RecordEvent)]
 
     async def until(self, last: str) -> None:
         with anyio.fail_after(5):
@@ -100,7 +101,7 @@ async def test_who_never_led_just_ends() -> None:
         await group.start(story.actor.run)
         group.cancel_scope.cancel()
     assert story.told == ["given back"]
-    assert await story.recorded() == []
+    assert story.recorded() == []
 
 
 async def test_a_crash_of_the_gated_part_is_raised_as_it_is() -> None:
@@ -110,7 +111,7 @@ async def test_a_crash_of_the_gated_part_is_raised_as_it_is() -> None:
         raise ZeroDivisionError("gated")
 
     story.won.set()
-    actor = LeaderActor(TERMS, story.elect, story.recorder, "default-scheduler", crash)
+    actor = LeaderActor(Mailboxes(), TERMS, story.elect, "default-scheduler", crash)
     with pytest.raises(ZeroDivisionError, match="gated"):
         await actor.run()
     assert story.told == ["given back"]

@@ -12,8 +12,11 @@ from typing import Any, TypeVar
 import anyio
 import msgspec
 import pytest
+from berth.actors.binding.actor import BindingActor
 from berth.actors.binding.state import PodsInBinding
+from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
+from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     AttemptFailed,
     CacheMessage,
@@ -23,7 +26,6 @@ from berth.actors.messages import (
     PendingPodDeleted,
     Preempt,
     PreemptionMessage,
-    QueueMessage,
     RecorderMessage,
     RecordEvent,
     SetNominatedNode,
@@ -41,6 +43,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.tools.apiserver.app import serve
 
 from tests.kit.clock import VirtualClock
+from tests.kit.inbox import Inbox
 
 Document = dict[str, Any]
 T = TypeVar("T")
@@ -84,10 +87,10 @@ class Room:
         self.client = client
         self.clock = VirtualClock()
         self.in_binding = PodsInBinding()
-        self.queue: Mailbox[QueueMessage] = Mailbox("queue", None)
-        self.cache: Mailbox[CacheMessage] = Mailbox("cache", None)
-        self.recorder: Mailbox[RecorderMessage] = Mailbox("recorder", None)
-        self.preemption: Mailbox[PreemptionMessage] = Mailbox("preemption", None)
+        self.cache: Inbox[CacheMessage] = Inbox("cache")
+        self.recorder: Inbox[RecorderMessage] = Inbox("recorder")
+        self.mailboxes = Mailboxes(cache=self.cache, recorder=self.recorder)
+        self.queue, self.preemption = self.mailboxes.queue, self.mailboxes.preemption
         self.queue_state = QueueState(QueueRules(lambda info, at: (at,), lambda pod: SUCCESS, {}))
 
     async def create(self, name: str, **spec: Any) -> PodInfo:
@@ -116,10 +119,10 @@ class Room:
         """In the queue after an attempt that failed; nominated to the node, if there is one."""
         if hold != HOLD:  # One of lower priority than the preemptor's.
             pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=-1))
-        await self.queue.tell(PendingPodAdded(pod))
+        self.queue.tell(PendingPodAdded(pod))
         queued = await ask(self.queue, NextPod)
         rejected_by = frozenset({"NodeResourcesFit"})
-        await self.queue.tell(AttemptFailed(queued, rejected_by, nominated_node=node, hold=hold))
+        self.queue.tell(AttemptFailed(queued, rejected_by, nominated_node=node, hold=hold))
         return queued.info
 
     async def ended(self, info: PodInfo) -> str:
@@ -134,21 +137,18 @@ class Room:
     async def make(self, *victims: PodInfo, displaced: tuple[PodInfo, ...] = ()) -> str:
         """Make room for a new pod; the queue that it is in when that has ended."""
         preemptor = await self.held((await self.create("preemptor")).pod)
-        await self.preemption.tell(Preempt(preemptor, "n", HOLD, victims, displaced))
+        self.preemption.tell(Preempt(preemptor, "n", HOLD, victims, displaced))
         return await self.ended(preemptor)
 
-    async def preempted(self) -> list[str]:
+    def preempted(self) -> list[str]:
         """The names in the events so far."""
-        told = await self.recorder.drain() if self.recorder.statistics().depth else []
+        told = self.recorder.take()
         assert all(
             isinstance(message, RecordEvent) and message.reason == "Preempted" for message in told
         )
         return sorted(
             message.regarding.name for message in told if isinstance(message, RecordEvent)
         )
-
-    async def to_cache(self) -> list[CacheMessage]:
-        return await self.cache.drain() if self.cache.statistics().depth else []
 
 
 @asynccontextmanager
@@ -157,26 +157,16 @@ async def room() -> AsyncIterator[Room]:
         client = Watched(Connection(url))
         made = Room(client)
         clock = made.clock
-        mailboxes = (made.queue, made.cache, made.recorder)
-        actor = PreemptionActor(
-            made.preemption,
-            made.in_binding,
-            client,
-            clock,
-            Random(1),
-            made.queue,
-            made.recorder,
-            parallelism=16,
-        )
-        await group.start(
-            QueueActor(made.queue, made.queue_state, clock, made.cache, made.recorder).run
-        )
+        boxes = made.mailboxes
+        binding = BindingActor(boxes, {}, Extenders(), clock, made.in_binding)
+        actor = PreemptionActor(boxes, client, clock, Random(1), parallelism=16)
+        await group.start(QueueActor(boxes, made.queue_state, clock).run)
+        await group.start(binding.run)
         await group.start(actor.run)
         async with client:
             yield made
         group.cancel_scope.cancel()
-    for mailbox in (*mailboxes, made.preemption):
-        mailbox.close()
+    made.mailboxes.close()
 
 
 PARKED, TRIED_AGAIN = "unschedulable", "backoff"
@@ -193,8 +183,8 @@ async def test_victims_get_a_condition_an_event_and_are_deleted() -> None:
                 c for c in victim["status"]["conditions"] if c["type"] == "DisruptionTarget"
             )
             assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
-        assert await made.preempted() == ["a", "b"]
-        assert await made.to_cache() == []
+        assert made.preempted() == ["a", "b"]
+        assert made.cache.take() == []
 
 
 async def test_who_goes_already_is_not_told_again() -> None:
@@ -205,7 +195,7 @@ async def test_who_goes_already_is_not_told_again() -> None:
         made.client.written.clear()
         assert await made.make(going) == PARKED
         assert made.client.written == []
-        assert await made.preempted() == []
+        assert made.preempted() == []
 
 
 async def test_a_victim_that_waits_is_turned_away_in_memory() -> None:
@@ -220,7 +210,7 @@ async def test_a_victim_that_waits_is_turned_away_in_memory() -> None:
             "DefaultPreemption",
         )
         assert made.client.written == []
-        assert await made.preempted() == ["waiting"]
+        assert made.preempted() == ["waiting"]
 
 
 @pytest.mark.parametrize("turned_away", [True, False])
@@ -246,7 +236,7 @@ async def test_a_victim_that_is_gone_is_as_good_as_told() -> None:
         gone = await made.create("gone", nodeName="n")
         await made.client.call("DELETE", f"{PODS}/gone", dict)
         assert await made.make(gone, await made.victim("b")) == PARKED
-        assert await made.preempted() == ["b"]
+        assert made.preempted() == ["b"]
 
 
 async def test_another_pod_that_has_the_name_of_a_victim_by_now_is_left_alone() -> None:
@@ -260,7 +250,7 @@ async def test_another_pod_that_has_the_name_of_a_victim_by_now_is_left_alone() 
         assert not [
             c for c in follower["status"].get("conditions", ()) if c["type"] == "DisruptionTarget"
         ]
-        assert await made.preempted() == []
+        assert made.preempted() == []
 
 
 @pytest.mark.parametrize("place", [("PATCH", "a/status"), ("DELETE", "a")])
@@ -277,18 +267,18 @@ async def test_where_one_is_refused_the_last_one_stays_and_the_preemptor_tries_a
             if "deletionTimestamp" in (await made.get(name) or {})["metadata"]
         ]
         assert going in ([], ["b"]), "b is asked for beside a; c would go for nothing"
-        assert await made.preempted() == going
+        assert made.preempted() == going
 
 
 async def test_nobody_goes_for_a_pod_that_is_gone_and_its_nomination_goes_with_it() -> None:
     async with room() as made:
         victim, displaced = await made.victim("a"), await made.create("displaced")
         preemptor = await made.held((await made.create("preemptor")).pod)
-        await made.queue.tell(PendingPodDeleted(preemptor.pod))
-        await made.preemption.tell(Preempt(preemptor, "n", HOLD, (victim,), (displaced,)))
+        made.queue.tell(PendingPodDeleted(preemptor.pod))
+        made.preemption.tell(Preempt(preemptor, "n", HOLD, (victim,), (displaced,)))
         await anyio.wait_all_tasks_blocked()
         assert made.client.written == []
-        assert await made.preempted() == []
+        assert made.preempted() == []
 
 
 async def test_displaced_pods_are_promised_nothing_any_more_and_look_elsewhere() -> None:
@@ -300,15 +290,13 @@ async def test_displaced_pods_are_promised_nothing_any_more_and_look_elsewhere()
         written = await made.held(await made.client.call("GET", f"{PODS}/written", Pod), hold=0)
         unwritten = await made.held((await made.create("unwritten")).pod, hold=0, node="n")
         elsewhere = await made.held((await made.create("elsewhere")).pod, hold=0, node="m")
-        await made.to_cache()
+        made.cache.take()
         assert (
             await made.make(await made.victim("a"), displaced=(written, unwritten, elsewhere))
             == PARKED
         )
-        assert await made.to_cache() == [Unnominate(i.key, i.uid) for i in (written, unwritten)]
-        told = [
-            order for order in await made.recorder.drain() if isinstance(order, SetNominatedNode)
-        ]
+        assert made.cache.take() == [Unnominate(i.key, i.uid) for i in (written, unwritten)]
+        told = [order for order in made.recorder.take() if isinstance(order, SetNominatedNode)]
         assert told == [SetNominatedNode(info.pod, "") for info in (written, unwritten)]
         places = [made.queue_state.where(info.key) for info in (written, unwritten, elsewhere)]
         assert places == [TRIED_AGAIN, TRIED_AGAIN, TRIED_AGAIN], (
@@ -322,9 +310,9 @@ async def test_nobody_is_displaced_where_all_victims_go_already() -> None:
         await made.client.call("DELETE", f"{PODS}/a", dict)
         going = PodInfo(await made.client.call("GET", f"{PODS}/a", Pod))
         promised = await made.held((await made.create("promised")).pod, hold=0, node="n")
-        await made.to_cache()
+        made.cache.take()
         assert await made.make(going, displaced=(promised,)) == PARKED
-        assert await made.to_cache() == []
+        assert made.cache.take() == []
         assert made.queue_state.where(promised.key) == PARKED
 
 
@@ -334,7 +322,7 @@ async def test_a_victim_of_whom_nobody_knows_whether_it_goes_is_asked_again() ->
         victim = await made.victim("a")
         made.client.faults["DELETE", "a"] = ConnectionFailedError("no answer")
         preemptor = await made.held((await made.create("preemptor")).pod)
-        await made.preemption.tell(Preempt(preemptor, "n", HOLD, (victim,)))
+        made.preemption.tell(Preempt(preemptor, "n", HOLD, (victim,)))
         for _ in range(4):
             await anyio.wait_all_tasks_blocked()
             await made.clock.advance(20.0)
@@ -346,7 +334,7 @@ async def test_a_victim_of_whom_nobody_knows_whether_it_goes_is_asked_again() ->
         made.client.faults.clear()
         await made.clock.advance(20.0)
         assert await made.ended(preemptor) == PARKED
-        assert await made.preempted() == ["a"]
+        assert made.preempted() == ["a"]
 
 
 async def test_an_older_preemption_of_the_same_pod_is_not_carried_out() -> None:
@@ -354,7 +342,7 @@ async def test_an_older_preemption_of_the_same_pod_is_not_carried_out() -> None:
         victim = await made.victim("a")
         preemptor = await made.held((await made.create("preemptor")).pod)
         made.client.written.clear()
-        await made.preemption.tell(Preempt(preemptor, "n", HOLD - 1, (victim,)))
+        made.preemption.tell(Preempt(preemptor, "n", HOLD - 1, (victim,)))
         await anyio.wait_all_tasks_blocked()
         assert made.client.written == []
 
@@ -366,11 +354,11 @@ async def test_nobody_else_goes_once_the_preemptor_is_gone() -> None:
         made.client.faults["DELETE", "a"] = made.client.faults["DELETE", "b"] = (
             ConnectionFailedError("no answer")
         )
-        await made.preemption.tell(Preempt(preemptor, "n", HOLD, tuple(victims)))
+        made.preemption.tell(Preempt(preemptor, "n", HOLD, tuple(victims)))
         with anyio.fail_after(10):
             while "DELETE a" not in made.client.written:
                 await anyio.sleep(0.005)
-        await made.queue.tell(PendingPodDeleted(preemptor.pod))
+        made.queue.tell(PendingPodDeleted(preemptor.pod))
         made.client.faults.clear()
         made.client.written.clear()
         await made.clock.advance(100.0)
@@ -382,21 +370,13 @@ async def test_a_lease_that_is_lost_in_the_middle_ends_it() -> None:
     async with room() as made:
         victims = [await made.victim(name) for name in "abc"]
         preemptor = await made.held((await made.create("preemptor")).pod)
-        orders: Mailbox[PreemptionMessage] = Mailbox("orders", None)
+        orders: Mailbox[PreemptionMessage] = Mailbox("orders")
+        boxes = msgspec.structs.replace(made.mailboxes, preemption=orders)
         made.client.hangs = True
-        lost = PreemptionActor(
-            orders,
-            made.in_binding,
-            made.client,
-            VirtualClock(),
-            Random(1),
-            made.queue,
-            made.recorder,
-            16,
-        )
+        lost = PreemptionActor(boxes, made.client, VirtualClock(), Random(1), 16)
         async with anyio.create_task_group() as gated:
             await gated.start(lost.run)
-            await orders.tell(Preempt(preemptor, "n", HOLD, tuple(victims), ()))
+            orders.tell(Preempt(preemptor, "n", HOLD, tuple(victims), ()))
             with anyio.fail_after(10):
                 while len(made.client.written) < 2:
                     await anyio.sleep(0.005)
@@ -404,7 +384,7 @@ async def test_a_lease_that_is_lost_in_the_middle_ends_it() -> None:
         made.client.hangs = False
         await anyio.wait_all_tasks_blocked()
         assert sorted(made.client.written) == ["PATCH a/status", "PATCH b/status"]
-        assert await made.preempted() == []
+        assert made.preempted() == []
         orders.close()
 
 

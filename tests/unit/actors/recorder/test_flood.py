@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import anyio
 import msgspec
 from berth.actors.client.rest import ApiError
-from berth.actors.messages import EventType, RecorderMessage, RecordEvent, SetUnschedulable
+from berth.actors.mailboxes import Mailboxes
+from berth.actors.messages import EventType, RecordEvent, SetUnschedulable
 from berth.actors.recorder.actor import RecorderActor
 from berth.actors.recorder.event import Event
 from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
-from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.scheduling.kube.core import Pod, reference_to
 from berth.actors.scheduling.kube.meta import ObjectMeta
 
@@ -83,19 +83,20 @@ async def test_in_a_flood_the_newest_attempts_and_every_nomination_go_first_and_
     clock = VirtualClock()
     server = SlowServer(clock)
     state = RecorderState(SeriesTracker("here", MOST_FACTS), MOST_EVENTS)
-    mailbox: Mailbox[RecorderMessage] = Mailbox("recorder", None)
+    mailboxes = Mailboxes()
+    mailbox = mailboxes.recorder
     pods = [pod(f"p{i}") for i in range(PODS)]
     last: dict[str, str] = {}
     nominated: dict[tuple[str, str], float] = {}
     waiting = 0
     async with anyio.create_task_group() as group:
-        actor = RecorderActor(mailbox, state, server, clock, Random(1))
+        actor = RecorderActor(mailboxes, state, server, clock, Random(1))
         await group.start(actor.run)
         await group.start(actor.write)
         for second in range(SECONDS):
             if second == 10:  # These fail once, and are not tried again.
-                await mailbox.tell(SetUnschedulable(pod("parked"), "Unschedulable", "no room"))
-                await mailbox.tell(failed(pod("parked"), "no room"))
+                mailbox.tell(SetUnschedulable(pod("parked"), "Unschedulable", "no room"))
+                mailbox.tell(failed(pod("parked"), "no room"))
             for i in range(A_SECOND):
                 attempt = second * A_SECOND + i
                 tried, node = pods[attempt % PODS], None
@@ -103,8 +104,8 @@ async def test_in_a_flood_the_newest_attempts_and_every_nomination_go_first_and_
                 if attempt % NODES_NOMINATED == 0:
                     node = f"n{second}"
                     nominated[tried.metadata.name, node] = clock.now()
-                await mailbox.tell(SetUnschedulable(tried, "Unschedulable", message, node))
-                await mailbox.tell(failed(tried, message))
+                mailbox.tell(SetUnschedulable(tried, "Unschedulable", message, node))
+                mailbox.tell(failed(tried, message))
             await clock.advance(1.0)
             waiting = max(waiting, len(state))
             state.validate()
@@ -128,4 +129,4 @@ async def test_in_a_flood_the_newest_attempts_and_every_nomination_go_first_and_
         assert {name: message for _, name, message in server.conditions if name != "parked"} == last
         assert server.nominations.keys() == nominated.keys()
         group.cancel_scope.cancel()
-    mailbox.close()
+    mailboxes.close()

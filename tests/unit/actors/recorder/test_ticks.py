@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import anyio
 import msgspec
-from berth.actors.messages import EventType, RecorderMessage, RecordEvent
+from berth.actors.mailboxes import Mailboxes
+from berth.actors.messages import EventType, RecordEvent
 from berth.actors.recorder.actor import RecorderActor
 from berth.actors.recorder.event import Event
 from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
-from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.scheduling.kube.meta import ObjectReference
 
 from tests.kit.clock import VirtualClock
@@ -63,13 +63,14 @@ class Server:
 async def test_a_series_is_written_when_it_begins_each_half_hour_and_when_it_ends() -> None:
     clock = VirtualClock()
     server = Server(clock)
-    mailbox: Mailbox[RecorderMessage] = Mailbox("recorder", None)
-    actor = RecorderActor(mailbox, RecorderState(SeriesTracker("here")), server, clock, Random(1))
+    mailboxes = Mailboxes()
+    mailbox = mailboxes.recorder
+    actor = RecorderActor(mailboxes, RecorderState(SeriesTracker("here")), server, clock, Random(1))
     async with anyio.create_task_group() as group:
         await group.start(actor.run)
         await group.start(actor.write)
         for _ in range(40):  # One a minute: the last comes after 39 minutes.
-            await mailbox.tell(FAILED)
+            mailbox.tell(FAILED)
             await clock.advance(60.0)
         await clock.advance(3600.0)
         assert server.written == [
@@ -78,8 +79,8 @@ async def test_a_series_is_written_when_it_begins_each_half_hour_and_when_it_end
             (1800.0, "PATCH", 30),
             (2880.0, "PATCH", 40),  # The first look after it was quiet for six minutes.
         ]
-        await mailbox.tell(FAILED)
+        mailbox.tell(FAILED)
         await clock.settle()
         assert server.written[4:] == [(6000.0, "POST", 1)]
         group.cancel_scope.cancel()
-    mailbox.close()
+    mailboxes.close()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from random import Random
 
 import anyio
 import pytest
 from anyio.abc import TaskStatus
-from berth.actors.runtime.backoff import Backoff
 from berth.actors.runtime.supervisor import Child, ChildEndedError, OnCrash, Run, Supervisor
 
 from tests.kit.clock import VirtualClock
@@ -39,8 +37,13 @@ def failing(error: Exception | None, *, started: bool) -> Run:
     return run
 
 
+class NoJitter:
+    def random(self) -> float:
+        return 0.0
+
+
 def supervise(*children: Child, clock: VirtualClock | None = None) -> Supervisor:
-    return Supervisor(children, clock or VirtualClock(), Random(1), Backoff(1.0, 4.0))
+    return Supervisor(children, clock or VirtualClock(), NoJitter())
 
 
 async def test_starts_in_order_and_stops_in_reverse() -> None:
@@ -79,7 +82,7 @@ async def test_a_retried_child_is_run_again_after_a_backoff() -> None:
         await group.start(supervise(Child("watch", run, OnCrash.RETRY), clock=clock).run)
         await clock.advance(12)
         group.cancel_scope.cancel()
-    assert runs == [0, 1, 3, 7, 11]
+    assert runs == [0, 0.5, 1.5, 3.5, 7.5]
 
 
 async def test_a_cancellation_that_nobody_ordered_is_a_crash() -> None:

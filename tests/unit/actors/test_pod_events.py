@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from berth.actors.messages import EventType
-from berth.actors.preemption.state import preempted
+from berth.actors.pod_events import preempted
 from berth.actors.scheduling.kube.core import Pod, PodSpec, reference_to
 from berth.actors.scheduling.kube.meta import ObjectMeta, ObjectReference
 

@@ -1,0 +1,59 @@
+"""How attempts end: with a line in the log, and with what the queue and the recorder are sent.
+
+The scheduling cycle and the binding cycle both end attempts, and do it here.
+"""
+
+from __future__ import annotations
+
+import structlog
+from berth.actors import pod_events
+from berth.actors.failure import Failure, condition_and_event, requeue
+from berth.actors.mailboxes import Mailboxes
+from berth.actors.messages import QueuedPod
+from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.logs import Result, log_attempt
+
+log = structlog.get_logger(__name__)
+
+
+class Attempts:
+    """Each attempt `started` at a time in monotonic seconds."""
+
+    def __init__(self, mailboxes: Mailboxes, clock: Clock) -> None:
+        self._queue = mailboxes.queue
+        self._recorder = mailboxes.recorder
+        self._clock = clock
+        self._log = log.bind()  # once, and not for each pod
+
+    def scheduled(self, queued: QueuedPod, node: str, started: float) -> None:
+        """The pod is bound to the node."""
+        info, seconds = queued.info, self._clock.now() - started
+        log_attempt(self._log, info.key, Result.SCHEDULED, queued.attempts, seconds, node=node)
+        self._recorder.tell(pod_events.scheduled(info.pod, node))
+
+    def failed(
+        self,
+        queued: QueuedPod,
+        failure: Failure,
+        started: float,
+        node: str = "",
+        *,
+        bound_elsewhere: bool = False,
+    ) -> None:
+        """The pod goes back to the queue, and its user reads why, unless somebody else bound it
+        meanwhile. `node` is the one that was chosen, if the attempt came that far.
+        """
+        result = Result.ERROR if failure.is_error else Result.UNSCHEDULABLE
+        log_attempt(
+            self._log,
+            queued.info.key,
+            result,
+            queued.attempts,
+            self._clock.now() - started,
+            node=node,
+            reason=failure.message,
+        )
+        self._queue.tell(requeue(queued, failure))
+        if not bound_elsewhere:
+            for order in condition_and_event(queued.info.pod, failure):
+                self._recorder.tell(order)

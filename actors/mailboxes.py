@@ -1,0 +1,30 @@
+"""The mailboxes of all actors: what an actor needs to reach the others."""
+
+from __future__ import annotations
+
+import msgspec
+from berth.actors.messages import (
+    BindingMessage,
+    CacheMessage,
+    PreemptionMessage,
+    QueueMessage,
+    RecorderMessage,
+)
+from berth.actors.runtime.mailbox import Mailbox
+
+
+class Mailboxes(msgspec.Struct, frozen=True):
+    """One for each actor that takes messages; made once, where the actors are."""
+
+    queue: Mailbox[QueueMessage] = msgspec.field(default_factory=lambda: Mailbox("queue"))
+    cache: Mailbox[CacheMessage] = msgspec.field(default_factory=lambda: Mailbox("cache"))
+    binding: Mailbox[BindingMessage] = msgspec.field(default_factory=lambda: Mailbox("binding"))
+    preemption: Mailbox[PreemptionMessage] = msgspec.field(
+        default_factory=lambda: Mailbox("preemption")
+    )
+    recorder: Mailbox[RecorderMessage] = msgspec.field(default_factory=lambda: Mailbox("recorder"))
+
+    def close(self) -> None:
+        """Close them all, once nobody sends to an actor any more."""
+        for mailbox in (self.queue, self.cache, self.binding, self.preemption, self.recorder):
+            mailbox.close()
