@@ -1,3 +1,3 @@
-"""The actor kernel: mailboxes, asks, actors, supervision, the clock. It knows anyio and nothing of
-Kubernetes.
+"""The actor kernel: mailboxes, asks, actors, workers, the supervisor, the clock. It imports anyio,
+and nothing about Kubernetes.
 """

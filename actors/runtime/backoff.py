@@ -1,4 +1,4 @@
-"""Exponential backoff with jitter, as a value: no clock, the rng is given."""
+"""Exponential backoff with jitter. Pure: it has no clock, and is given its random generator."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Rng(Protocol):
 
 
 class Backoff(msgspec.Struct, frozen=True):
-    """Seconds: `initial`, doubling to `most`; each delay is stretched by up to `jitter` of
-    itself.
+    """Delays in seconds: the first is `initial`, each next one twice as long, up to `most`. Then
+    up to `jitter` times the delay is added to it.
     """
 
     initial: float
@@ -21,7 +21,7 @@ class Backoff(msgspec.Struct, frozen=True):
     jitter: float = 0.0
 
     def delay(self, failures: int, rng: Rng) -> float:
-        """How long to wait after this many failures in a row (1 is the first)."""
+        """The seconds to wait after this many failures in a row; at least 1."""
         assert failures >= 1
         doubled = self.initial * 2.0 ** min(failures - 1, 62)
         return min(doubled, self.most) * (1.0 + self.jitter * rng.random())

@@ -1,6 +1,4 @@
-"""The clocks that actors are given: monotonic seconds for decisions, wall time for what people
-read.
-"""
+"""The clocks that actors are given: monotonic seconds for decisions, wall time for people."""
 
 from __future__ import annotations
 
@@ -11,8 +9,7 @@ from typing import Protocol
 
 import anyio
 
-# Runs on while the machine sleeps. CLOCK_MONOTONIC does so too where there is no CLOCK_BOOTTIME
-# (macOS).
+# CLOCK_BOOTTIME goes on while the machine sleeps. macOS has none; its CLOCK_MONOTONIC goes on too.
 seconds_since_boot = partial(
     time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 )
@@ -20,7 +17,7 @@ seconds_since_boot = partial(
 
 class Clock(Protocol):
     def now(self) -> float:
-        """Monotonic seconds; only differences mean anything."""
+        """Monotonic seconds; only their differences have a meaning."""
         ...
 
     def wall(self) -> datetime:
@@ -28,26 +25,27 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Not at all for less than nothing."""
+        """Returns at once if the delay is zero or negative."""
         ...
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The machine's clock."""
 
-    now = staticmethod(time.monotonic)  # read a dozen times a pod: no frame of its own
+    now = staticmethod(time.monotonic)  # read a dozen times a pod, so without a Python frame
 
     def wall(self) -> datetime:
         return datetime.now(UTC)
 
     async def sleep(self, seconds: float) -> None:
-        await anyio.sleep(max(0.0, seconds))  # until a time that is over is no wait
+        await anyio.sleep(max(0.0, seconds))
 
 
 class BootClock(SystemClock):
-    """The machine's own clock, for what must not last longer because the machine slept: the lease.
+    """The machine's clock, including the time for which the machine slept. For the lease, which
+    runs out meanwhile.
 
-    Waiting does not count the sleep, so whoever waited looks at the time again.
+    `sleep` does not count that time, so its caller must read the clock again afterwards.
     """
 
     now = staticmethod(seconds_since_boot)

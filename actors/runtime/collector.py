@@ -1,21 +1,20 @@
-"""The garbage collector, set so that it hardly holds the scheduler up, and leaves no garbage behind
-for good.
+"""Settings of the garbage collector that keep its pauses short and still free all garbage.
 
-What the scheduler keeps (objects of the cluster, pods, nodes) is acyclic and freed by reference
-counts; cycles come from tasks and exceptions. CPython's default looks at all that is kept again and
-again, which with 150,000 pods is a pause of a quarter of a second. Here a full collection looks at
-what came lately: once that is more than MOST, all that has survived is set aside (gc.freeze), and
-still freed by its count. So a pause is bounded by MOST and what is made between two collections,
-whatever the size of the cluster, and a small cluster is never set aside at all.
+The objects that the scheduler keeps (of the cluster, pods, nodes) form no cycles and are freed by
+their reference counts; cycles come from tasks and exceptions. By default CPython visits all kept
+objects again and again, which takes a quarter of a second with 150,000 pods. Here a full collection
+visits recent objects only: once there are more than MOST of them, the survivors are set aside
+(gc.freeze), and are still freed by their counts. So a pause is bounded by MOST and by the objects
+made between two collections, whatever the size of the cluster. In a small cluster nothing is ever
+set aside.
 
-CPython begins a collection when so many more objects were made than freed. An update frees as many
-as it makes: pods could be replaced one by one, every one of them, until a burst lets the collector
-look at all of them at once. So there are collections by the clock as well, of what is young twice a
-second.
+CPython starts a collection when a certain number more objects were made than freed. An update frees
+as many as it makes: all pods could be replaced, one by one, until a burst starts a collection that
+visits all of them at once. Therefore young objects are also collected twice a second.
 
-A cycle that was alive when it was set aside and is garbage since is found by a thorough collection
-only, which looks at everything. It is the one long pause, a fifth of a second with 150,000 pods:
-once a day, when the process has little to do, and only where something was set aside since the last
+A cycle that becomes garbage after it was set aside is only found by a thorough collection, which
+visits everything. That is the one long pause, a fifth of a second with 150,000 pods. It happens
+once a day, when the process has little to do, and only if something was set aside since the last
 one.
 """
 
@@ -28,26 +27,24 @@ from typing import Literal
 
 import anyio
 
-# A young collection each 4,000 objects more, a middle one each 24,000, a full one each 48,000:
-# about 10 ms.
+# A young collection for every 4,000 objects more, a middle one for every 24,000, and a full one for
+# every 48,000: about 10 ms.
 THRESHOLDS = (4_000, 5, 1)
-MOST = 20_000  # objects that full collections look at again: about 5 ms
-SECONDS = 0.5  # between two collections of what is young
-FULL_EVERY = 20  # of them a full one follows
+MOST = 20_000  # objects that full collections visit again: about 5 ms
+SECONDS = 0.5  # between two collections of young objects
+FULL_EVERY = 20  # young collections are followed by a full one
 THOROUGH_SECONDS = 86_400.0  # between two thorough collections, at least
-IDLE_SHARE = 0.2  # of a processor: the process has little to do
-PATIENCE = 6  # times as long is it put off for a process that always has much to do
+IDLE_SHARE = 0.2  # of a processor: a process that uses less has little to do
+PATIENCE = 6  # A process that always has much to do may put it off this many times as long.
 
 
 def _is_much() -> bool:
-    """Whether full collections have enough to look at."""
+    """True if full collections visit more than MOST objects."""
     return len(gc.get_objects(generation=2)) > MOST
 
 
 class _SetAside:
-    """What is done after each full collection; `times` is how often there was enough to set
-    aside.
-    """
+    """Runs after each full collection; `times` counts how often it set objects aside."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -62,7 +59,7 @@ _set_aside = _SetAside()
 
 
 def tune_collector() -> None:
-    """For the whole process; once is enough."""
+    """Set up the collector of this process. A second call has no effect."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
@@ -71,7 +68,7 @@ def tune_collector() -> None:
 
 
 async def collecting(work: Callable[[], Awaitable[None]]) -> None:
-    """Run until the work ends, with collections now and then; raises what it raises."""
+    """Run `work` to its end, with a collection now and then, and raise its exception."""
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(_now_and_then)
@@ -82,9 +79,7 @@ async def collecting(work: Callable[[], Awaitable[None]]) -> None:
 
 
 class Rounds:
-    """Which collection is due; told of the time and the processor time that were used so far, in
-    seconds.
-    """
+    """Runs the collection that is due, by the time and the processor time so far, in seconds."""
 
     def __init__(self, now: float, used: float) -> None:
         self._now, self._used = now, used
@@ -93,7 +88,7 @@ class Rounds:
         self._aside = _set_aside.times
 
     def tick(self, now: float, used: float) -> None:
-        """Collect what is due; to be called every SECONDS."""
+        """Run the collection that is due. To be called every SECONDS."""
         idle = used - self._used < IDLE_SHARE * (now - self._now)
         self._now, self._used = now, used
         self._ticks += 1

@@ -1,10 +1,9 @@
-"""The heartbeat of an event loop: it beats as long as the loop runs, and any thread may ask how
+"""The heartbeat of an event loop: it beats while the loop runs, and every thread can ask for how
 long it has not.
 
-One task writes the time a few times a second; whoever asks compares it with the time now. So it
-costs the loop's work nothing, takes no lock, and answers while the loop is held up by a call that
-does not return. A process that was stopped as a whole (SIGSTOP) has stood still too, until the next
-beat.
+One task writes the time a few times a second, and a question compares it with the current time. So
+the heartbeat slows no other work, takes no lock, and can be asked while a call blocks the loop. If
+the whole process was stopped (SIGSTOP), the loop counts as blocked until its next beat.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ BEAT_SECONDS = 0.2
 
 
 class Heartbeat:
-    """`now` is monotonic seconds, and read from any thread."""
+    """`now` returns monotonic seconds, in whatever thread calls it."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._due_at: float | None = None  # when the next beat is due; None while nobody beats
+        self._due_at: float | None = None  # time of the next beat; None while `run` does not run
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Beat in the loop that calls this, until cancelled."""
+        """Beat in the event loop of the caller, until cancelled."""
         self._beat()
         task_status.started()
         try:
@@ -37,10 +36,10 @@ class Heartbeat:
             self._due_at = None
 
     def still_for(self) -> float:
-        """Seconds for which the loop has stood still; 0 while it runs, before it has begun to beat,
-        and after its end.
+        """Seconds for which the loop has been blocked; 0 while it runs, before the first beat, and
+        after the last.
 
-        May be called from every thread. Up to BEAT_SECONDS of a standstill are not counted.
+        May be called in every thread. The first BEAT_SECONDS of a block may not be counted.
         """
         due_at = self._due_at
         return 0.0 if due_at is None else max(self._now() - due_at, 0.0)

@@ -1,28 +1,29 @@
-"""Logs: one line a fact, on standard error, as text for people or as JSON for machines.
+"""Logs: one line for each fact, on standard error, as text for people or as JSON for machines.
 
-A pod's story is the lines with its key. Every attempt to schedule it ends in one, from verbosity 0
-on:
+The story of a pod is the lines with its key. From verbosity 0 on, every attempt to schedule a pod
+ends in a line:
 
     attempted  pod=default/web result=scheduled node=node-3 attempt=2 seconds=0.004
     attempted  pod=default/web result=unschedulable attempt=1 seconds=0.001 reason='0/3 nodes are available: ...'
     attempted  pod=default/web result=error node=node-3 attempt=1 seconds=0.2 reason='running Bind plugin ...'
 
-The results are those of kube-scheduler's metric `schedule_attempts_total`. `seconds` is from the
-moment the queue gave the pod out; `node` is there if one was chosen, `reason` if the pod is not
-bound. An error is a warning, as the attempt is repeated. From verbosity 4 on, debug lines say what
-comes between two attempts:
+The results are those of kube-scheduler's metric `schedule_attempts_total`. `seconds` counts from
+the moment in which the queue handed the pod out. There is a `node` if one was chosen, and a
+`reason` if the pod is not bound. An error is logged as a warning, because the attempt is repeated.
+From verbosity 4 on, debug lines show the moves of a pod between two attempts:
 
     queued     pod=default/web queue=active because=NodeAdd
 
-What a plugin raises is an error with its traceback: in JSON the field `exception`, in text the
-lines that follow. A plugin that fails for every pod shows it once a minute; the next such line says
-how many were `left_out` since.
+An exception of a plugin is logged as an error with its traceback: in JSON as the field `exception`,
+in text as the lines that follow. If a plugin fails for every pod, such a line appears once a
+minute; the next one counts those that were `left_out`.
 
 plugin failed      point=Filter plugin=Price pod=default/web node=odd error='KeyError: ...'
 left_out=840
 
-Lines about others have the keys `node`, `path`, `child`; what went wrong is `error`. An outage is
-told once for each kind that is followed ("watch interrupted", "watch resumed"), not once a retry.
+Lines that are not about a pod have the keys `node`, `path` or `child`; an `error` says why
+something failed. An outage is logged once for each kind that is watched ("watch interrupted",
+"watch resumed"), and not for each retry.
 """
 
 from __future__ import annotations
@@ -46,15 +47,13 @@ PAD_EVENT_TO = 18
 REPEAT_SECONDS = 60.0
 MOST_REPEATED = 256  # kinds of lines
 MOST_FRAMES = 50  # the innermost ones of a traceback
-_LEVELS = {
-    "warn": "warning",
-    "exception": "error",
-}  # of the methods that are not named after theirs
+# The levels of the methods that have another name than their level.
+_LEVELS = {"warn": "warning", "exception": "error"}
 _QUOTED = re.compile("[ \\t=\\r\\n\"']")
 
 
 class Result(enum.StrEnum):
-    """How an attempt ended."""
+    """The end of an attempt."""
 
     SCHEDULED = "scheduled"
     UNSCHEDULABLE = "unschedulable"
@@ -74,16 +73,15 @@ def log_attempt(
     node: str = "",
     reason: str = "",
 ) -> None:
-    """The line that ends an attempt; see above. `log` is bound once by who logs, because each pod
+    """Log the line that ends an attempt; see above. The caller binds `log` once, because every pod
     has such a line.
 
-    Plain text is made of it here, without the dictionary of fields that the other formats are
-    given.
+    Plain text is made here, without the dictionary of fields that the other formats need.
     """
     seconds = round(seconds * 1e6) / 1e6
     method, level = ("warning", logging.WARNING) if result is _ERROR else ("info", logging.INFO)
     if isinstance(log, _PlainLogger) and log.is_plain():
-        if log.is_enabled_for(level):  # pod and node are names: nothing in them is to be quoted
+        if log.is_enabled_for(level):  # pod and node are names, which need no quotes
             at = f" node={node}" if node else ""
             why = f" reason={_word(reason)}" if reason else ""
             fields = f" pod={pod} result={result!s}{at} attempt={attempt} seconds={seconds}{why}"
@@ -103,15 +101,15 @@ def log_attempt(
 
 
 class Repeats:
-    """Lines that say the same again: of a kind, one is shown in REPEAT_SECONDS."""
+    """Limits lines that repeat: one of each kind is shown in REPEAT_SECONDS."""
 
     def __init__(self) -> None:
         self._shown_at: dict[Hashable, float] = {}
         self._left_out: dict[Hashable, int] = {}
 
     def admit(self, kind: Hashable, now: float) -> int | None:
-        """How many were left out since the last one was shown; None to leave this one out too. In
-        monotonic seconds.
+        """Return how many lines of a kind were left out since the last one that was shown; None to
+        leave this one out too. `now` is monotonic seconds.
         """
         shown_at = self._shown_at.get(kind)
         if shown_at is not None and now - shown_at < REPEAT_SECONDS:
@@ -128,7 +126,7 @@ class Repeats:
     def __call__(
         self, _logger: object, _method: str, fields: structlog.types.EventDict
     ) -> structlog.types.EventDict:
-        """The lines that say by `repeats` of which kind they are."""
+        """Limit the lines with a field `repeats`, which gives their kind. A processor of structlog."""
         kind = fields.pop("repeats", None)
         if kind is not None:
             left_out = self.admit(kind, time.monotonic())
@@ -144,18 +142,17 @@ def _trace(exc_info: structlog.types.ExcInfo) -> str:
 
 
 class _Plain:
-    """What ConsoleRenderer shows without colours, at a tenth of its cost: each pod that is placed
-    has a line.
+    """Renders a line as ConsoleRenderer does without colours, at a tenth of its cost, because every
+    pod that is placed has one.
 
-    It stands for all processors. The time is in UTC, and its text down to the second is made once a
-    second.
+    It takes the place of all other processors. The time is in UTC; its text down to the second is
+    made once a second.
     """
 
     def __init__(self) -> None:
         self._second, self._text = "", ""
-        self._names: dict[
-            tuple[str, str], str
-        ] = {}  # padded, by method and event: an event's text is never made up
+        # Padded names by method and event; events are constants, so there are few.
+        self._names: dict[tuple[str, str], str] = {}
 
     def __call__(self, _logger: object, method: str, fields: structlog.types.EventDict) -> str:
         line = self.head(method, fields.pop("event"))
@@ -165,7 +162,7 @@ class _Plain:
         return "\n".join((line, *blocks)) if blocks else line
 
     def head(self, method: str, event: str) -> str:
-        """The time, the level, and what has happened."""
+        """The time, the level, and the event."""
         seconds, _, micros = f"{time.time():.6f}".partition(".")
         if seconds != self._second:
             self._second, self._text = (
@@ -187,14 +184,10 @@ def _word(value: object) -> str:
 
 
 class _PlainLogger(structlog.BoundLoggerBase):
-    """What a structlog logger that shows plain text can do besides: take a line that is made
-    already.
-    """
+    """A structlog logger for plain text, which also takes a line that is ready."""
 
     def is_plain(self) -> bool:
-        """False where tests have put something else in the place of _PLAIN, to capture what is
-        logged.
-        """
+        """False if another processor, such as one that captures lines, has replaced _PLAIN."""
         return cast("Sequence[object]", self._processors)[-1] is _PLAIN
 
     def write(self, line: str) -> None:
@@ -202,8 +195,8 @@ class _PlainLogger(structlog.BoundLoggerBase):
 
 
 def configure_logs(verbosity: int, form: LogFormat, *, quiet: bool = False) -> None:
-    """`verbosity` is kube-scheduler's -v: from 4 on, debug lines are shown. `quiet` shows warnings
-    and worse only.
+    """Set up the logs of this process. `verbosity` is kube-scheduler's -v: from 4 on, debug lines
+    are shown. If `quiet`, only warnings and errors are.
     """
     level = (
         logging.WARNING
@@ -212,12 +205,12 @@ def configure_logs(verbosity: int, form: LogFormat, *, quiet: bool = False) -> N
         if verbosity >= DEBUG_VERBOSITY
         else logging.INFO
     )
-    told: list[structlog.types.Processor] = [
+    first: list[structlog.types.Processor] = [
         Repeats(),
         structlog.processors.ExceptionRenderer(_trace),
     ]
     processors: list[structlog.types.Processor] = [
-        *told,
+        *first,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
@@ -233,7 +226,7 @@ def configure_logs(verbosity: int, form: LogFormat, *, quiet: bool = False) -> N
         )
         processors.append(console)
     else:
-        processors = [*told, _PLAIN]
+        processors = [*first, _PLAIN]
         logger = type("PlainLogger", (_PlainLogger, logger), {})
     structlog.configure(
         processors=processors,

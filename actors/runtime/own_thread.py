@@ -1,6 +1,4 @@
-"""An event loop of its own, in a thread of its own, for what must go on while the main loop is held
-up.
-"""
+"""A second event loop in a second thread, for work that must go on while the main loop is blocked."""
 
 from __future__ import annotations
 
@@ -16,19 +14,19 @@ STOP_SECONDS = 5.0
 
 
 async def in_own_thread(work: Callable[[], Awaitable[None]], name: str) -> None:
-    """Run `work` in another thread; raises what it raises. Cancelling this cancels it there.
+    """Run `work` in an event loop in another thread, and raise its exception. A cancellation is
+    passed on to it.
 
-    Its clean-up is waited for, at most five seconds; what takes longer is left to end with the
-    process.
+    Its clean-up may take five seconds. If it takes longer, it ends with the process.
     """
     running = _Cancellable(work)
     ended: Future[None] = Future()
-    ended.set_running_or_notify_cancel()  # so that who waits for it cannot cancel the future itself
+    ended.set_running_or_notify_cancel()  # so that cancelling the wait cannot cancel the future
 
     def run() -> None:
         try:
             anyio.run(running.run)
-        except BaseException as failure:  # it is raised by who waits
+        except BaseException as failure:  # raised below, in the caller's thread
             ended.set_exception(failure)
         else:
             ended.set_result(None)
@@ -44,7 +42,7 @@ async def in_own_thread(work: Callable[[], Awaitable[None]], name: str) -> None:
 
 
 class _Cancellable:
-    """Work that another thread may cancel, whether or not it has begun."""
+    """Work that another thread may cancel at any time, even before it has begun."""
 
     def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
         self._work = work
@@ -64,7 +62,7 @@ class _Cancellable:
                 await self._work()
             finally:
                 with self._lock:
-                    self._cancel = None  # its event loop is about to be closed
+                    self._cancel = None  # its event loop is about to close
 
     def cancel(self) -> None:
         with self._lock:

@@ -1,7 +1,7 @@
-"""Signals: SIGTERM and SIGINT ask for an orderly end. Once asked, a second one has its plain effect
-again.
+"""Signals: SIGTERM and SIGINT ask for an orderly end. After the first one, they have their default
+effect again.
 
-SIGUSR2 asks for a dump of what the scheduler knows, as with kube-scheduler.
+SIGUSR2 asks for a dump of the cache, as with kube-scheduler.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ DUMP = signal.SIGUSR2
 
 
 async def until_signalled(work: Callable[[], Awaitable[None]], watchdog: Watchdog) -> None:
-    """Run until it ends or a signal cancels it; raises what it raises. The watchdog sees to it that
-    it ends.
+    """Run `work` until it ends or a signal cancels it, and raise its exception. The watchdog ends
+    the process if `work` does not end.
     """
     try:
         with watchdog.watching():
-            async with (
-                anyio.create_task_group() as beating
-            ):  # Until the end: the work may get stuck while it stops.
+            # The heartbeat goes on until the very end, as the work may get stuck while it stops.
+            async with anyio.create_task_group() as beating:
                 await beating.start(watchdog.heartbeat.run)
                 async with anyio.create_task_group() as group:
                     await group.start(_cancel_on_signal, group.cancel_scope, watchdog)
@@ -41,7 +40,7 @@ async def until_signalled(work: Callable[[], Awaitable[None]], watchdog: Watchdo
 
 
 def _first(failure: Exception) -> Exception:
-    """The first one, out of groups within groups."""
+    """The first exception in a group, which may hold groups itself."""
     return _first(failure.exceptions[0]) if isinstance(failure, ExceptionGroup) else failure
 
 
@@ -51,7 +50,7 @@ async def each_signal(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Do the work each time the signal comes, until cancelled."""
+    """Run `work` each time the signal arrives, until cancelled."""
     with anyio.open_signal_receiver(number) as received:
         task_status.started()
         async for _ in received:
@@ -83,15 +82,15 @@ async def _cancel_on_signal(
 
 @contextmanager
 def _first_signal(asked: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """Call this for the first of ENDING, at whatever line the main thread is then, and let others
-    be.
+    """Call `asked` for the first of the signals ENDING, whatever the main thread is doing then.
+    Later signals have their default effect.
     """
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        be_plain()
+        restore()
         asked(signal.Signals(number))
 
-    def be_plain() -> None:
+    def restore() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -100,4 +99,4 @@ def _first_signal(asked: Callable[[signal.Signals], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        be_plain()
+        restore()

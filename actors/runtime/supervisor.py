@@ -1,9 +1,10 @@
-"""The supervisor: starts children in order, stops them in reverse, and knows what a crash means.
+"""The supervisor: starts children in order, stops them in reverse order, and decides what a crash
+means.
 
-A child is started when it says so; only then is the next one begun. FATAL children end the process
-when they crash or return; RETRY children are run again after a backoff. Stopping goes in reverse
-order, each child with its own deadline, so that what others build on is there until they are gone.
-The exception that ended it all is raised once, by itself.
+The next child begins only when the one before it reports that it has started. A FATAL child that
+crashes or returns ends the process; a RETRY child is run again after a backoff. Stopping goes in
+reverse, with a deadline for each child, so that a child can rely on those before it until it has
+ended. The exception that ended the process is raised once, and not in a group.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from berth.actors.runtime.clock import Clock
 log = structlog.get_logger(__name__)
 
 BACKOFF = Backoff(0.5, 30.0, 0.5)
-CANCELLED = float("-inf")  # the deadline of a task that is to end
+CANCELLED = float("-inf")  # the effective deadline of a task that was cancelled
 
 
 class Run(Protocol):
@@ -36,7 +37,7 @@ class OnCrash(enum.Enum):
 
 
 class Child(msgspec.Struct, frozen=True):
-    """`stop_deadline` is how many seconds its clean-up may take before it is abandoned."""
+    """A child may take `stop_deadline` seconds for its clean-up, and is then abandoned."""
 
     name: str
     run: Run
@@ -45,7 +46,7 @@ class Child(msgspec.Struct, frozen=True):
 
 
 class ChildEndedError(Exception):
-    """A FATAL child returned although it should run for ever."""
+    """A FATAL child returned, although it should run until it is cancelled."""
 
 
 class Supervisor:
@@ -57,8 +58,8 @@ class Supervisor:
         self._ended = anyio.Event()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Start every child, then run until cancelled or until a FATAL child ends. Raises what
-        ended that child.
+        """Start every child, then run until cancelled or until a FATAL child ends. Raises the
+        exception that ended that child.
         """
         running: list[tuple[Child, anyio.CancelScope, anyio.Event]] = []
         async with anyio.create_task_group() as group:
@@ -93,9 +94,8 @@ class Supervisor:
         child: Child,
         running: list[tuple[Child, anyio.CancelScope, anyio.Event]],
     ) -> bool:
-        """Begin a child and wait until it is started; false if something ended meanwhile."""
-        # Shielded, so that a cancellation from outside reaches the children in our order, through
-        # us.
+        """Run a child and wait until it has started; False if a FATAL child ended meanwhile."""
+        # Shielded, so that a cancellation from outside reaches the children through us, in order.
         scope, gone, ready = anyio.CancelScope(shield=True), anyio.Event(), anyio.Event()
         running.append((child, scope, gone))
         group.start_soon(self._keep, child, scope, gone, ready)
@@ -114,7 +114,7 @@ class Supervisor:
     async def _keep(
         self, child: Child, scope: anyio.CancelScope, gone: anyio.Event, ready: anyio.Event
     ) -> None:
-        """Run a child, again and again if it may be retried, until its scope is cancelled."""
+        """Run a child until its scope is cancelled; after a crash again, if it may be retried."""
         try:
             with scope:
                 failures = 0
@@ -138,7 +138,7 @@ class Supervisor:
 
     @staticmethod
     async def _once(child: Child, ready: anyio.Event) -> Exception:
-        """Run a child to its end; what ended it."""
+        """Run a child to its end, and return what ended it."""
         try:
             await child.run(task_status=_Started(ready.set))
         except Exception as failure:
@@ -151,10 +151,10 @@ class Supervisor:
 
 
 class _Started(TaskStatus[None]):
-    """Says started to whoever waits, however often the child is run."""
+    """Reports each start of a child, however often it is run."""
 
-    def __init__(self, say: Callable[[], None]) -> None:
-        self._say = say
+    def __init__(self, report: Callable[[], None]) -> None:
+        self._report = report
 
     def started(self, value: None = None) -> None:
-        self._say()
+        self._report()

@@ -1,14 +1,14 @@
-"""The watchdog: a thread that says what the event loop cannot say while it stands still.
+"""The watchdog: a thread that logs and acts while the event loop is blocked.
 
-A plugin that does not return holds up everything: no pod is scheduled, no signal is acted upon. The
-thread logs who it is, once a standstill, and how long that lasted. Once a signal has asked the
-process to end, a loop that stands still for GRACE_SECONDS ends it: nothing is undone then, and the
-lease runs out by itself.
+A plugin that does not return blocks everything: no pod is scheduled, and no signal is handled. The
+thread logs the plugin's name, once each time, and how long it took. If a signal has asked the
+process to end and the loop has been blocked for GRACE_SECONDS, the thread ends the process. Nothing
+is undone then, and the lease expires.
 
-The thread hears of signals by itself, so it does not matter whether the loop's thread gets to
-handle them. But it needs the interpreter for a moment, and a C call may keep that (the GIL) all the
-while. One that handles signals, as regular expressions do, is ended by `faulthandler`, which needs
-no interpreter; of any other the thread tells when it is over.
+The thread receives signals itself, so it does not matter whether the loop's thread can handle them.
+It does need the interpreter for a moment, and a C call may hold its lock (the GIL) throughout. If
+such a call handles signals, as regular expressions do, `faulthandler` ends the process without the
+interpreter. For any other such call the thread can log only afterwards that the loop was blocked.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ TICK_SECONDS = 0.25
 STALL_SECONDS = 2.0
 GRACE_SECONDS = 10.0
 END_SECONDS = 28.0  # for an orderly end; the kubelet kills after 30
-FLUSH_SECONDS = 1.0  # for the last line of the log, which perhaps nobody reads
+FLUSH_SECONDS = 1.0  # for the last line of the log, whose reader may be stuck
 EXIT_CODE = 1
 MOST_FRAMES = 30
 ENDING = (signal.SIGTERM, signal.SIGINT)  # they ask for an orderly end
 
-# From the innermost frame of a stack to what is known of who runs there, by field of the log.
+# Returns fields for the log that describe the code running in a frame, the innermost of a stack.
 Describe = Callable[[FrameType], Mapping[str, str]]
 
 
 class Watchdog:
-    """`describe` is asked about the loop's stack in the watchdog's own thread; `now` is monotonic
-    seconds.
+    """`describe` is called in the watchdog's thread, with a frame of the loop's thread. `now`
+    returns monotonic seconds.
     """
 
     def __init__(
@@ -56,16 +56,14 @@ class Watchdog:
         self._describe = describe
         self._now = now
         self._watched = threading.get_ident()
-        self._began: float | None = (
-            None  # when the standstill began that was told of, while it lasts
-        )
+        self._began: float | None = None  # when the block began that was logged, while it lasts
         self._asked_at: float | None = None
         self._wake_loop = -1
         self._over = False
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Watch the loop that runs in this thread, the main one."""
+        """Watch the event loop of this thread, which has to be the main one."""
         self._watched = threading.get_ident()
         inbox, outbox = socket.socketpair()
         inbox.setblocking(False)
@@ -84,8 +82,8 @@ class Watchdog:
             faulthandler.cancel_dump_traceback_later()
 
     def asked_to_end(self) -> None:
-        """For the handler of such a signal: the process shall end even if no other thread gets to
-        run again.
+        """To be called by the handler of a signal. The process ends even if no other thread can run
+        any more.
         """
         self._asked_at = self._asked_at or self._now()
         limit = GRACE_SECONDS + 2 * FLUSH_SECONDS
@@ -102,20 +100,19 @@ class Watchdog:
             self.look()
 
     def _hear(self, inbox: socket.socket) -> None:
-        """Take the numbers of signals that have come, and pass them on to the loop, which waits for
+        """Read the numbers of the signals that arrived, and pass them on to the loop, which needs
         them too.
         """
         numbers = inbox.recv(4096)
         if self._asked_at is None and any(number in numbers for number in ENDING):
             self._asked_at = self._now()
-        with suppress(
-            OSError
-        ):  # It is full, so the loop is woken; or closed, so there is no loop any more.
+        # If the pipe is full, the loop is woken anyway; if it is closed, the loop has ended.
+        with suppress(OSError):
             if self._wake_loop >= 0:
                 os.write(self._wake_loop, numbers)
 
     def look(self) -> None:
-        """Tell of a standstill that has begun or is over; end the process if it must not go on."""
+        """Log that the loop is blocked, or no longer is; end the process if it has to end."""
         still, now = self.heartbeat.still_for(), self._now()
         waited = 0.0 if self._asked_at is None else now - self._asked_at
         if min(still, waited) > GRACE_SECONDS or waited > END_SECONDS:
@@ -128,7 +125,7 @@ class Watchdog:
             self._began = None
 
     def _end(self, still: float) -> None:
-        """End the process, whether the log can be written or not."""
+        """End the process, even if the log cannot be written."""
         threading.Timer(FLUSH_SECONDS, os._exit, (EXIT_CODE,)).start()
         log.critical("ended by force", seconds=round(still, 1), **self._where())
         sys.stderr.flush()
