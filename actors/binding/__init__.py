@@ -1,1 +1,1 @@
-"""The binding actor: many binding cycles at a time, from a chosen node to a bound pod."""
+"""Binding: takes a pod from its chosen node to a bound pod, or undoes it; many at a time."""

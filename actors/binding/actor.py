@@ -1,11 +1,11 @@
-"""The binding actor: a task for each placement under way, from the Permit wait to the bound pod.
+"""The binding actor: each placement is a job for a worker, from the wait on Permit to the bound pod.
 
-Whatever goes wrong is undone in reverse: Unreserve, Forget, back to the queue, and the pods that
-the freed room may help are woken. Also when the task is cancelled, because the lease is lost or the
-process stops.
+A binding that fails is undone in reverse (Unreserve, Forget), the pod goes back to the queue, and
+the pods that the free room may help are woken. A binding that is cancelled, because the lease is
+lost or the process stops, is undone too.
 
-While MOST_WRITES bindings are being written, the cycle is not told to go on: what the API server
-cannot take yet stays in the queue. Pods that wait on Permit or are in PreBind do not count, because
+While MOST_WRITES bindings are being written, the cycle has to wait, so pods that the API server
+cannot take yet stay in the queue. Pods that wait on Permit or are in PreBind do not count, because
 they may wait for pods that are not placed yet.
 """
 
@@ -46,8 +46,8 @@ from berth.actors.scheduling.decision.profile import PreBindStep, Profile
 from berth.actors.scheduling.framework.events import ASSIGNED_POD_DELETE
 from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
 
-MOST_IDLE = 64
-CANCELLED = float("-inf")  # the deadline of a task that is to end
+MOST_IDLE = 64  # workers that are kept for later placements
+CANCELLED = float("-inf")  # the effective deadline of a task that was cancelled
 MOST_WRITES = 256
 
 
@@ -104,7 +104,7 @@ class BindingActor(Actor[BindingMessage]):
                 assert_never(message)
 
     async def _bind(self, placement: Placement) -> None:
-        """One binding cycle."""
+        """Run one binding cycle."""
         profile = self._profiles[placement.scheduler_name]
         failure: Failure | None = None
         ended = False
@@ -115,23 +115,23 @@ class BindingActor(Actor[BindingMessage]):
             self._pods.forget(placement.pod.info.uid)
             if (
                 not ended
-            ):  # Cancelled: the process stops, and whoever leads next sees the pod pending.
-                self._give_back(profile, placement)
+            ):  # Cancelled: the process stops, and the pod is pending for the next leader.
+                self._release(profile, placement)
         if failure is None:
             self._finish(profile, placement)
         else:
             await self._undo(profile, placement, failure)
 
     async def _bound(self, profile: Profile, placement: Placement) -> Failure | None:
-        """Wait on Permit, then PreBind and Bind, which an extender may take from the plugins; what
-        failed, if anything did.
+        """Wait on Permit, run PreBind and Bind, and return the failure, if there is one. An extender
+        may bind in place of the plugins.
         """
         info, node = placement.pod.info, placement.node
         flight = profile.pre_bind_pre_flight(placement.cycle, info, node)
         if not flight.ok and flight.code is not Code.SKIP:
             return failed(Stage.BEFORE_DONE, flight)
         if (placement.waits or flight.ok) and info.pod.status.nominated_node_name != node:
-            # The wait may be long: a cluster autoscaler is to leave the node alone.
+            # The wait may be long, and a cluster autoscaler must leave the node alone.
             self._recorder.tell(SetNominatedNode(info.pod, node))
         if placement.waits:
             status = await self._permitted(info.uid)
@@ -146,7 +146,7 @@ class BindingActor(Actor[BindingMessage]):
         return None if status.ok else failed(Stage.AFTER_DONE, status)
 
     async def _written(self, profile: Profile, placement: Placement) -> Status:
-        """Bind, by an extender or by plugins."""
+        """Bind, by an extender or by plugins, and return the status."""
         info, node = placement.pod.info, placement.node
         self._writes += 1
         try:
@@ -183,7 +183,9 @@ class BindingActor(Actor[BindingMessage]):
         return status
 
     async def _prepared(self, profile: Profile, placement: Placement) -> Status:
-        """Run PreBind; a failure, or a preemption, stops what runs beside it."""
+        """Run PreBind and return the status. A failure or a preemption cancels the plugins that run
+        at the same time.
+        """
         info = placement.pod.info
         steps = profile.pre_bind_steps(placement.cycle, info, placement.node, _is_cancelled)
         if not steps:
@@ -219,33 +221,31 @@ class BindingActor(Actor[BindingMessage]):
             self._queue.tell(Activate(activated))
         self._attempts.scheduled(placement.pod, node, placement.started)
 
-    def _give_back(self, profile: Profile, placement: Placement) -> None:
+    def _release(self, profile: Profile, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
         profile.unreserve(placement.cycle, info, node)
         self._cache.tell(Forget(info, node))
 
     async def _undo(self, profile: Profile, placement: Placement, failure: Failure) -> None:
-        """Give back what the pod held, and try it again, unless the API server says that it is
-        bound.
+        """Release the room and the reservations of the pod, and have it tried again, unless the API
+        server has bound it.
         """
         info, node = placement.pod.info, placement.node
-        self._give_back(profile, placement)
+        self._release(profile, placement)
         where: str = await ask(self._cache, lambda reply: WhereBound(reply, info.key, info.uid))
         if where == node:
-            # Written after all: the answer was lost, and the watch was quicker than the time-out.
+            # The binding was written after all: its answer was lost, and the watch came in time.
             self._attempts.scheduled(placement.pod, node, placement.started)
             return
         self._attempts.failed(
             placement.pod, failure, placement.started, node, bound_elsewhere=bool(where)
         )
-        # The room that is free again may help others, but not this pod.
+        # The room that is free again may help other pods, but not this one.
         spec = msgspec.structs.replace(info.pod.spec, node_name=node)
         pod = msgspec.structs.replace(info.pod, spec=spec)
         self._queue.tell(ClusterChanged(ASSIGNED_POD_DELETE, pod, None, except_uid=info.uid))
 
 
 def _is_cancelled() -> bool:
-    """Whether the task that runs was cancelled by us, not by a plugin or by what the plugin waited
-    for.
-    """
+    """True if this task was cancelled by us, and not by a plugin or something it waited for."""
     return anyio.current_effective_deadline() == CANCELLED

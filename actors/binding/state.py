@@ -1,11 +1,11 @@
-"""The pods between Permit and Bind: who waits for which plugin, until when, and what became of it.
-Pure.
+"""The pods between Permit and Bind: the plugins that each waits for, its deadlines, and the verdict
+on it. Pure.
 
-A pod waits, then is in PreBind, then is gone from here; a pod that nobody makes wait begins with
+A pod waits, then is in PreBind, then is forgotten. A pod that no plugin makes wait begins with
 PreBind. Invariant: a pod has at most one verdict in each phase, and the first one stands, except
-that a pod which was let go on can still be preempted. Plugins reach this through their handle, at
-once and not by a message, because who preempts must know whether the pod could still be stopped.
-Mirrors kube-scheduler's waitingPodsMap and podsInPreBindMap.
+that an allowed pod can still be preempted. Plugins call this through their handle and not by a
+message, because they need the answer at once. Mirrors kube-scheduler's waitingPodsMap and
+podsInPreBindMap.
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ class PodsInBinding:
         self._waiting: dict[str, _Waiting] = {}
         self._pre_binding: dict[str, _PreBinding] = {}
 
-    # -------------------------------------------------------------------------- what plugins may do
+    # ------------------------------------------------------------------------------- for plugins
 
     def each(self) -> tuple[WaitingPod, ...]:
-        return tuple(_told(pod) for pod in self._waiting.values() if pod.verdict is None)
+        return tuple(_shown(pod) for pod in self._waiting.values() if pod.verdict is None)
 
     def get(self, uid: str) -> WaitingPod | None:
         pod = self._undecided(uid)
-        return None if pod is None else _told(pod)
+        return None if pod is None else _shown(pod)
 
     def allow(self, uid: str, plugin: str) -> bool:
-        """A plugin lets the pod go on; true if it was the last one to."""
+        """A plugin allows the pod to go on. True if no other plugin makes it wait."""
         pod = self._undecided(uid)
         if pod is None or pod.deadlines.pop(plugin, None) is None or pod.deadlines:
             return False
@@ -86,14 +86,13 @@ class PodsInBinding:
         return True
 
     def preempt(self, uid: str, plugin: str, reason: str) -> bool:
-        """Stop a pod that waits or is in PreBind, for it to be tried again; false if it is too
-        late.
+        """Stop a pod that waits or is in PreBind, for it to be tried again. False if there is no
+        such pod, or if it is too late.
         """
         pod = self._waiting.get(uid)
         if pod is not None:
-            if (
-                pod.verdict is None or pod.verdict.ok
-            ):  # Else it was turned away just now, and gives its room up anyway.
+            # A pod that was rejected a moment ago gives up its room anyway.
+            if pod.verdict is None or pod.verdict.ok:
                 pod.decide(error(f"waiting on permit for pod: {reason}").by(plugin))
             return True
         stopped = self._pre_binding.get(uid)
@@ -107,7 +106,7 @@ class PodsInBinding:
     # ---------------------------------------------------------------------------- the binding cycle
 
     def wait(self, info: PodInfo, node: str, waits: Mapping[str, float], now: float) -> None:
-        """A pod waits for each plugin of `waits` for that many seconds, 15 minutes at most."""
+        """Have a pod wait for each plugin in `waits`, for so many seconds, 15 minutes at most."""
         assert waits
         seconds = {plugin: min(wait, MOST_WAIT_SECONDS) for plugin, wait in waits.items()}
         self._waiting[info.uid] = _Waiting(info, node, seconds, now)
@@ -117,11 +116,11 @@ class PodsInBinding:
         self._waiting[uid].wake = wake
 
     def deadline(self, uid: str) -> float:
-        """When the first of the plugins that the pod waits for has waited long enough."""
+        """The earliest deadline of the plugins that the pod waits for, in monotonic seconds."""
         return min(self._waiting[uid].deadlines.values())
 
     def expire(self, uid: str, now: float) -> bool:
-        """Turn the pod away if a plugin's time is over; true if it did."""
+        """Reject the pod if a plugin's deadline has passed. True if it was rejected."""
         pod = self._undecided(uid)
         if pod is None:
             return False
@@ -137,24 +136,24 @@ class PodsInBinding:
         return True
 
     def take(self, uid: str) -> Status | None:
-        """The verdict, if there is one; the pod does not wait any more then."""
+        """Return the verdict, if there is one, and remove the pod from those that wait."""
         pod = self._waiting[uid]
         if pod.verdict is not None:
             del self._waiting[uid]
         return pod.verdict
 
     def start_pre_bind(self, uid: str, cancel: Callable[[], None]) -> None:
-        """PreBind begins; `cancel` stops it if the pod is preempted."""
+        """Note that PreBind begins; `cancel` is called if the pod is preempted."""
         self._pre_binding[uid] = _PreBinding(cancel)
 
     def finish_pre_bind(self, uid: str) -> Status:
-        """PreBind is over and the pod cannot be stopped any more; what it was stopped with, or
-        success.
+        """Note that PreBind is over, and the pod can no longer be stopped. Returns the status that
+        it was stopped with, or success.
         """
         return self._pre_binding.pop(uid).verdict or SUCCESS
 
     def forget(self, uid: str) -> None:
-        """The binding cycle ended."""
+        """Forget a pod whose binding cycle has ended."""
         self._waiting.pop(uid, None)
         self._pre_binding.pop(uid, None)
 
@@ -165,7 +164,7 @@ class PodsInBinding:
         return None if pod is None or pod.verdict is not None else pod
 
     def dump(self, now: float) -> tuple[WaitingPodDump, ...]:
-        """The pods that wait on Permit, for people to read."""
+        """The pods that wait on Permit, for `berth debug`."""
         return tuple(
             WaitingPodDump(
                 pod.info.key,
@@ -181,11 +180,11 @@ class PodsInBinding:
         return BindingStatistics(len(self._waiting), len(self._pre_binding))
 
     def validate(self) -> None:
-        """Raises AssertionError where an invariant does not hold."""
+        """Raises AssertionError if an invariant does not hold."""
         for uid, pod in self._waiting.items():
             assert pod.verdict is not None or pod.deadlines, f"{uid} waits for nobody"
             assert uid not in self._pre_binding, f"{uid} waits and is in PreBind"
 
 
-def _told(pod: _Waiting) -> WaitingPod:
+def _shown(pod: _Waiting) -> WaitingPod:
     return WaitingPod(pod.info, pod.node, tuple(pod.deadlines))

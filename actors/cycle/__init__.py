@@ -1,1 +1,1 @@
-"""The scheduling cycle actor: one pod at a time, from the queue to a node."""
+"""The scheduling cycle: takes one pod at a time from the queue, and finds a node for it."""

@@ -1,9 +1,9 @@
-"""The scheduling cycle actor: pulls one pod at a time, decides, and hands what it placed to
-binding.
+"""The scheduling cycle actor: pulls one pod at a time, finds a node for it, and hands it to the
+binding actor.
 
-It has no mailbox of its own: nothing pushes work into it, which is the back-pressure. It never
-waits for an API server; conditions and events go to the recorder, bindings to the binding actor. It
-waits for extenders, where a pod is any of theirs, each within its time-out.
+It has no mailbox, so nothing can push work into it: that is the back-pressure. It never waits for
+the API server, since conditions and events go to the recorder, and bindings to the binding actor.
+It does wait for the extenders that are interested in the pod, for each up to its time-out.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class CycleActor:
         task_status.started()
         while True:
             await self._attempt(await ask(self._queue, NextPod))
-            await asyncio.sleep(0)  # Watches and bindings have their turn between two pods.
+            await asyncio.sleep(0)  # Watches and bindings have a turn between two pods.
 
     async def _attempt(self, queued: QueuedPod) -> None:
         info = queued.info
@@ -93,7 +93,7 @@ class CycleActor:
             self._observer.decided(self._clock.now() - asked)
             if isinstance(outcome, Chosen):
                 placed = Assume(info, outcome.node)
-        finally:  # Also when it is stopped: bindings that are undone then need the cache.
+        finally:  # Also if cancelled: bindings that are undone then need the cache.
             self._cache.tell(ReturnSnapshot(placed))
         match outcome:
             case Chosen():
@@ -111,7 +111,7 @@ class CycleActor:
         self._preemption.tell(Preempt(info, nomination.node, hold, victims, displaced))
 
     async def _decide(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:
-        """Let the scheduler decide, and ask the extenders for it where they have a say."""
+        """Run the scheduling algorithm, with the extenders that are interested in the pod."""
         if not self._extenders.decide_on(info.pod):
             return self._scheduler.schedule(profile, info, snapshot)
         return await self._extenders.drive(
@@ -121,7 +121,7 @@ class CycleActor:
     async def _place(
         self, profile: Profile, queued: QueuedPod, node: str, state: CycleState, started: float
     ) -> None:
-        """Reserve and Permit for an assumed pod; then the binding actor takes over."""
+        """Run Reserve and Permit for an assumed pod, then hand it to the binding actor."""
         info = queued.info
         status = profile.reserve(state, info, node)
         waits: dict[str, float] = {}
@@ -129,8 +129,9 @@ class CycleActor:
             status, waits = profile.permit(state, info, node)
         if status.ok or status.code is Code.WAIT:
             placement = Placement(queued, node, profile.scheduler_name, state, waits, started)
-            # The next pod's Permit must find this one among those that wait; and with many bindings
-            # under way, the other pods are better off in the queue.
+            # The cycle waits until the binding actor has taken the pod, because the Permit plugins
+            # of the next pod must find it among those that wait, and because pods are better off in
+            # the queue while many bindings are under way.
             taken: Reply[None] = Reply()
             self._binding.tell(BindPlaced(placement, taken))
             activated = state.take_pods_to_activate()

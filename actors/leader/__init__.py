@@ -1,1 +1,1 @@
-"""The leader-election actor."""
+"""Leader election: holds the lease, and runs the gated part of the scheduler while it does."""

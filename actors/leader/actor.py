@@ -1,6 +1,4 @@
-"""The leader-election actor: runs the gated part of the scheduler while the election says that we
-lead.
-"""
+"""The leader-election actor: runs the gated part of the scheduler while this process leads."""
 
 from __future__ import annotations
 
@@ -19,13 +17,13 @@ log = structlog.get_logger(__name__)
 
 
 class LeaseLostError(Exception):
-    """The lease could not be renewed in time."""
+    """The lease was not renewed in time."""
 
 
 class LeaderActor:
-    """`elect` calls its argument, from whatever thread, when we lead; it returns when the lease is
-    lost, and gives it back when it is cancelled. `gated` runs in between. `sender` is whose events
-    those of the election are: the first profile's.
+    """`elect` calls its argument, in any thread, when this process leads. It returns when the lease
+    is lost, and releases the lease when it is cancelled. `gated` runs in between. `sender` is the
+    reporting controller of the election's events: the name of the first profile.
     """
 
     def __init__(
@@ -43,19 +41,19 @@ class LeaderActor:
         self._gated = gated
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Wait for the lease, lead, and give it back when cancelled. Raises LeaseLostError."""
+        """Wait for the lease, lead, and release it when cancelled. Raises LeaseLostError."""
         task_status.started()
         leads, stopped, loop = anyio.Event(), anyio.Event(), asyncio.get_running_loop()
-        # Shielded, as they end one after the other: the lease is kept until the gated part has
-        # stopped.
+        # Both are shielded, because they end one after the other: the lease is held until the gated
+        # part has stopped.
         election, gated = anyio.CancelScope(shield=True), anyio.CancelScope(shield=True)
 
-        def tell() -> None:
+        def lead_in_this_thread() -> None:
             loop.call_soon_threadsafe(leads.set)
 
         async def elect() -> None:
             with election:
-                await self._elect(tell)
+                await self._elect(lead_in_this_thread)
             group.cancel_scope.cancel()
 
         async def lead() -> None:
@@ -76,8 +74,8 @@ class LeaderActor:
                     try:
                         await anyio.sleep_forever()
                     finally:
-                        # Told before it has stopped: what writes events is the last of the gated
-                        # part to go.
+                        # Recorded before the gated part stops, as the writers of events are part of
+                        # it, and stop last.
                         self._record("Releasing", "stopped leading")
                         gated.cancel()
                         with anyio.CancelScope(shield=True):
@@ -89,7 +87,9 @@ class LeaderActor:
         raise LeaseLostError(f"lease {self._terms.namespace}/{self._terms.name} was lost")
 
     def _record(self, action: str, what: str) -> None:
-        """Each by an action of its own: events of one action are one that counts."""
+        """Record an event. Each has another action, because events that differ only in their notes
+        become one event with a count.
+        """
         lease = ObjectReference(
             "coordination.k8s.io/v1", "Lease", self._terms.namespace, self._terms.name
         )

@@ -1,10 +1,8 @@
-"""The election: waits for the lease, renews it, says until when its holder may write, and gives it
-back.
+"""The election: waits for the lease, renews it, limits the tenure of its holder, and releases it.
 
-It runs in whatever event loop it is put into: the daemon's has a thread of its own, so that a
-scheduling loop that is held up for a while (a slow plugin, a huge pod) does not cost the lease. A
-loop that stands still for longer than the lease's duration is as good as dead, and the lease is not
-kept for it.
+It may run in any event loop. The daemon runs it in a second thread, so that a slow plugin or a huge
+pod, which blocks the scheduling loop for a while, does not cost the lease. A loop that is blocked
+for longer than the lease's duration counts as dead, and the lease is not renewed for it.
 """
 
 from __future__ import annotations
@@ -30,8 +28,8 @@ NO_ANSWER = "no answer in time"
 
 
 class Election:
-    """`clock` is the tenure's; `still_for` says how many seconds the scheduler's event loop has
-    stood still.
+    """`clock` is the tenure's. `still_for` returns for how many seconds the scheduler's event loop
+    has been blocked.
     """
 
     def __init__(
@@ -53,35 +51,35 @@ class Election:
         self._free_at = float("inf")
         self._failing = self._hung = False
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{terms.namespace}/leases"
-        # A request that hangs leaves time for another one, as that of kube-scheduler does.
+        # A request that hangs leaves time for another one, as in kube-scheduler.
         self._attempt_seconds = max(terms.retry_period, terms.renew_deadline / 2)
 
     async def run(self, leads: Callable[[], None]) -> None:
-        """Wait for the lease, call `leads`, and hold the lease; returns when it is lost. Cancelled,
-        gives it back.
+        """Wait for the lease, call `leads`, and renew the lease. Returns when it is lost; releases it
+        when cancelled.
         """
         await self._acquire()
         leads()
         try:
             await self._renew()
         finally:
-            # From here on nothing can be sent, so that whoever leads next need not wait for us.
+            # From here on nothing can be sent, so the next leader need not wait for this process.
             self._tenure.lasts_until(NEVER)
             with anyio.move_on_after(RELEASE_SECONDS, shield=True):
                 await self._release()
 
     async def _acquire(self) -> None:
         while self._is_hung() or not await self._try(self._attempt_seconds):
-            # Jittered downwards: what a standby sees late is added to the time without a leader.
+            # The jitter shortens the pause: a longer one would add to the time without a leader.
             pause = self._terms.retry_period / (1 + JITTER * self._rng.random())
-            # Never past the lease's expiry: nobody should be without a leader for longer than that.
+            # A pause never lasts beyond the lease's expiry, for the same reason.
             await self._clock.sleep(
                 min(pause, max(self._free_at - self._clock.now(), MIN_PAUSE_SECONDS))
             )
 
     async def _renew(self) -> None:
         """Renew until the lease is lost."""
-        # Neither the pause nor the attempt may outlast the deadline: after it, others come.
+        # Neither the pause nor the attempt may outlast the deadline, after which others take over.
         while (left := self._state.left(self._clock.now())) > 0:
             await self._clock.sleep(min(self._terms.retry_period, left))
             left = self._state.left(self._clock.now())
@@ -92,7 +90,7 @@ class Election:
     def _is_hung(self) -> bool:
         seconds = self._still_for()
         hung = seconds > self._terms.lease_duration
-        if hung and not self._hung:  # one line, however long it lasts
+        if hung and not self._hung:  # one line each time, however long it lasts
             log.error(
                 "the scheduler stands still", seconds=round(seconds, 1), leads=self._state.leading
             )
@@ -100,7 +98,7 @@ class Election:
         return hung
 
     async def _try(self, seconds: float) -> bool:
-        """One attempt to acquire or renew, within these seconds; true if we lead after it."""
+        """Try once to acquire or renew the lease, within these seconds. True if it is held then."""
         failure = NO_ANSWER
         async with anyio.create_task_group() as group:
 
@@ -114,7 +112,7 @@ class Election:
             group.cancel_scope.cancel()
         self._tenure.lasts_until(self._state.leads_until)
         if failure:
-            # One line an outage, however often it is tried.
+            # One warning for each outage, however often it is tried.
             log.log(
                 logging.DEBUG if self._failing else logging.WARNING,
                 "lease not written",
@@ -124,9 +122,7 @@ class Election:
         return self._state.leading
 
     async def _attempt(self) -> str:
-        """Look at the lease, and write it if it is ours or free; what went wrong, or "" for
-        nothing.
-        """
+        """Read the lease, and write it if it is ours or free. Returns the error, or "" for none."""
         try:
             step = self._state.found(await self._get(), self._clock.now(), self._clock.wall())
             match step:
@@ -136,7 +132,7 @@ class Election:
                 case Write(lease, create):
                     asked_at = self._clock.now()
                     if self._state.leading and self._state.left(asked_at) <= 0:
-                        return NO_ANSWER  # The process was stopped meanwhile: others may have come.
+                        return NO_ANSWER  # The process was stopped meanwhile; others may lead now.
                     self._state.written(await self._put(lease, create=create), asked_at)
         except (ApiError, ConnectionFailedError) as failure:
             return str(failure)
@@ -156,7 +152,7 @@ class Election:
         return await self._client.call("PUT", f"{self._path}/{self._terms.name}", Lease, lease)
 
     async def _release(self) -> None:
-        """Give the lease back; one that has run out is not ours to give."""
+        """Release the lease, unless it has expired and may belong to another."""
         if self._state.left(self._clock.now()) <= 0:
             return
         try:

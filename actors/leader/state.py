@@ -1,14 +1,14 @@
-"""Leader election: whose the lease is, judged by when we saw it change, never by a clock that is
-not ours. Pure.
+"""Leader election: who holds the lease, judged by when this process saw it change, and never by
+another machine's clock. Pure.
 
-A record that has not changed for the lease's duration, as we saw it, is up for the taking. A leader
-that has not renewed within the renew deadline has lost the lease, which is before anyone else may
-take it. Mirrors client-go's leaderelection.
+A lease that has not changed for its duration, as seen here, may be taken. A leader that has not
+renewed within the renew deadline has lost the lease, which is before another candidate may take it.
+Mirrors client-go's leaderelection.
 
 Another candidate takes the lease no earlier than its duration after it first saw our last renewal,
-which it cannot have seen before we sent that. So the leader counts from then, and the others from
-when they had the answer. The leader stops at the renew deadline and not at the lease's duration:
-the difference is for what is on its way to the server by then.
+and cannot have seen that before we sent it. Therefore the leader counts from when it sent the
+renewal, and the others from when they received the lease. The leader stops at the renew deadline
+and not at the lease's duration: the difference is for requests that are on their way by then.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 class Write(msgspec.Struct, frozen=True):
-    """Create (if `create`) or update the lease to this; if it succeeds, say so with `written`."""
+    """Write the lease, as a new object if `create`. `written` is to be called if that succeeds."""
 
     lease: Lease
     create: bool
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """The lease is held by somebody else, until then at least."""
+    """Another candidate holds the lease, at least until then."""
 
     holder: str
     until: float
@@ -59,7 +59,7 @@ class LeaderState:
 
     @property
     def leads_until(self) -> float:
-        """When the lease is lost if it is not renewed before; minus infinity if we do not lead."""
+        """The time at which the lease is lost unless it is renewed; minus infinity if not leading."""
         return (
             float("-inf")
             if self._renewed_at is None
@@ -67,14 +67,14 @@ class LeaderState:
         )
 
     def left(self, now: float) -> float:
-        """Seconds that a leader has to renew the lease; 0 if it has not within the renew deadline,
-        or does not lead.
+        """The seconds that are left to renew the lease; 0 if the renew deadline has passed, or if
+        not leading.
         """
         return max(self.leads_until - now, 0.0)
 
     def found(self, lease: Lease | None, now: float, wall: datetime) -> Write | Wait:
-        """What to do about the lease as it stands; None if there is none. `now` is when the answer
-        came.
+        """The next step, given the lease, or None if there is none. `now` is when the answer
+        arrived.
         """
         stamp = wall.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         terms = self._terms
@@ -100,14 +100,12 @@ class LeaderState:
         )
 
     def written(self, lease: Lease, asked_at: float) -> None:
-        """Our write went through; it counts from when it was sent, not from when the answer
-        came.
-        """
+        """Note that our write succeeded. It counts from when it was sent, and not from its answer."""
         self._seen, self._seen_at = lease.spec, asked_at
         self._renewed_at = asked_at
 
     def released(self, lease: Lease) -> Lease | None:
-        """The lease given up, for others to take at once; None if it is not ours."""
+        """The lease as it is released, for others to take at once; None if it is not ours."""
         if lease.spec.holder_identity != self._terms.identity:
             return None
         spec = msgspec.structs.replace(lease.spec, holder_identity="", lease_duration_seconds=1)
@@ -116,9 +114,8 @@ class LeaderState:
     def _lease(self, metadata: ObjectMeta, acquired: str, renewed: str, transitions: int) -> Lease:
         spec = LeaseSpec(
             holder_identity=self._terms.identity,
-            lease_duration_seconds=math.ceil(
-                self._terms.lease_duration
-            ),  # others must not take it sooner
+            # Rounded up, as others must not take it sooner.
+            lease_duration_seconds=math.ceil(self._terms.lease_duration),
             acquire_time=acquired,
             renew_time=renewed,
             lease_transitions=transitions,

@@ -1,3 +1,3 @@
-"""Makes the room that a preemption has promised: victims go, and the preemptor is held back until
-they are told to.
+"""Preemption: evicts the victims that the decision chose (scheduling/plugins/default_preemption), and
+holds the preemptor back until all of them were asked to go.
 """

@@ -1,13 +1,13 @@
-"""The preemption actor: has victims told to go by tasks of its own, so that the scheduling cycle
-goes on meanwhile.
+"""The preemption actor: workers evict the victims, so that the scheduling cycle goes on meanwhile.
 
-There are as many as may ask the API server at a time, each made when it is first needed; a
-preemption that has begun comes before one that has not. Waiting pods are turned away in memory;
-others get the DisruptionTarget condition and are deleted. Once one cannot be, those that were not
-asked for yet stay, and the last victim is asked for when all others go. The queue holds the
-preemptor back until that has ended, well or badly. Nobody is deleted for a pod that no longer waits
-for this very preemption. Where the API server gives no answer, nobody knows whether the victim
-goes: it is asked again until there is one, and the preemptor makes room nowhere else meanwhile.
+At most `parallelism` workers ask the API server at a time, and they finish preemptions that have
+begun before they begin others. A victim in a binding cycle is stopped there, by the binding actor;
+any other gets the DisruptionTarget condition and is deleted. The last victim is evicted only once
+all others were; if one cannot be, those that are left stay. The queue holds the preemptor back
+until the preemption has ended, whether it succeeded or not. No pod is evicted unless the preemptor
+still waits for this very preemption. If the API server gives no answer, it is unknown whether the
+victim goes: the request is repeated until there is an answer, and the preemptor makes no room
+elsewhere meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from berth.actors.messages import (
     PreemptionMessage,
     StopBinding,
 )
-from berth.actors.preemption.state import deletion, disruption_patch, victims_to_tell
+from berth.actors.preemption.state import deletion, disruption_patch, victims_to_evict
 from berth.actors.runtime.actor import Actor
 from berth.actors.runtime.ask import ask
 from berth.actors.runtime.backoff import Backoff, Rng
@@ -48,8 +48,8 @@ BACKOFF = Backoff(0.5, 10.0, 0.5)
 
 
 class _Begun(msgspec.Struct):
-    """A preemption of which some victims are `left` to be told before the `last` one; `failed` if
-    one could not be.
+    """A preemption under way: `left` victims are to be evicted before the `last` one; `failed` if
+    one of them could not be.
     """
 
     order: Preempt
@@ -95,37 +95,39 @@ class PreemptionActor(Actor[PreemptionMessage]):
     async def _begin(self, order: Preempt) -> None:
         if not await self._is_wanted(order):
             return
-        victims = victims_to_tell(order)
+        victims = victims_to_evict(order)
         if not victims:
             self._end(order, failed=False)
             return
         for info in order.displaced:
-            # They may fit no longer; the sooner they look elsewhere, the better.
+            # They may no longer fit. The sooner they look for another node, the better.
             self._queue.tell(Displace(info, order.node))
         *others, last = victims
         begun = _Begun(order, last, len(others))
         if not others:
             await self._finish(begun)
             return
-        self._jobs.extendleft(partial(self._tell, begun, victim) for victim in reversed(others))
+        self._jobs.extendleft(
+            partial(self._evict_before_last, begun, victim) for victim in reversed(others)
+        )
         self._wake()
 
     async def _is_wanted(self, order: Preempt) -> bool:
-        """True while the preemptor waits for this very preemption."""
+        """True if the preemptor still waits for this very preemption."""
         info, hold = order.preemptor, order.hold
         held: bool = await ask(self._queue, lambda reply: IsHeld(reply, info.key, info.uid, hold))
         return held
 
-    async def _tell(self, begun: _Begun, victim: PodInfo) -> None:
-        told = not begun.failed and await self._evict(begun.order, victim)
-        begun.failed = begun.failed or not told
+    async def _evict_before_last(self, begun: _Begun, victim: PodInfo) -> None:
+        evicted = not begun.failed and await self._evict(begun.order, victim)
+        begun.failed = begun.failed or not evicted
         begun.left -= 1
         if not begun.left:
             await self._finish(begun)
 
     async def _finish(self, begun: _Begun) -> None:
-        """The last victim goes only if all others do: without any one of them there is no room for
-        the preemptor.
+        """Evict the last victim if all others were evicted: without any one of them there is no room
+        for the preemptor.
         """
         failed = begun.failed or not await self._evict(begun.order, begun.last)
         self._end(begun.order, failed=failed)
@@ -135,8 +137,8 @@ class PreemptionActor(Actor[PreemptionMessage]):
         self._queue.tell(PreemptionEnded(info.key, info.uid, order.hold, failed))
 
     async def _evict(self, order: Preempt, victim: PodInfo) -> bool:
-        """True if the victim goes, or is gone already; False if it need not, or if the API server
-        refuses.
+        """True if the victim goes, or is gone already. False if the preemptor no longer waits, or if
+        the API server refuses.
         """
         failures = 0
         in_memory = False

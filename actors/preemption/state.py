@@ -1,6 +1,6 @@
-"""What a preemption writes to its victims: that they are disrupted, and by whom. Pure.
+"""The victims that a preemption has to evict, and the requests for that. Pure.
 
-Mirrors the framework's preemption executor.
+Mirrors the preemption executor of kube-scheduler's framework.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ CONDITION = "DisruptionTarget"
 REASON = "PreemptionByScheduler"
 
 
-def victims_to_tell(order: Preempt) -> tuple[PodInfo, ...]:
-    """The victims that are not going already."""
+def victims_to_evict(order: Preempt) -> tuple[PodInfo, ...]:
+    """The victims that are not being deleted already."""
     return tuple(info for info in order.victims if info.pod.metadata.deletion_timestamp is None)
 
 
 def disruption_patch(victim: Pod, scheduler_name: str, wall: datetime) -> dict[str, Any] | None:
-    """A strategic merge patch of the victim's status; None if the condition says so already."""
+    """A strategic merge patch of the victim's status; None if it has the condition already."""
     metadata = victim.metadata
     message = f"{scheduler_name}: preempting to accommodate a higher priority pod"
-    told = (CONDITION, "True", REASON, message)
-    if any((c.type, c.status, c.reason, c.message) == told for c in victim.status.conditions):
+    wanted = (CONDITION, "True", REASON, message)
+    if any((c.type, c.status, c.reason, c.message) == wanted for c in victim.status.conditions):
         return None
     condition: dict[str, Any] = {
         "type": CONDITION,
@@ -41,9 +41,7 @@ def disruption_patch(victim: Pod, scheduler_name: str, wall: datetime) -> dict[s
 
 
 def deletion(victim: Pod) -> dict[str, Any]:
-    """The options of a deletion that is for this very pod, not for another that has its name by
-    now.
-    """
+    """The options of a deletion. It is for this very pod, and not for a later one of its name."""
     return {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
