@@ -1,3 +1,1 @@
-"""The recorder actor: events about objects and conditions of pods, written without holding anything
-up.
-"""
+"""The recorder: writes events about objects and conditions of pods; no other actor waits for it."""

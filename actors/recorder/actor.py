@@ -1,9 +1,8 @@
-"""The recorder: writes events and conditions, several at a time, and never holds up whoever sends
-them.
+"""The recorder actor: writes events and conditions, several at a time; their senders never wait.
 
-Its mailbox needs no bound: a message is put in the outbox at once, and the outbox is bounded. What
-could not be delivered waits there for the API server; what the API server refuses is logged and
-forgotten. Only a leader writes: the outbox is filled by `run` at all times, and emptied by `write`.
+Its mailbox needs no bound: a message goes to the outbox at once, and the outbox is bounded. If the
+API server gives no answer, the write waits in the outbox; if it refuses, that is logged and the
+write is dropped. Only a leader writes: `run` fills the outbox at all times, `write` empties it.
 """
 
 from __future__ import annotations
@@ -50,11 +49,13 @@ class RecorderActor(Actor[RecorderMessage]):
         self._rng = rng
         self._writers: Workers[Work] | None = None
         self._stopping = False
-        self._lost = 0  # writes that failed since the stop
+        self._lost = 0  # writes without an answer since the stop
         self._failures = 0
         self._silent_until = float("-inf")
         self._served = True  # whether the API server has events.k8s.io, as far as we know
-        self._writing = anyio.CancelScope(shield=True)  # a stop lets the writers finish
+        self._writing = anyio.CancelScope(
+            shield=True
+        )  # shielded, so that a stop lets the writers finish
 
     async def write(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Write what is in the outbox until cancelled, and then the rest of it for at most two
@@ -99,7 +100,7 @@ class RecorderActor(Actor[RecorderMessage]):
         self._writing.cancel()
 
     async def _do(self, work: Work) -> None:
-        """Write one thing. It waits again if the API server gives no answer."""
+        """Write an event, a condition or a nomination; put it back if there is no answer."""
         try:
             await (self._write_event(work) if isinstance(work, Event) else self._write_status(work))
         except DeposedError:
@@ -119,14 +120,13 @@ class RecorderActor(Actor[RecorderMessage]):
         self._failures = 0
 
     def _give_up_after_a_while(self) -> None:
+        """End the writers that finish their work after a stop, once as many writes were lost."""
         self._lost += 1
         if self._lost == WRITERS:
             self._writing.cancel()
 
     def _unreachable(self, failure: ConnectionFailedError) -> float:
-        """Seconds until the API server is asked again; all writers wait, and one line is logged an
-        outage.
-        """
+        """Seconds until the next request. All writers wait, and each outage is logged once."""
         now = self._clock.now()
         if now >= self._silent_until:
             self._failures += 1
@@ -138,7 +138,7 @@ class RecorderActor(Actor[RecorderMessage]):
         return self._silent_until - now
 
     async def _write_event(self, event: Event) -> None:
-        """Count on the event that is there; create it if it is not, or no longer: events expire."""
+        """Patch the count of an event; create the event if it is new, or has expired."""
         counts = event.series is not msgspec.UNSET
         for _ in range(MOST_CONFLICTS):
             path = (
@@ -153,16 +153,20 @@ class RecorderActor(Actor[RecorderMessage]):
             except ApiError as refused:
                 if refused.reason == "AlreadyExists":
                     if counts:
-                        continue  # it came into being just now
-                    return  # the answer to an earlier POST was lost
+                        continue  # it was created just now
+                    return  # it was created by an earlier POST, whose answer was lost
                 if refused.code != NOT_FOUND or not self._served or await self._is_served():
                     raise
             else:
                 return
-        log.warning("event not written", event=event.metadata.name, error="it comes and goes")
+        log.warning(
+            "event not written",
+            event=event.metadata.name,
+            error="it keeps being created and deleted",
+        )
 
     async def _counted(self, path: str, event: Event) -> bool:
-        """Write the series of an event; false if there is no such event."""
+        """Write the series of an event. False if there is no such event."""
         try:
             await self._client.patch(
                 f"{path}/{event.metadata.name}", {"series": event.series}, dict
@@ -174,8 +178,8 @@ class RecorderActor(Actor[RecorderMessage]):
         return True
 
     async def _is_served(self) -> bool:
-        """Whether the API server has events.k8s.io/v1; one before Kubernetes 1.19 takes core/v1
-        events only.
+        """True if the API server has events.k8s.io/v1; before Kubernetes 1.19 it has core/v1 events
+        only.
         """
         try:
             await self._client.call("GET", API, dict)
@@ -184,7 +188,7 @@ class RecorderActor(Actor[RecorderMessage]):
         return self._served
 
     async def _write_status(self, order: StatusOrder) -> None:
-        """Unless the pod is gone or has got a node meanwhile: that, too, the status would say."""
+        """Write a condition, a nomination, or both, unless the pod is gone or has a node by now."""
         pod, metadata = order.pod, order.pod.metadata
         path = f"/api/v1/namespaces/{metadata.namespace}/pods/{metadata.name}"
         for _ in range(MOST_CONFLICTS):
@@ -194,7 +198,7 @@ class RecorderActor(Actor[RecorderMessage]):
             try:
                 await self._client.patch(f"{path}/status", patch, dict)
             except ApiError as refused:
-                if refused.code == 404:
+                if refused.code == NOT_FOUND:
                     return
                 if refused.code != 409:
                     raise
@@ -203,7 +207,7 @@ class RecorderActor(Actor[RecorderMessage]):
                 return
             try:
                 pod = await self._client.call("GET", path, Pod)
-            except UnreadableAnswerError as problem:  # which trying again does not change
+            except UnreadableAnswerError as problem:  # to try again would not help
                 log.warning(
                     "condition not written",
                     pod=f"{metadata.namespace}/{metadata.name}",

@@ -1,7 +1,7 @@
-"""events.k8s.io/v1 Event as the recorder writes it: structs, because they are made and encoded for
-every pod that is placed.
+"""The Event of events.k8s.io/v1, as the recorder writes it. A struct, because one is made and
+encoded for every pod that is placed.
 
-Immutable, and its own memory: an Event that counts is the one before with another series.
+Immutable: to count, a new Event is made from the old one, with another series.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class EventSeries(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Event(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """An Event as it shall be on the server; one with a series may be there already."""
+    """An Event as it is to be at the API server. If it has a series, it may be there already."""
 
     metadata: EventMetadata
     event_time: str
@@ -43,7 +43,7 @@ class Event(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class CoreEvent(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """The same as a core/v1 Event, for an API server that has no events.k8s.io."""
+    """The same event in core/v1, for an API server that has no events.k8s.io."""
 
     metadata: EventMetadata
     event_time: str

@@ -1,12 +1,13 @@
-"""From facts to events.k8s.io/v1 Events: a fact that repeats itself is one Event whose series
+"""From facts to Events of events.k8s.io/v1: a fact that is repeated is one Event with a series that
 counts. Pure.
 
-Facts are equal if all but their notes are: who reports what kind of thing about which object, down
-to the object's resourceVersion. The first is a new Event, with its note. The second makes a series
-of it, which is written at once. From then on it is only counted: the count is written every half
-hour, and when nothing was added for six minutes, which ends the series. Mirrors the broadcaster of
-client-go's tools/events, except that memory is bounded: of the `most` facts that came last
-something is known, and the last count of a series that is forgotten for another is not written.
+Facts are equal if they are equal in all but their notes: the reporter, the reason, the action, the
+type, and the objects, down to their resourceVersions. The first one is a new Event, with its note.
+The second one makes it a series, which is written at once. After that the fact is only counted. The
+count is written every half hour, and when the fact was not repeated for six minutes, which ends the
+series. Mirrors the broadcaster of client-go's tools/events, except that memory is bounded: only the
+`most` facts that occurred last are remembered, and if a series is forgotten for another fact, its
+last count is not written.
 """
 
 from __future__ import annotations
@@ -22,29 +23,29 @@ from berth.actors.scheduling.kube.meta import ObjectReference
 NOTE_BYTES = 1024
 NOTE_END = " ..."
 INSTANCE_BYTES = 128
-LONGEST_NAME = 253 - len(".ffffffffffffffff")  # of an object, to be part of an event's name
+LONGEST_NAME = 253 - len(".ffffffffffffffff")  # of an object, as part of an event's name
 MOST_REMEMBERED = 16_384
 FINISH_SECONDS = 360.0
 REFRESH_SECONDS = 1800.0
 
 Fact = tuple[ObjectReference, str, str, str, bool, ObjectReference | None]
-_WARNING = EventType.WARNING  # looking a member up in its class is slow, and so is its hash
+_WARNING = EventType.WARNING  # To look a member up in its class is slow, and so is its hash.
 
 
 class _Known(msgspec.Struct, eq=False, gc=False):
-    """How often a fact was seen, and when last: monotonic seconds, and as the API has it. `told` is
-    the count that the Event was last written with.
+    """A fact: how often it occurred, and when last, `at` in monotonic seconds and `last` as the API
+    has it. `written` is the count that the Event was last written with.
     """
 
     event: Event
     at: float
     count: int = 1
     last: str = ""
-    told: int = 1
+    written: int = 1
 
 
 class SeriesTracker:
-    """Invariant: what is remembered is in the order in which it was seen last."""
+    """Invariant: the facts are kept in the order in which they occurred last."""
 
     def __init__(self, hostname: str, most: int = MOST_REMEMBERED) -> None:
         self._hostname = hostname
@@ -55,7 +56,7 @@ class SeriesTracker:
         self._name_time = 0
 
     def observe(self, event: RecordEvent, now: float, wall: datetime) -> Event | None:
-        """What to write about an event that has happened; None if it is only counted."""
+        """The Event to write for a fact; None if the fact is only counted."""
         fact = (
             event.regarding,
             event.reason,
@@ -78,25 +79,23 @@ class SeriesTracker:
         return _counted(known) if known.count == 2 else None
 
     def finish(self, now: float) -> list[Event]:
-        """Forget what has not been seen for six minutes; the counts that have to be written for
-        that.
-        """
+        """Forget the facts that did not occur for six minutes. Returns the last counts to write."""
         last_counts = []
         while self._known:
             fact, known = next(iter(self._known.items()))
             if known.at >= now - FINISH_SECONDS:
                 break
             del self._known[fact]
-            if known.told != known.count:
+            if known.written != known.count:
                 last_counts.append(_counted(known))
         return last_counts
 
     def refresh(self) -> list[Event]:
-        """Every series, to be written again: events that nobody writes to expire."""
+        """Every series, to be written again, because events that are not written to expire."""
         return [_counted(known) for known in self._known.values() if known.count > 1]
 
     def _micro_time(self, wall: datetime) -> str:
-        """The time with the six decimals that the API server demands."""
+        """The time with six decimals, which the API server requires."""
         second = int(wall.timestamp())
         if second != self._second:
             self._second, self._stamp = second, f"{wall:%Y-%m-%dT%H:%M:%S}"
@@ -105,7 +104,8 @@ class SeriesTracker:
     def _first(self, event: RecordEvent, wall: datetime) -> Event:
         regarding, sender = event.regarding, event.reporting_controller
         time = self._micro_time(wall)
-        # The name holds the time in nanoseconds. We never use one twice, whatever the clock says.
+        # The name contains the time in nanoseconds, which is never used twice, even if the clock is
+        # set back.
         name_time = self._second * 1_000_000_000 + wall.microsecond * 1000
         self._name_time = name_time = (
             name_time if name_time > self._name_time else self._name_time + 1
@@ -135,7 +135,7 @@ class SeriesTracker:
         return len(self._known)
 
     def validate(self) -> None:
-        """Memory is bounded."""
+        """Raises AssertionError if an invariant does not hold."""
         assert len(self._known) <= self._most
         times = [known.at for known in self._known.values()]
         assert times == sorted(times)
@@ -143,14 +143,14 @@ class SeriesTracker:
 
 
 def _counted(known: _Known) -> Event:
-    """The Event with its series as it is now."""
-    known.told = known.count
+    """The Event with its present count, which is to be written."""
+    known.written = known.count
     return msgspec.structs.replace(known.event, series=EventSeries(known.count, known.last))
 
 
 def cut(note: str, most: int = NOTE_BYTES, end: str = NOTE_END) -> str:
-    """The note in at most this many bytes of UTF-8; one that is cut ends in `end`, and in no half
-    character.
+    """The note in at most so many bytes of UTF-8. If it is cut, it ends in `end`, and never in half
+    a character.
     """
     if 4 * len(note) <= most:
         return note

@@ -1,14 +1,14 @@
-"""The recorder's outbox: what is to be written, and what is being written. Pure.
+"""The recorder's outbox: the writes that wait, and those under way. Pure.
 
-Nominations that change go first, then conditions, then events; of nominations and conditions the
-newest first, because they are of the newest attempts, and of events the oldest. Every fourth turn
-is for what has waited longest, of each of the three in turn, so that whatever waits is written some
-time.
+New nominations are written first, then conditions, then events. The newest nominations and
+conditions come first, as they are of the newest attempts; the oldest events come first. Every
+fourth turn goes to the oldest nomination, the oldest condition and the oldest event by turns, so
+that every write has its turn some time.
 
-Invariants: of an object at most one write is under way, so that writes cannot overtake each other;
-of a pod at most one write to its status waits, with the latest condition and the latest nomination;
-at most `most_events` events and `most_conditions` conditions wait. The oldest is dropped for a new
-one, but never a nomination: a condition is ordered again by the pod's next attempt.
+Invariants: at most one write for each object is under way, so writes cannot overtake each other. At
+most one write to the status of each pod waits, with its latest condition and its latest nomination.
+At most `most_events` events and `most_conditions` conditions wait: the oldest one is dropped for a
+new one, as the pod's next attempt orders its condition again. A nomination is never dropped.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_WRITTEN = 4096
 FAIR_TURN = 4
 StatusOrder = SetUnschedulable | SetNominatedNode
 Work = Event | StatusOrder
-# Where to look for work, and whether the newest there goes first.
+# The lines of work in the order in which they are looked at; True if the newest goes first.
 Order = tuple[tuple[OrderedDict[str, StatusOrder] | OrderedDict[str, Event], bool], ...]
 
 
@@ -66,7 +66,7 @@ class RecorderState:
         self._turn = 0
 
     def handle(self, message: RecorderMessage, now: float, wall: datetime) -> None:
-        """Let it wait; `now` is monotonic."""
+        """Add the writes that follow from a message to the outbox. `now` is monotonic seconds."""
         match message:
             case RecordEvent():
                 write = self._series.observe(message, now, wall)
@@ -84,7 +84,7 @@ class RecorderState:
                 assert_never(message)
 
     def take(self) -> Work | None:
-        """The next to write, if there is one; it is under way until `done`."""
+        """Remove the next work and return it; None if there is none. It is under way until `done`."""
         self._turn += 1
         order = (
             self._order
@@ -93,20 +93,19 @@ class RecorderState:
         )
         for waiting, newest in order:
             if waiting:
+                # Few writes are under way, so this takes one of the first few.
                 for place in reversed(waiting) if newest else waiting:
-                    if (
-                        place not in self._under_way
-                    ):  # What is under way is a handful, so the first few decide.
+                    if place not in self._under_way:
                         self._under_way.add(place)
                         return waiting.pop(place)
         return None
 
     def done(self, work: Work) -> None:
-        """Written, or refused for good."""
+        """Note that the work was written, or refused for good."""
         self._under_way.remove(_place(work))
 
     def put_back(self, work: Work) -> None:
-        """Not written: it waits again, unless something newer about the same does."""
+        """Have work that was not written wait again, unless newer work takes its place."""
         self.done(work)
         place = _place(work)
         match work:
@@ -122,35 +121,35 @@ class RecorderState:
                 assert_never(work)
 
     def patch(self, order: StatusOrder, pod: Pod, wall: datetime) -> dict[str, Any] | None:
-        """A strategic merge patch of the pod's status; None if the pod says so already.
+        """A strategic merge patch of the pod's status; None if the status is like that already.
 
-        `pod` is the pod as far as it is known, which may be older than what was written last.
+        `pod` is the pod as it is known, which may be older than the last write.
         """
         return status_patch(order, pod, self._written.get(_place(order)), wall)
 
     def wrote(self, order: StatusOrder) -> None:
-        """The API server has taken the patch for this order."""
+        """Note that the API server has accepted the patch for this order."""
         place = _place(order)
         before = self._written.pop(place, None)
-        told = None if before is None else before.told
+        condition = None if before is None else before.condition
         node = (
             order.nominated_node
             if before is None or order.nominated_node is not None
             else before.nominated_node
         )
         if isinstance(order, SetUnschedulable):
-            told = (order.reason, order.message, order.pod.metadata.generation)
-        self._written[place] = Written(told, node)
+            condition = (order.reason, order.message, order.pod.metadata.generation)
+        self._written[place] = Written(condition, node)
         if len(self._written) > MOST_WRITTEN:
             self._written.popitem(last=False)
 
     def _take_out(self, place: str) -> StatusOrder | None:
-        """What waits for the status of a pod."""
+        """Remove the write to a pod's status that waits, and return it."""
         return self._nominations.pop(place, None) or self._conditions.pop(place, None)
 
     def _put_status(self, order: StatusOrder) -> None:
-        """The latest of a pod stands, but what an earlier one says of the other half is not lost by
-        it.
+        """Have a write to a pod's status wait. It replaces an earlier one, but takes over its
+        condition, or its nomination, if it has none itself.
         """
         place = _place(order)
         earlier = self._take_out(place)
@@ -169,9 +168,7 @@ class RecorderState:
             self._conditions.popitem(last=False)
 
     def _renominates(self, place: str, order: StatusOrder) -> bool:
-        """Whether the order may change the pod's nomination; so may any while another is
-        written.
-        """
+        """True if the order may change the pod's nomination, as any may while another is written."""
         if order.nominated_node is None:
             return False
         return place in self._under_way or _nominated(order.pod, self._written.get(place)) != {
@@ -201,21 +198,21 @@ class RecorderState:
 
 
 def _place(work: Work) -> str:
-    """The object that is written: an event's own name is like no other, and no name has a blank."""
+    """The key of the object that is written. Event names are unique, and contain no blank."""
     return work.metadata.name if isinstance(work, Event) else f"Pod {work.pod.metadata.uid}"
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What was last written of a pod: reason, message and generation of the condition, and the
+    """The last write to a pod's status: the condition's reason, message and generation, and the
     nomination.
     """
 
-    told: tuple[str, str, int] | None
+    condition: tuple[str, str, int] | None
     nominated_node: str | None
 
 
 def _nominated(pod: Pod, written: Written | None) -> set[str]:
-    """The nodes that the pod may be nominated to at the API server, "" for none."""
+    """The nodes that the pod may be nominated to at the API server; "" stands for none."""
     last = None if written is None else written.nominated_node
     return (
         {pod.status.nominated_node_name} if last is None else {pod.status.nominated_node_name, last}
@@ -225,11 +222,10 @@ def _nominated(pod: Pod, written: Written | None) -> set[str]:
 def status_patch(
     order: StatusOrder, pod: Pod, written: Written | None, wall: datetime
 ) -> dict[str, Any] | None:
-    """A strategic merge patch; None if neither the pod as it is known nor what was written last
-    says otherwise.
+    """A strategic merge patch; None if it would change neither the known pod nor the last write.
 
-    It is for the pod as it is known: if it has changed meanwhile, such as by being bound, the
-    server refuses it.
+    It names the version of the known pod, so the API server refuses it if the pod has changed, for
+    example because it was bound.
     """
     node, metadata = order.nominated_node, pod.metadata
     status: dict[str, Any] = {}
@@ -248,18 +244,18 @@ def status_patch(
 def _condition(
     order: SetUnschedulable, pod: Pod, written: Written | None, wall: datetime
 ) -> dict[str, Any] | None:
-    """The condition PodScheduled=False, None if the pod has it; its time is that of the last change
-    of status.
+    """The condition PodScheduled=False; None if the pod has it already. Its transition time is that
+    of the last change from or to False.
     """
     metadata = pod.metadata
     wanted = (order.reason, order.message, metadata.generation)
     since = wall.strftime("%Y-%m-%dT%H:%M:%SZ")
     for known in pod.status.conditions:
         if known.type == "PodScheduled" and known.status == "False":
-            told = {(known.reason, known.message, known.observed_generation)}
-            if written is not None and written.told is not None:
-                told.add(written.told)
-            if told == {wanted}:
+            known_or_written = {(known.reason, known.message, known.observed_generation)}
+            if written is not None and written.condition is not None:
+                known_or_written.add(written.condition)
+            if known_or_written == {wanted}:
                 return None
             since = known.last_transition_time or since
     generation = {"observedGeneration": metadata.generation} if metadata.generation else {}

@@ -1,1 +1,1 @@
-"""The server actor: health, metrics and the configuration, over HTTP."""
+"""The server: health, metrics, the configuration and debug pages, over HTTP."""

@@ -1,10 +1,10 @@
-"""The server: /healthz, /livez, /readyz, /metrics, /configz, as kube-scheduler has them, and
-/debug, over plain HTTP.
+"""The server actor: /healthz, /livez, /readyz, /metrics and /configz, as kube-scheduler has them,
+and /debug, over plain HTTP.
 
-It is up before anything else and ready once every informer has its first list; a standby is ready,
-too. A kind that the API server refuses to list makes it unready, and is named. There is no
-authentication: bind it to an address that only those reach who may read the configuration, and the
-pods' names.
+It starts before all others, and reports ready once every informer has its first list, also on a
+standby. If the API server refuses to list a kind, it reports unready and names the kind. There is
+no authentication: bind it to an address that can be reached only by users who may read the
+configuration and the names of pods.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class ServerActor:
-    """`metrics` gives the text of /metrics, `configuration` is what /configz shows, `debug` is what
-    /debug shows.
+    """`metrics` returns the text of /metrics, `configuration` is shown by /configz, `debug` serves
+    /debug.
 
-    `missing` says why it is not ready, "" if that is only a matter of time, and None once it is.
+    `missing` returns None if the process is ready, and otherwise the reason why it is not, "" if
+    that is only a matter of time.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class ServerActor:
         self._configuration = msgspec.json.encode({"componentconfig": configuration})
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled. Raises OSError if the address cannot be had."""
+        """Serve until cancelled. Raises OSError if the address cannot be bound."""
         app = web.Application()
         app.router.add_get("/healthz", self._alive)
         app.router.add_get("/livez", self._alive)
@@ -84,8 +85,8 @@ class ServerActor:
 
 
 def _checked(request: web.Request, checks: dict[str, str | None]) -> web.Response:
-    """`ok`, or every check by name, and why it failed, if one fails or `?verbose` asks for it; None
-    has passed.
+    """The answer `ok`, or the result of every check if one failed or the query has `verbose`.
+    `checks` has the problem of each check by name, None if it passed.
     """
     passed = all(problem is None for problem in checks.values())
     if passed and "verbose" not in request.query:

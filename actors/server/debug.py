@@ -1,10 +1,10 @@
-"""What the scheduler knows, over HTTP as JSON: /debug/cache, comparison, queue, waiting,
+"""The state of the scheduler, over HTTP as JSON: /debug/cache, comparison, queue, waiting,
 unreadable, pods/NS/NAME.
 
-Each answer is the owner's own, asked by a message; a large one is asked for and sent in parts, so
-that neither the owner nor the event loop is held up. Pods that wait on Permit are read at once, as
-plugins read them: without the lease the binding actor answers nobody. Times are seconds of Unix
-time. kube-scheduler has a dump in its log alone.
+The owner of each state is asked by a message. A large answer is asked for and sent in parts, so
+that it blocks neither the owner nor the event loop. Pods that wait on Permit are read directly, as
+plugins read them, because the binding actor does not run without the lease. Times are in seconds of
+Unix time. kube-scheduler only dumps to its log.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.mailbox import Mailbox, MailboxClosedError
 
 ANSWER_SECONDS = 30.0
-SLICE = 200  # pods of the queue that are shown at once
+SLICE = 200  # pods of the queue that are asked for at once
 JSON = "application/json"
 _T = TypeVar("_T")
 
@@ -59,9 +59,7 @@ class UnreadablePage(msgspec.Struct, frozen=True):
 
 
 class PodPage(msgspec.Struct, frozen=True):
-    """One pod: as the queue has it, as it waits on Permit, and what moved it lately, though it may
-    be gone.
-    """
+    """One pod: in the queue, on Permit, and its latest moves, which are kept even if it is gone."""
 
     queued: QueuedPodDump | None
     waiting: WaitingPodDump | None
@@ -69,10 +67,8 @@ class PodPage(msgspec.Struct, frozen=True):
 
 
 class Debug:
-    """`nodes` gives the cache's nodes in parts, `compare` what differs from the API server,
-    `waiting` who waits.
-
-    `unreadable` are the objects that cannot be read.
+    """`nodes` returns the cache's nodes in parts, `compare` the differences from the API server,
+    `waiting` the pods that wait on Permit, and `unreadable` the objects that cannot be read.
     """
 
     def __init__(
@@ -125,13 +121,15 @@ class Debug:
                 text=f"{key}: not in the queue, and no story of it is remembered\n"
             )
         return _page(
-            PodPage(self._dated(queued[0]) if queued else None, waiting, self._told(story))
+            PodPage(self._dated(queued[0]) if queued else None, waiting, self._in_unix_time(story))
         )
 
     async def _queued(self) -> AsyncIterator[tuple[QueuedPodDump, ...]]:
         keys: tuple[str, ...] = await ask(self._queue, ListQueued)
         for start in range(0, len(keys), SLICE):
-            await anyio.lowlevel.checkpoint()  # An idle queue answers at once, in this very turn.
+            await (
+                anyio.lowlevel.checkpoint()
+            )  # An idle queue answers in this very turn, without a wait.
             yield tuple(map(self._dated, await self._dump(keys[start : start + SLICE])))
 
     async def _dump(self, keys: tuple[str, ...]) -> tuple[QueuedPodDump, ...]:
@@ -141,10 +139,10 @@ class Debug:
         return await ask(self._queue, lambda reply: TellStory(reply, key))
 
     def _dated(self, pod: QueuedPodDump) -> QueuedPodDump:
-        return msgspec.structs.replace(pod, story=self._told(pod.story))
+        return msgspec.structs.replace(pod, story=self._in_unix_time(pod.story))
 
-    def _told(self, story: Sequence[StoryStep]) -> tuple[StoryStep, ...]:
-        """A story in Unix time."""
+    def _in_unix_time(self, story: Sequence[StoryStep]) -> tuple[StoryStep, ...]:
+        """A story, with its times in Unix time."""
         epoch = self._clock.wall().timestamp() - self._clock.now()
         return tuple(msgspec.structs.replace(step, at=round(epoch + step.at, 3)) for step in story)
 
@@ -154,7 +152,7 @@ def _page(page: msgspec.Struct) -> web.Response:
 
 
 async def _answer(coming: Awaitable[_T]) -> _T:
-    """What an actor answers; 503 if it has stopped, or does not answer in time."""
+    """Return the answer of an actor. Raises 503 if it has stopped, or does not answer in time."""
     try:
         with anyio.fail_after(ANSWER_SECONDS):
             return await coming
@@ -165,8 +163,8 @@ async def _answer(coming: Awaitable[_T]) -> _T:
 async def _sent(
     request: web.Request, field: str, parts: AsyncIterator[Sequence[msgspec.Struct]]
 ) -> web.StreamResponse:
-    """An object with one list, sent as its parts come. What goes wrong after the first part ends
-    the connection.
+    """Send an object with one list, part by part. An error after the first part ends the
+    connection.
     """
     part = await _answer(anext(parts, None))
     response = web.StreamResponse(headers={"Content-Type": JSON})

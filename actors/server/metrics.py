@@ -1,7 +1,7 @@
-"""The metrics of kube-scheduler that berth has, under the same names.
+"""The metrics that berth shares with kube-scheduler, under the same names, and some of its own.
 
-Attempts are measured for pods that were bound; kube-scheduler's labels `result` and `profile` are
-left out.
+Only attempts that end with a bound pod are measured. They lack kube-scheduler's labels `result` and
+`profile`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Counts = Callable[[], Mapping[str, int]]
 
 
 class Sizes(Collector):
-    """What is read when it is asked for."""
+    """The metrics that are read when they are asked for."""
 
     def __init__(self, pending: Counts, cached: Counts, mended: Counts, unreadable: Counts) -> None:
         self._pending = pending
@@ -53,10 +53,11 @@ class Sizes(Collector):
 
 
 class Metrics:
-    """An Observer; `pending` are the pods by queue, `cached` the nodes, pods and assumed pods.
+    """An observer. `pending` returns the numbers of pods by queue, `cached` those of nodes, pods and
+    assumed pods.
 
-    `mended` are the differences from the API server and the snapshots that cache and queue have put
-    right, `unreadable` the objects that cannot be read, by kind.
+    `mended` returns how many differences from the API server, and how many snapshots, the cache and
+    the queue have put right; `unreadable` returns how many objects cannot be read, by kind.
     """
 
     def __init__(self, pending: Counts, cached: Counts, mended: Counts, unreadable: Counts) -> None:
