@@ -1,17 +1,35 @@
-"""berth: the scheduler as a tree of actors.
+"""berth: a Kubernetes scheduler as a tree of actors. This is the map of the tree.
 
-Read from the bottom up; a room imports only rooms below it (import-linter holds us to it):
+The actors. One folder each: state.py decides and is pure, actor.py waits.
 
-    cli, __main__     the `berth` command
-    system            the composition root: the ordered list of actors, the only wiring
-    informer queue cache cycle binding leader recorder server
-                      one actor a folder: state.py decides (pure), actor.py awaits
-    client runtime    the Kubernetes API client; the actor kernel
-    messages          every message that crosses a mailbox
-    plugins           the in-tree plugins, one file each
-    framework         extension points, Status, CycleState, events and hints, the profile runner
-    model             PodInfo, NodeInfo, node tree, Snapshot, NodeColumns
-    kube              Kubernetes objects, quantities, selectors, taints
+    informer/     lists and watches each kind of object, and passes on what changed
+    queue/        the pending pods, and what wakes a parked one (hints.py)
+    cache/        the nodes with their pods, and the snapshot for the decision
+    cycle/        takes one pod at a time from the queue, and finds a node for it
+    binding/      waits on Permit, binds the pod, or undoes the binding
+    preemption/   evicts the victims that the decision chose
+    leader/       holds the lease, and runs the actors that need it
+    recorder/     writes events and conditions
+    server/       health, metrics and debug pages over HTTP
 
-`config` (KubeSchedulerConfiguration) stands beside `kube` at the bottom, `tools` on top.
+The library that they decide with. Pure: no event loop, no I/O, no clock, no chance.
+
+    scheduling/decision/    chooses a node: algorithm.py, from PreFilter to the chosen node
+    scheduling/plugins/     the in-tree plugins, one file or folder each
+    scheduling/framework/   the contract with plugins: extension points, statuses, events, hints
+    scheduling/model/       pods and nodes as the decision needs them, the snapshot and its columns
+    scheduling/kube/        the objects of Kubernetes, as far as scheduling reads them
+
+What connects them.
+
+    messages      every message that crosses a mailbox
+    mailboxes     the mailbox of each actor
+    attempts      how an attempt ends, with failure.py (what follows from one that failed) and
+                  pod_events.py (the events about pods)
+    runtime/      the actor kernel: mailbox, ask, actor, workers, supervisor, clock
+    client/       the client of the API server and of extenders
+    system        makes the actors, and puts them in their order; the only wiring
+    run, cli      the `berth` command
+
+A module imports only modules of lower floors; import-linter checks the floors in pyproject.toml.
 """

@@ -1,5 +1,5 @@
-"""The `berth` command. Its subcommands are entry points of the group `berth.commands`, loaded when
-they are called.
+"""The `berth` command. Its subcommands are entry points of the group `berth.commands`, which are
+loaded when they are called.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ GROUP = "berth.commands"
 
 
 class Commands(click.Group):
-    """A group whose commands are found by name among the installed entry points."""
+    """A group that finds its commands by name among the installed entry points."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *entry_points(group=GROUP).names})
@@ -31,6 +31,6 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version("berth-scheduler"), prog_name="berth")
 def main() -> None:
-    """A kube-scheduler in Python: places the pods of a Kubernetes cluster on its nodes, and says
-    why.
+    """A kube-scheduler in Python: places the pods of a Kubernetes cluster on its nodes, and
+    explains why.
     """

@@ -54,7 +54,7 @@ DURATION = DurationParameter()
     "--master", default="", metavar="URL", help="The API server; overrides the kubeconfig's."
 )
 @click.option("--kubeconfig", default="", metavar="FILE",
-              help="How to reach the API server. Without it and --master, as a pod of the cluster does.")  # fmt: skip
+              help="How to reach the API server. Without it and --master: as a pod of the cluster.")  # fmt: skip
 @click.option(
     "--leader-elect/--no-leader-elect",
     default=None,
@@ -95,11 +95,11 @@ DURATION = DurationParameter()
     help="Requests at once; ignored with --config. [default: 100]",
 )
 @click.option("--feature-gates", default="", metavar="NAME=BOOL,...",
-              help="Feature gates of Kubernetes: checked, and told to plugins.")  # fmt: skip
+              help="Feature gates of Kubernetes; they are checked, and passed to plugins.")  # fmt: skip
 @click.option("--pod-max-in-unschedulable-pods-duration", "max_unschedulable", type=DURATION, default="5m",
-              show_default=True, help="A pod parked for this long is tried again without an event.")  # fmt: skip
+              show_default=True, help="A pod parked for this long is tried again, even without an event.")  # fmt: skip
 @click.option("--bind-address", default="127.0.0.1", show_default=True, metavar="HOST",
-              help="Where health, metrics, configuration and debug pages are served, over plain HTTP.")  # fmt: skip
+              help="The address for health, metrics, configuration and debug pages, over plain HTTP.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True,
               help="Their port, such as 10251; 0 serves nothing.")  # fmt: skip
 @click.option(
@@ -124,10 +124,10 @@ def run(
 ) -> None:
     """Schedule the pods of a cluster until stopped.
 
-    SIGTERM and Ctrl-C stop it in order: bindings under way end, the lease is given back, the exit
-    code is 0. If the lease is lost the exit code is 1. While the API server cannot be reached, it
-    waits and tries again. SIGUSR2 logs what is cached, and how that differs from what the API
-    server says; `berth debug` asks for it.
+    SIGTERM and Ctrl-C stop it in order: bindings under way end, the lease is released, and the exit
+    code is 0. If the lease is lost, the exit code is 1. If the API server cannot be reached, it
+    waits and tries again. SIGUSR2 logs the cache, and its differences from the API server;
+    `berth debug` shows them too.
 
     \b
     berth run --kubeconfig ~/.kube/config
@@ -174,7 +174,7 @@ def run(
 def _with(
     configuration: KubeSchedulerConfiguration, part: str, given: dict[str, Any]
 ) -> KubeSchedulerConfiguration:
-    """The configuration with those fields of one of its parts replaced that are given."""
+    """The configuration, with the values that are not None in place of those of one of its parts."""
     changed = msgspec.structs.replace(
         getattr(configuration, part),
         **{name: value for name, value in given.items() if value is not None},

@@ -112,7 +112,7 @@ def profiles_of(configuration: KubeSchedulerConfiguration, handle: Handle) -> di
     )
 
 
-# ------------------------------------------------------------------------ queue, cache and the cycle
+# ------------------------------------------------------------------------- from the queue to a binding
 
 
 class Core:
@@ -134,15 +134,15 @@ class Core:
         self.in_binding = in_binding
         self.queue = QueueState(_queue_rules(configuration, profiles, options))
         self.cache = CacheState(ASSUMED_TTL_SECONDS)
-        self._configuration = configuration
+        self.configuration = configuration
         self.profiles = profiles
-        self._clock = clock
+        self.clock = clock
 
     def owners(self) -> tuple[Child, ...]:
         """The actors that own the state of the cluster."""
         return (
-            Child("cache", CacheActor(self.mailboxes, self.cache, self._clock).run),
-            Child("queue", QueueActor(self.mailboxes, self.queue, self._clock).run),
+            Child("cache", CacheActor(self.mailboxes, self.cache, self.clock).run),
+            Child("queue", QueueActor(self.mailboxes, self.queue, self.clock).run),
         )
 
     def gated(
@@ -154,8 +154,8 @@ class Core:
         observer: Observer,
     ) -> tuple[Child, ...]:
         """The actors that decide and write, which only a leader may do."""
-        mailboxes, clock, profiles = self.mailboxes, self._clock, self.profiles
-        preemption = PreemptionActor(mailboxes, calls, clock, rng, self._configuration.parallelism)
+        mailboxes, clock, profiles = self.mailboxes, self.clock, self.profiles
+        preemption = PreemptionActor(mailboxes, calls, clock, rng, self.configuration.parallelism)
         binding = BindingActor(mailboxes, profiles, extenders, clock, self.in_binding, observer)
         cycle = CycleActor(mailboxes, profiles, scheduler, extenders, clock, observer)
         return (
@@ -183,9 +183,7 @@ def _queue_rules(
 
 
 class Informers:
-    """The informers of all kinds that matter: nodes, pods, and the kinds that plugins look up or
-    wait for.
-    """
+    """The informers of nodes, of pods, and of the kinds that plugins look up or wait for."""
 
     def __init__(
         self, access: Access, profiles: Mapping[str, Profile], mailboxes: Mailboxes
@@ -300,28 +298,41 @@ def _pending(queue: QueueState) -> dict[str, int]:
     }
 
 
-def _debugger(core: Core, informers: Informers, clock: Clock) -> CacheDebugger:
+def _debugger(core: Core, informers: Informers) -> CacheDebugger:
     statistics = {
         "cache": core.cache.statistics,
         "queue": core.queue.statistics,
         "binding": core.in_binding.statistics,
     }
     nodes, pods = informers.nodes.objects, informers.pods.objects
-    return CacheDebugger(core.mailboxes, nodes, pods, core.profiles.keys(), clock, statistics)
+    schedulers = core.profiles.keys()
+    return CacheDebugger(core.mailboxes, nodes, pods, schedulers, core.clock, statistics)
 
 
-def _debug(core: Core, informers: Informers, debugger: CacheDebugger, clock: Clock) -> Debug:
-    return Debug(
+def _server(
+    address: Address,
+    core: Core,
+    informers: Informers,
+    debugger: CacheDebugger,
+    readiness: Readiness,
+    metrics: Metrics,
+) -> Child:
+    clock, in_binding = core.clock, core.in_binding
+    debug = Debug(
         debugger.nodes,
         debugger.compare,
         core.mailboxes.queue,
-        lambda: core.in_binding.dump(clock.now()),
+        lambda: in_binding.dump(clock.now()),
         clock,
         informers.unreadable,
     )
+    document = to_document(core.configuration)
+    return Child(
+        "server", ServerActor(address, readiness.missing, metrics.text, document, debug).run
+    )
 
 
-# ------------------------------------------------------------------------------------ the whole of it
+# -------------------------------------------------------------------------------------- the scheduler
 
 
 async def run_scheduler(
@@ -367,20 +378,17 @@ async def schedule(
     mailboxes = Mailboxes()
     core = Core(configuration, profiles, mailboxes, in_binding, clock, options)
     informers = Informers(access, profiles, mailboxes)
+    debugger = _debugger(core, informers)
     readiness = Readiness(task_status, informers)
-    debugger = _debugger(core, informers, clock)
 
     served: tuple[Child, ...] = ()
     if options.serve_at is not None:
         metrics = _metrics(core, informers)
         observer = metrics if observer is NOBODY else Both(observer, metrics)
-        debug = _debug(core, informers, debugger, clock)
-        document = to_document(configuration)
-        server = ServerActor(options.serve_at, readiness.missing, metrics.text, document, debug)
-        served = (Child("server", server.run),)
+        served = (_server(options.serve_at, core, informers, debugger, readiness, metrics),)
 
-    series = SeriesTracker(socket.gethostname())
-    recorder = RecorderActor(mailboxes, RecorderState(series), access.events, clock, rng)
+    outbox = RecorderState(SeriesTracker(socket.gethostname()))
+    recorder = RecorderActor(mailboxes, outbox, access.events, clock, rng)
     scheduler = scheduler or Scheduler(
         rng, configuration.percentage_of_nodes_to_score, configuration.extenders
     )
@@ -390,9 +398,10 @@ async def schedule(
     )
     heartbeat = Heartbeat()
     if configuration.leader_election.leader_elect:
-        gated = (_leader(configuration, core, access, heartbeat, gated, clock, rng),)
+        gated = (_leader(core, access, heartbeat, gated, rng),)
     else:
         access.tenure.lasts_until(ALWAYS)
+
     children = (
         Child("heartbeat", heartbeat.run),
         *served,
@@ -409,16 +418,10 @@ async def schedule(
 
 
 def _leader(
-    configuration: KubeSchedulerConfiguration,
-    core: Core,
-    access: Access,
-    heartbeat: Heartbeat,
-    gated: Sequence[Child],
-    clock: Clock,
-    rng: Random,
+    core: Core, access: Access, heartbeat: Heartbeat, gated: Sequence[Child], rng: Random
 ) -> Child:
     """The leader election, which runs the gated children while it holds the lease."""
-    election = configuration.leader_election
+    election = core.configuration.leader_election
     terms = Terms(
         f"{socket.gethostname()}_{UUID(int=rng.getrandbits(128), version=4)}",
         election.resource_namespace,
@@ -437,7 +440,7 @@ def _leader(
         )
 
     sender = next(iter(core.profiles))
-    supervisor = Supervisor(gated, clock, rng)
+    supervisor = Supervisor(gated, core.clock, rng)
     leader = LeaderActor(core.mailboxes, terms, elect, sender, supervisor.run)
-    # To stop it means to end the gated part, undo what must be undone, and give the lease back.
+    # A stop ends the gated part, undoes the bindings under way, and releases the lease.
     return Child("leader election", leader.run, stop_deadline=20.0)
