@@ -1,8 +1,8 @@
-"""The whole scheduler on a cluster in its own process, in virtual time, with an API server that may
-be late or fail.
+"""The whole scheduler and a cluster in one process, in virtual time, with an API server that may be
+late or fail.
 
-The objects and their rules are those of `berth bench`; what is added here is time and faults. A
-kubelet ends pods that are deleted once their grace is over.
+The objects and their rules are those of `berth bench`; time and faults are added here. A kubelet
+ends deleted pods after their grace period.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PRIORITIES = (0, 5, 10)
 
 
 class Fault(enum.Enum):
-    """What happens to a write."""
+    """The fate of a write."""
 
     NONE = "none"
     REFUSED = "refused"
@@ -73,7 +73,7 @@ class Decision(NamedTuple):
 
 
 class LateSource:
-    """The changes of one kind, each `late` seconds after it happened."""
+    """The changes of one kind, each half of the cluster's `late` seconds after it happened."""
 
     def __init__(self, source: Source[Any], cluster: VirtualCluster) -> None:
         self._source = source
@@ -100,10 +100,9 @@ class LateSource:
 
 
 class VirtualCluster:
-    """`late` is how many seconds the API server takes for a call, half of them before it does
-    anything.
+    """The API server takes `late` seconds for a call, half of them before it does anything.
 
-    `fault` is asked before each write, with its method, its path and what is written.
+    `fault` is called before each write, with its method, its path and its body.
     """
 
     def __init__(
@@ -174,7 +173,7 @@ class VirtualCluster:
         return answer
 
     def _same_version(self, path: str, body: object) -> None:
-        """As the API server has it: a patch that names another version is refused."""
+        """Refuse a patch that names another version of the pod, as the API server does."""
         assert isinstance(body, dict)
         wanted = body.get("metadata", {}).get("resourceVersion")
         namespace, name = path.split("/")[4], path.split("/")[6]
@@ -184,7 +183,7 @@ class VirtualCluster:
         if wanted not in (None, pod.metadata.resource_version):
             raise ApiError(409, "Conflict", f"{namespace}/{name} has changed")
 
-    # -------------------------------------------------------------------------- as its users see it
+    # -------------------------------------------------------------------------------------- for tests
 
     async def create(self, document: Document) -> None:
         kind = BY_KIND[document["apiVersion"], document["kind"]]
@@ -195,7 +194,7 @@ class VirtualCluster:
         await self.api.delete(BY_KIND["v1", "Pod"], "default", name, grace)
 
     def pods(self) -> dict[str, Pod]:
-        """By name, all of the namespace default."""
+        """The pods of the namespace default by name."""
         items = self.api._shelves[PODS.path].items
         return {name: pod for (_, name), pod in items.items()}
 
@@ -216,9 +215,7 @@ class VirtualCluster:
 
 
 class Witness(Scheduler):
-    """Keeps the snapshot that decisions are made on, which the cache brings up to date, and notes
-    the decisions.
-    """
+    """Notes the decisions, and the snapshot that they are made on, which the cache updates."""
 
     def __init__(self, cluster: VirtualCluster) -> None:
         super().__init__(Random(1))

@@ -1,4 +1,4 @@
-"""The cycle actor: whatever ends a decision, the snapshot is given back."""
+"""The cycle actor: the snapshot is returned, whatever ends a decision."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Hanging(Extenders):
         raise AssertionError
 
 
-async def test_a_decision_that_is_stopped_gives_the_snapshot_back() -> None:
+async def test_a_cancelled_decision_returns_the_snapshot() -> None:
     clock = VirtualClock()
     pod = msgspec.convert(
         {"metadata": {"name": "p", "uid": "p"}, "spec": {"schedulerName": "default-scheduler"}}, Pod

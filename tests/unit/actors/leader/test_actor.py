@@ -1,4 +1,4 @@
-"""The leader-election actor: what is gated runs while we lead, and everything ends in its order."""
+"""The leader-election actor: the gated part runs while the lease is held, and all ends in order."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ TERMS = Terms("me", "ns", "l", 15, 10, 2)
 
 
 class Story:
-    """What happened in which order; the election is won and lost when a test says so."""
+    """Events in their order. A test decides when the election is won, and when it is lost."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.events: list[str] = []
         self.won, self.lost = anyio.Event(), anyio.Event()
         self.recorder: Inbox[RecorderMessage] = Inbox("recorder")
         mailboxes = Mailboxes(recorder=self.recorder)
@@ -35,42 +35,42 @@ class Story:
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.lowlevel.checkpoint()
-            self.told.append("lost" if self.lost.is_set() else "given back")
+            self.events.append("lost" if self.lost.is_set() else "released")
 
     async def gated(self) -> None:
-        self.told.append("gated part runs")
+        self.events.append("gated part runs")
         try:
             await anyio.sleep_forever()
         finally:
-            self.told += self.recorded()
+            self.events += self.recorded()
             with anyio.CancelScope(shield=True):
                 for _ in range(10):
                     await anyio.lowlevel.checkpoint()
-            self.told.append("gated part has stopped")
+            self.events.append("gated part has stopped")
 
     def recorded(self) -> list[str]:
         return [order.note for order in self.recorder.take() if isinstance(order, RecordEvent)]
 
     async def until(self, last: str) -> None:
         with anyio.fail_after(5):
-            while last not in self.told:
+            while last not in self.events:
                 await anyio.lowlevel.checkpoint()
 
 
-async def test_on_a_stop_the_lease_is_given_back_when_nothing_runs_any_more() -> None:
+async def test_on_a_stop_the_lease_is_released_after_the_gated_part_has_stopped() -> None:
     story = Story()
     async with anyio.create_task_group() as group:
         await group.start(story.actor.run)
-        assert story.told == []
+        assert story.events == []
         story.won.set()
         await story.until("gated part runs")
         group.cancel_scope.cancel()
-    assert story.told == [
+    assert story.events == [
         "gated part runs",
         "me became leader",
         "me stopped leading",  # in time for the part of the gated ones that writes it
         "gated part has stopped",
-        "given back",
+        "released",
     ]
 
 
@@ -86,7 +86,7 @@ async def test_a_lost_lease_stops_the_gated_part_and_is_an_error() -> None:
         group.start_soon(lose)
         with pytest.raises(LeaseLostError, match="ns/l was lost"):
             await story.actor.run()
-    assert story.told == [
+    assert story.events == [
         "gated part runs",
         "lost",
         "me became leader",
@@ -95,16 +95,16 @@ async def test_a_lost_lease_stops_the_gated_part_and_is_an_error() -> None:
     ]
 
 
-async def test_who_never_led_just_ends() -> None:
+async def test_a_candidate_that_never_led_just_ends() -> None:
     story = Story()
     async with anyio.create_task_group() as group:
         await group.start(story.actor.run)
         group.cancel_scope.cancel()
-    assert story.told == ["given back"]
+    assert story.events == ["released"]
     assert story.recorded() == []
 
 
-async def test_a_crash_of_the_gated_part_is_raised_as_it_is() -> None:
+async def test_a_crash_of_the_gated_part_is_raised_itself() -> None:
     story = Story()
 
     async def crash() -> None:
@@ -114,4 +114,4 @@ async def test_a_crash_of_the_gated_part_is_raised_as_it_is() -> None:
     actor = LeaderActor(Mailboxes(), TERMS, story.elect, "default-scheduler", crash)
     with pytest.raises(ZeroDivisionError, match="gated"):
         await actor.run()
-    assert story.told == ["given back"]
+    assert story.events == ["released"]

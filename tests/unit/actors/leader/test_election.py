@@ -1,6 +1,4 @@
-"""The election in virtual time: who leads, until when its holder may write, and when the lease is
-given up.
-"""
+"""The election in virtual time: who leads, how long a leader may write, and the end of a lease."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ DURATION, DEADLINE, RETRY = 15.0, 10.0, 2.0
 
 
 class Leases:
-    """One lease, as an API server keeps it; `seconds` is how long each answer takes."""
+    """One lease at an API server, each of whose answers takes `seconds`."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -84,9 +82,7 @@ class Calls:
 
 
 class BootClock:
-    """Runs on while the process is stopped, which makes it `stopped_for` seconds late for
-    everything.
-    """
+    """A clock that goes on while the process is stopped, which it was for `stopped_for` seconds."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -98,7 +94,7 @@ class BootClock:
 
 
 class Candidate:
-    """A running candidate; `still` is how long its scheduling loop stands still."""
+    """A running candidate, whose scheduling loop has been blocked for `still` seconds."""
 
     def __init__(self, who: str, leases: Leases, clock: VirtualClock) -> None:
         self.clock = BootClock(clock)
@@ -132,7 +128,7 @@ async def running(*candidates: Candidate) -> AsyncIterator[None]:
         group.cancel_scope.cancel()
 
 
-async def test_who_cannot_renew_may_write_until_the_renew_deadline_and_another_leads_after_the_lease() -> (
+async def test_a_leader_without_renewal_may_write_until_its_deadline_and_another_leads_after_the_lease() -> (
     None
 ):
     clock = VirtualClock()
@@ -170,7 +166,7 @@ async def test_a_renewal_that_hangs_does_not_lengthen_the_tenure() -> None:
         assert one.ended
 
 
-async def test_a_slow_api_server_is_led_by_somebody() -> None:
+async def test_with_a_slow_api_server_there_is_a_leader() -> None:
     clock = VirtualClock()
     leases = Leases(clock)
     leases.seconds = 0.75 * RETRY  # longer than a retry period for reading and writing together
@@ -185,7 +181,7 @@ async def test_a_slow_api_server_is_led_by_somebody() -> None:
 @pytest.mark.parametrize(
     ("still", "keeps"), [(1.5 * DEADLINE - 0.1, True), (DURATION + 0.1, False)]
 )
-async def test_the_lease_is_given_up_when_the_scheduler_stands_still_for_longer_than_it_lasts(
+async def test_the_lease_is_released_when_the_scheduler_is_blocked_for_longer_than_it_lasts(
     still: float, keeps: bool
 ) -> None:
     clock = VirtualClock()
@@ -202,7 +198,7 @@ async def test_the_lease_is_given_up_when_the_scheduler_stands_still_for_longer_
         assert second.led is not keeps
 
 
-async def test_who_stands_still_takes_no_lease() -> None:
+async def test_a_blocked_candidate_takes_no_lease() -> None:
     clock = VirtualClock()
     leases = Leases(clock)
     one = Candidate("one", leases, clock)
@@ -215,7 +211,7 @@ async def test_who_stands_still_takes_no_lease() -> None:
         assert one.led
 
 
-async def test_who_is_stopped_gives_the_lease_back_and_may_not_write_meanwhile() -> None:
+async def test_a_leader_that_is_cancelled_releases_the_lease_and_may_not_write_meanwhile() -> None:
     clock = VirtualClock()
     leases = Leases(clock)
     one = Candidate("one", leases, clock)
@@ -232,9 +228,7 @@ async def test_who_is_stopped_gives_the_lease_back_and_may_not_write_meanwhile()
 
 
 async def test_a_process_that_was_stopped_for_long_neither_writes_nor_renews() -> None:
-    """It wakes with its timers overdue, and with an answer that had been on its way when it was
-    stopped.
-    """
+    """It wakes with overdue timers, and with an answer that was on its way when it was stopped."""
     clock = VirtualClock()
     leases = Leases(clock)
     one = Candidate("one", leases, clock)

@@ -1,6 +1,4 @@
-"""Carrying a preemption out against the embedded API server: who is told, who is not, and what goes
-wrong.
-"""
+"""Preemptions against the embedded API server: which victims go, which stay, and what can fail."""
 
 from __future__ import annotations
 
@@ -52,7 +50,7 @@ HOLD = 7
 
 
 class Watched(Client):
-    """Notes every write; `faults` say, by method and end of the path, what happens instead."""
+    """Notes every write. `faults` are raised in place of writes, by method and end of the path."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
@@ -79,9 +77,7 @@ class Watched(Client):
 
 
 class Room:
-    """The preemptor is held in a real queue; the cache and the recorder are mailboxes that can be
-    looked into.
-    """
+    """The preemptor is held in a real queue. The cache and the recorder are inboxes."""
 
     def __init__(self, client: Watched) -> None:
         self.client = client
@@ -106,7 +102,7 @@ class Room:
         return PodInfo(await self.client.call("POST", PODS, Pod, body))
 
     async def victim(self, name: str, **spec: Any) -> PodInfo:
-        """One that stays, terminating, until somebody takes the finalizer away."""
+        """A pod that terminates for ever once it is deleted, because of a finalizer."""
         return await self.create(
             name, nodeName="n", metadata={"finalizers": ["berth.dev/stays"]}, **spec
         )
@@ -116,7 +112,7 @@ class Room:
         return next((item for item in listed["items"] if item["metadata"]["name"] == name), None)
 
     async def held(self, pod: Pod, hold: int = HOLD, node: str | None = None) -> PodInfo:
-        """In the queue after an attempt that failed; nominated to the node, if there is one."""
+        """Put a pod in the queue, after an attempt that failed; nominated to `node`, if given."""
         if hold != HOLD:  # One of lower priority than the preemptor's.
             pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=-1))
         self.queue.tell(PendingPodAdded(pod))
@@ -126,7 +122,7 @@ class Room:
         return queued.info
 
     async def ended(self, info: PodInfo) -> str:
-        """Wait until the preemptor is held no longer; the queue that it is in."""
+        """Wait until the preemptor is no longer held, and return its place in the queue."""
         with anyio.fail_after(10):
             held = True
             while held:
@@ -135,19 +131,19 @@ class Room:
         return self.queue_state.where(info.key)
 
     async def make(self, *victims: PodInfo, displaced: tuple[PodInfo, ...] = ()) -> str:
-        """Make room for a new pod; the queue that it is in when that has ended."""
+        """Make room for a new pod, and return its place in the queue when that has ended."""
         preemptor = await self.held((await self.create("preemptor")).pod)
         self.preemption.tell(Preempt(preemptor, "n", HOLD, victims, displaced))
         return await self.ended(preemptor)
 
     def preempted(self) -> list[str]:
-        """The names in the events so far."""
-        told = self.recorder.take()
+        """The names in the events so far, which are taken out."""
+        events = self.recorder.take()
         assert all(
-            isinstance(message, RecordEvent) and message.reason == "Preempted" for message in told
+            isinstance(message, RecordEvent) and message.reason == "Preempted" for message in events
         )
         return sorted(
-            message.regarding.name for message in told if isinstance(message, RecordEvent)
+            message.regarding.name for message in events if isinstance(message, RecordEvent)
         )
 
 
@@ -187,7 +183,7 @@ async def test_victims_get_a_condition_an_event_and_are_deleted() -> None:
         assert made.cache.take() == []
 
 
-async def test_who_goes_already_is_not_told_again() -> None:
+async def test_a_pod_that_is_being_deleted_is_not_evicted_again() -> None:
     async with room() as made:
         await made.victim("a")
         await made.client.call("DELETE", f"{PODS}/a", dict)
@@ -198,7 +194,7 @@ async def test_who_goes_already_is_not_told_again() -> None:
         assert made.preempted() == []
 
 
-async def test_a_victim_that_waits_is_turned_away_in_memory() -> None:
+async def test_a_victim_that_waits_on_permit_is_rejected_in_memory() -> None:
     async with room() as made:
         waiting = await made.create("waiting")
         made.in_binding.wait(waiting, "n", {"Permit": 60.0}, 0.0)
@@ -214,7 +210,7 @@ async def test_a_victim_that_waits_is_turned_away_in_memory() -> None:
 
 
 @pytest.mark.parametrize("turned_away", [True, False])
-async def test_a_victim_whose_wait_is_decided_a_moment_ago_is_not_deleted(
+async def test_a_victim_whose_wait_ended_a_moment_ago_is_not_deleted(
     turned_away: bool,
 ) -> None:
     async with room() as made:
@@ -231,7 +227,7 @@ async def test_a_victim_whose_wait_is_decided_a_moment_ago_is_not_deleted(
         assert made.client.written == []
 
 
-async def test_a_victim_that_is_gone_is_as_good_as_told() -> None:
+async def test_a_victim_that_is_gone_counts_as_evicted() -> None:
     async with room() as made:
         gone = await made.create("gone", nodeName="n")
         await made.client.call("DELETE", f"{PODS}/gone", dict)
@@ -239,7 +235,7 @@ async def test_a_victim_that_is_gone_is_as_good_as_told() -> None:
         assert made.preempted() == ["b"]
 
 
-async def test_another_pod_that_has_the_name_of_a_victim_by_now_is_left_alone() -> None:
+async def test_a_later_pod_of_a_victims_name_is_left_alone() -> None:
     async with room() as made:
         old = await made.create("a", nodeName="n")
         await made.client.call("DELETE", f"{PODS}/a", dict)
@@ -254,7 +250,7 @@ async def test_another_pod_that_has_the_name_of_a_victim_by_now_is_left_alone() 
 
 
 @pytest.mark.parametrize("place", [("PATCH", "a/status"), ("DELETE", "a")])
-async def test_where_one_is_refused_the_last_one_stays_and_the_preemptor_tries_again(
+async def test_if_one_is_refused_the_last_one_stays_and_the_preemptor_tries_again(
     place: tuple[str, str],
 ) -> None:
     async with room() as made:
@@ -270,7 +266,7 @@ async def test_where_one_is_refused_the_last_one_stays_and_the_preemptor_tries_a
         assert made.preempted() == going
 
 
-async def test_nobody_goes_for_a_pod_that_is_gone_and_its_nomination_goes_with_it() -> None:
+async def test_no_victim_goes_for_a_pod_that_is_gone() -> None:
     async with room() as made:
         victim, displaced = await made.victim("a"), await made.create("displaced")
         preemptor = await made.held((await made.create("preemptor")).pod)
@@ -281,7 +277,7 @@ async def test_nobody_goes_for_a_pod_that_is_gone_and_its_nomination_goes_with_i
         assert made.preempted() == []
 
 
-async def test_displaced_pods_are_promised_nothing_any_more_and_look_elsewhere() -> None:
+async def test_displaced_pods_lose_their_nominations_and_are_tried_again() -> None:
     async with room() as made:
         await made.create("written")
         await made.client.patch(
@@ -296,15 +292,15 @@ async def test_displaced_pods_are_promised_nothing_any_more_and_look_elsewhere()
             == PARKED
         )
         assert made.cache.take() == [Unnominate(i.key, i.uid) for i in (written, unwritten)]
-        told = [order for order in made.recorder.take() if isinstance(order, SetNominatedNode)]
-        assert told == [SetNominatedNode(info.pod, "") for info in (written, unwritten)]
+        cleared = [order for order in made.recorder.take() if isinstance(order, SetNominatedNode)]
+        assert cleared == [SetNominatedNode(info.pod, "") for info in (written, unwritten)]
         places = [made.queue_state.where(info.key) for info in (written, unwritten, elsewhere)]
         assert places == [TRIED_AGAIN, TRIED_AGAIN, TRIED_AGAIN], (
             "the third may use what the others gave up"
         )
 
 
-async def test_nobody_is_displaced_where_all_victims_go_already() -> None:
+async def test_no_pod_is_displaced_if_all_victims_are_being_deleted() -> None:
     async with room() as made:
         await made.victim("a")
         await made.client.call("DELETE", f"{PODS}/a", dict)
@@ -316,8 +312,8 @@ async def test_nobody_is_displaced_where_all_victims_go_already() -> None:
         assert made.queue_state.where(promised.key) == PARKED
 
 
-async def test_a_victim_of_whom_nobody_knows_whether_it_goes_is_asked_again() -> None:
-    """The preemptor looks for no second victim meanwhile, however long that takes."""
+async def test_a_deletion_without_an_answer_is_repeated() -> None:
+    """The preemptor evicts no second victim meanwhile, however long that takes."""
     async with room() as made:
         victim = await made.victim("a")
         made.client.faults["DELETE", "a"] = ConnectionFailedError("no answer")
@@ -347,7 +343,7 @@ async def test_an_older_preemption_of_the_same_pod_is_not_carried_out() -> None:
         assert made.client.written == []
 
 
-async def test_nobody_else_goes_once_the_preemptor_is_gone() -> None:
+async def test_no_further_victim_goes_once_the_preemptor_is_gone() -> None:
     async with room() as made:
         victims = [await made.victim(name) for name in "ab"]
         preemptor = await made.held((await made.create("preemptor")).pod)
@@ -365,8 +361,8 @@ async def test_nobody_else_goes_once_the_preemptor_is_gone() -> None:
         assert made.client.written == []
 
 
-async def test_a_lease_that_is_lost_in_the_middle_ends_it() -> None:
-    """No write follows, though the API server answers again, and nothing is left running."""
+async def test_a_lost_lease_ends_a_preemption_in_the_middle() -> None:
+    """No write follows when the API server answers again, and no task is left running."""
     async with room() as made:
         victims = [await made.victim(name) for name in "abc"]
         preemptor = await made.held((await made.create("preemptor")).pod)
@@ -388,14 +384,14 @@ async def test_a_lease_that_is_lost_in_the_middle_ends_it() -> None:
         orders.close()
 
 
-def test_a_victim_that_is_told_already_is_not_told_the_same_again() -> None:
+def test_a_condition_that_a_victim_has_is_not_written_again() -> None:
     victim = msgspec.convert({"metadata": {"name": "a", "uid": "u"}}, Pod)
     wall = VirtualClock().wall()
     patch = disruption_patch(victim, "s", wall)
     assert patch is not None
     conditions = patch["status"]["conditions"]
-    told = msgspec.convert(
+    written = msgspec.convert(
         {"metadata": {"name": "a", "uid": "u"}, "status": {"conditions": conditions}}, Pod
     )
-    assert disruption_patch(told, "s", wall) is None
-    assert disruption_patch(told, "another", wall) is not None
+    assert disruption_patch(written, "s", wall) is None
+    assert disruption_patch(written, "another", wall) is not None

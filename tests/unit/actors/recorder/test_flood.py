@@ -1,5 +1,5 @@
-"""Thousands of pods that fail again and again, and an API server that takes a second a write; time
-is virtual.
+"""Thousands of pods that fail again and again, and an API server that takes a second for a write.
+Time is virtual.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ NODES_NOMINATED = 100  # one attempt of so many ends with a nomination
 
 
 class SlowServer:
-    """Takes a second for whatever it is sent; notes when each pod's condition was written, and
-    which.
+    """Takes a second for each request. Notes when each pod's condition was written, and which events
+    were.
     """
 
     def __init__(self, clock: VirtualClock) -> None:
@@ -122,7 +122,7 @@ async def test_in_a_flood_the_newest_attempts_and_every_nomination_go_first_and_
         assert len(server.events) >= SECONDS, "events have their turn too"
         assert server.events[0] == "p0"
 
-        # After the flood all is written, as it was told last.
+        # After the flood all is written, as it was ordered last.
         while len(state):
             await clock.advance(10.0)
         await clock.advance(2.0)

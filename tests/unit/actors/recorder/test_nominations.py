@@ -1,5 +1,5 @@
-"""What the recorder's outbox makes of nominations: the latest word on one is never lost, whatever
-else is told.
+"""Nominations in the recorder's outbox: the latest one of a pod is never lost, whatever else is
+written about the pod.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def test_while_they_wait(words: tuple[str | None, ...]) -> None:
 
 @pytest.mark.parametrize(("first", "second"), list(pairwise((*WORDS, *reversed(WORDS), "", None))))
 def test_while_one_is_written(first: str | None, second: str | None) -> None:
-    """Back because the API server was away, it gives way to the newer one, but for what only it
-    says.
+    """If it comes back because there was no answer, the newer one replaces it, except for a part
+    that only the older one has.
     """
     state = RecorderState(SeriesTracker("here"))
     state.handle(order(first, "earlier"), 0.0, WALL)
@@ -58,7 +58,7 @@ def test_while_one_is_written(first: str | None, second: str | None) -> None:
     assert take(state) == order(latest(first, second), "later")
 
 
-def test_what_is_written_is_not_told_again() -> None:
+def test_a_status_that_was_written_is_not_written_again() -> None:
     state = RecorderState(SeriesTracker("here"))
     state.handle(order("n1"), 0.0, WALL)
     state.done(take(state))
@@ -66,7 +66,7 @@ def test_what_is_written_is_not_told_again() -> None:
     assert take(state) == order(None)
 
 
-def test_another_pod_of_the_name_inherits_nothing() -> None:
+def test_a_later_pod_of_the_same_name_inherits_nothing() -> None:
     state = RecorderState(SeriesTracker("here"))
     state.handle(order("n1", uid="old"), 0.0, WALL)
     state.handle(order(None, uid="new"), 0.0, WALL)
@@ -85,7 +85,7 @@ def test_another_pod_of_the_name_inherits_nothing() -> None:
         ("n1", "", {"nominatedNodeName": None}),
     ],
 )
-def test_what_is_patched_where_the_condition_stands_already(
+def test_a_patch_where_the_pod_has_the_condition_already(
     known: str, word: str | None, written: dict[str, str | None] | None
 ) -> None:
     wanted = order(word)
@@ -118,7 +118,7 @@ def test_a_nomination_alone_joins_a_condition_that_waits() -> None:
 
 
 def test_the_clearing_on_its_way_does_not_undo_the_next_nomination() -> None:
-    """The pod as the second attempt knew it is older than the first attempt's write."""
+    """The second attempt knew an older version of the pod than the first attempt wrote."""
     state, known = RecorderState(SeriesTracker("here")), order(None).pod
     known = msgspec.structs.replace(
         known, status=msgspec.structs.replace(known.status, nominated_node_name="n1")
@@ -144,7 +144,7 @@ def test_the_clearing_on_its_way_does_not_undo_the_next_nomination() -> None:
     assert state.patch(again, known, WALL) is None
 
 
-def test_a_condition_that_was_replaced_since_is_written_again() -> None:
+def test_a_condition_that_another_has_replaced_is_written_again() -> None:
     state, first, second = (
         RecorderState(SeriesTracker("here")),
         order(None, "first"),

@@ -1,5 +1,5 @@
-"""The order in which the outbox is written: the newest nominations and conditions first, and
-everything some time.
+"""The order in which the outbox is written: the newest nominations and conditions first, and every
+write in the end.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def nomination(name: str, node: str, known: str = "") -> SetNominatedNode:
     return SetNominatedNode(condition(name, known=known).pod, node)
 
 
-def told(
+def given(
     state: RecorderState, *messages: SetUnschedulable | SetNominatedNode | RecordEvent
 ) -> RecorderState:
     for message in messages:
@@ -62,7 +62,7 @@ def taken(state: RecorderState, times: int) -> list[str]:
 
 
 def test_nominations_then_conditions_newest_first_then_events() -> None:
-    state = told(
+    state = given(
         outbox(),
         event("a"),
         condition("a"),
@@ -71,12 +71,12 @@ def test_nominations_then_conditions_newest_first_then_events() -> None:
         condition("d"),
     )
     assert taken(state, 3) == ["c", "b", "d"]
-    state = told(outbox(), event("a"), event("b"), event("c"))
+    state = given(outbox(), event("a"), event("b"), event("c"))
     assert taken(state, 4) == ["event of a", "event of b", "event of c", "nothing"]
 
 
-def test_every_fourth_turn_is_for_what_has_waited_longest() -> None:
-    state = told(
+def test_every_fourth_turn_goes_to_the_oldest_work() -> None:
+    state = given(
         outbox(), *(condition(f"c{i}") for i in range(20)), *(event(f"e{i}") for i in range(5))
     )
     assert taken(state, 12) == [
@@ -86,8 +86,8 @@ def test_every_fourth_turn_is_for_what_has_waited_longest() -> None:
     ]
 
 
-def test_a_newer_condition_of_a_pod_takes_the_place_of_the_older_one() -> None:
-    state = told(outbox(), condition("a"), condition("b"), condition("a"))
+def test_a_newer_condition_of_a_pod_replaces_the_older_one() -> None:
+    state = given(outbox(), condition("a"), condition("b"), condition("a"))
     assert taken(state, 3) == ["a", "b", "nothing"]
 
 
@@ -104,37 +104,37 @@ def test_a_newer_condition_of_a_pod_takes_the_place_of_the_older_one() -> None:
         (nomination("x", ""), False),
     ],
 )
-def test_what_counts_as_a_nomination_is_one_that_changes(
+def test_only_a_nomination_that_changes_goes_first(
     order: SetUnschedulable | SetNominatedNode, is_first: bool
 ) -> None:
-    state = told(outbox(), order, condition("later"))
+    state = given(outbox(), order, condition("later"))
     assert (taken(state, 1) == ["x"]) == is_first
 
 
-def test_a_nomination_that_is_taken_back_before_it_is_written_is_an_ordinary_condition() -> None:
-    state = told(
+def test_a_nomination_that_ends_before_it_is_written_is_an_ordinary_condition() -> None:
+    state = given(
         outbox(), condition("a", "n1"), condition("b"), condition("c", "n1"), condition("a", "")
     )
     assert taken(state, 3) == ["c", "a", "b"]
 
 
-def test_what_was_written_last_counts_more_than_the_pod_as_it_is_known() -> None:
-    state = told(outbox(), nomination("a", "n1"), condition("b"))
+def test_the_last_write_counts_more_than_the_known_pod() -> None:
+    state = given(outbox(), nomination("a", "n1"), condition("b"))
     write = state.take()
     assert isinstance(write, SetNominatedNode)
-    told(state, condition("a", ""), condition("c"))
+    given(state, condition("a", ""), condition("c"))
     assert taken(state, 1) == ["c"], "it waits for the write that is under way"
     state.wrote(write)
     state.done(write)
     assert taken(state, 2) == ["a", "b"]
-    told(state, condition("d"), nomination("e", "n1"))
+    given(state, condition("d"), nomination("e", "n1"))
     assert taken(state, 1) == ["e"]
 
 
 def test_a_full_outbox_drops_the_oldest_but_no_nomination() -> None:
     state = outbox(most_events=2, most_conditions=2)
     for pod in "abcd":
-        told(state, event(pod), condition(pod), condition(f"{pod}!", "n1"))
+        given(state, event(pod), condition(pod), condition(f"{pod}!", "n1"))
     assert set(taken(state, 9)) == {
         "a!",
         "b!",
@@ -149,24 +149,24 @@ def test_a_full_outbox_drops_the_oldest_but_no_nomination() -> None:
 
 
 def test_an_event_that_could_not_be_delivered_waits_in_front() -> None:
-    state = told(outbox(most_events=2), event("a"), event("b"))
+    state = given(outbox(most_events=2), event("a"), event("b"))
     first = state.take()
     assert first is not None
     state.put_back(first)
     assert taken(state, 1) == ["event of a"]
-    state = told(outbox(most_events=2), event("a"), event("b"))
+    state = given(outbox(most_events=2), event("a"), event("b"))
     first = state.take()
     assert first is not None
-    told(state, event("c"))
+    given(state, event("c"))
     state.put_back(first)
     assert taken(state, 3) == ["event of b", "event of c", "nothing"], "it is the oldest"
 
 
 def test_an_event_that_counts_is_written_once_at_a_time() -> None:
-    state = told(outbox(), event("a"))
+    state = given(outbox(), event("a"))
     first = state.take()
     assert isinstance(first, Event)
-    told(state, event("a"))
+    given(state, event("a"))
     assert state.take() is None
     state.put_back(first)
     second = state.take()

@@ -1,6 +1,4 @@
-"""What becomes of facts that repeat themselves, and what an Event says: as client-go's tools/events
-has it.
-"""
+"""Facts that are repeated, and the fields of an Event, as client-go's tools/events has them."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ class Story:
         return written
 
 
-def test_what_an_event_says() -> None:
+def test_the_fields_of_an_event() -> None:
     event = msgspec.structs.replace(FAILED, related=PREEMPTOR)
     assert msgspec.json.decode(msgspec.json.encode(Story().first(event))) == {
         "apiVersion": "events.k8s.io/v1",
@@ -73,7 +71,7 @@ def test_what_an_event_says() -> None:
     }
 
 
-def test_what_has_no_namespace_is_told_in_default() -> None:
+def test_events_about_cluster_scoped_objects_are_in_default() -> None:
     node = msgspec.structs.replace(FAILED, regarding=ObjectReference("v1", "Node", "", "n", "u"))
     assert Story().first(node).metadata.namespace == "default"
 
@@ -106,7 +104,7 @@ def test_a_series_that_ends_is_written_with_its_last_count() -> None:
     assert (len(story.tracker), story.tracker.refresh()) == (0, [])
 
 
-def test_what_happened_once_is_forgotten_without_a_word() -> None:
+def test_a_fact_that_occurred_once_is_forgotten_without_a_write() -> None:
     story = Story()
     story.first()
     story.now = 300.0
@@ -136,8 +134,8 @@ def test_what_happened_once_is_forgotten_without_a_word() -> None:
     ],
 )
 def test_which_facts_are_equal(other: RecordEvent, is_new: bool) -> None:
-    """The note of a series stays what it was; it is another event once the pod has changed, as by
-    its condition.
+    """The note of a series does not change. A change of the pod, as by its condition, makes another
+    event.
     """
     story = Story()
     first = story.first()
@@ -157,13 +155,13 @@ def test_memory_is_bounded_and_names_are_never_used_twice() -> None:
     assert len(story.tracker) == 10
 
 
-def test_a_time_without_microseconds_has_its_decimals_all_the_same() -> None:
+def test_a_time_without_microseconds_has_six_decimals() -> None:
     story = Story()
     story.now = 0.75
     assert story.first().event_time == "2026-01-01T00:00:01.000000Z"
 
 
-def test_names_and_instances_stay_within_what_the_api_server_takes() -> None:
+def test_names_and_instances_are_cut_to_the_api_servers_limits() -> None:
     story = Story(hostname="h" * 200)
     event = story.first(
         msgspec.structs.replace(
@@ -176,7 +174,7 @@ def test_names_and_instances_stay_within_what_the_api_server_takes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("note", "told"),
+    ("note", "written"),
     [
         ("short", "short"),
         ("n" * 1024, "n" * 1024),
@@ -188,6 +186,6 @@ def test_names_and_instances_stay_within_what_the_api_server_takes() -> None:
     ],
     ids=range(7),
 )
-def test_a_long_note_is_cut_at_a_character_and_says_so(note: str, told: str) -> None:
-    assert cut(note) == told
-    assert len(told.encode()) <= 1024
+def test_a_long_note_is_cut_at_a_character_and_ends_in_dots(note: str, written: str) -> None:
+    assert cut(note) == written
+    assert len(written.encode()) <= 1024

@@ -1,5 +1,5 @@
-"""When the recorder writes the count of a series: at its second fact, every half hour, and when it
-ends.
+"""When the recorder writes the count of a series: at the second fact, every half hour, and at its
+end.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FAILED = RecordEvent(
 
 
 class Server:
-    """Takes everything; notes when an event was made or its series written, and with which
+    """Accepts every request. Notes when an event was made or its series written, and with which
     count.
     """
 

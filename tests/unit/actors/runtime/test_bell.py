@@ -1,4 +1,4 @@
-"""The bell: who waits is woken once a ring, and can wait again, also after it was cancelled."""
+"""The bell: each ring ends one wait, and a task can wait again, even after it was cancelled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def test_each_ring_ends_one_wait() -> None:
 
     async with anyio.create_task_group() as group:
         group.start_soon(wait_on)
-        bell.ring()  # nobody waits yet, so it is lost
+        bell.ring()  # no task waits yet, so the ring is lost
         for rings in range(3):
             await anyio.wait_all_tasks_blocked()
             assert woken == rings

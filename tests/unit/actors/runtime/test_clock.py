@@ -1,12 +1,12 @@
-"""The machine's clock, as far as it differs from the event loop's."""
+"""The machine's clock: how it differs from that of the event loop."""
 
 from __future__ import annotations
 
 from berth.actors.runtime.clock import SystemClock
 
 
-async def test_a_time_that_is_over_is_not_waited_for() -> None:
-    """A pod's time on Permit may be over before anybody waits for its end."""
+async def test_a_negative_delay_ends_at_once() -> None:
+    """A pod's deadline on Permit may have passed before the wait for it begins."""
     clock = SystemClock()
     before = clock.now()
     await clock.sleep(-60.0)

@@ -1,4 +1,4 @@
-"""The collector looks at few objects at a time, and frees every cycle in the end."""
+"""The collector visits few objects at a time, and frees every cycle in the end."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Tail:
-    """An object in a cycle with itself."""
+    """An object that refers to itself."""
 
     def __init__(self) -> None:
         self.own = self
 
 
 def ticks(rounds: Rounds, start: float, number: int, busy: float = 0.0) -> float:
-    """So many ticks, half a second apart; when the last one was."""
+    """Runs so many ticks, half a second apart, and returns the time of the last one."""
     for tick in range(1, number + 1):
         now = start + tick * collector.SECONDS
         rounds.tick(now, now * busy)
@@ -54,7 +54,7 @@ def ticks(rounds: Rounds, start: float, number: int, busy: float = 0.0) -> float
 
 
 @pytest.mark.usefixtures("tuned", "few_are_many")
-def test_what_survives_a_full_collection_is_set_aside() -> None:
+def test_objects_that_survive_a_full_collection_are_set_aside() -> None:
     before = gc.get_freeze_count()
     kept = [[number] for number in range(1000)]
     gc.collect()
@@ -91,7 +91,7 @@ def test_a_cycle_that_was_set_aside_is_freed_when_a_pause_does_not_matter(
 
 
 @pytest.mark.usefixtures("tuned", "few_are_many")
-def test_nothing_is_looked_at_twice_if_nothing_was_set_aside_since(
+def test_there_is_no_thorough_collection_if_nothing_was_set_aside_since(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rounds, thorough = Rounds(0.0, 0.0), list[bool]()
@@ -105,10 +105,10 @@ def test_nothing_is_looked_at_twice_if_nothing_was_set_aside_since(
 
 
 @pytest.mark.usefixtures("tuned", "few_are_many")
-async def test_what_is_replaced_one_by_one_is_set_aside_too(
+async def test_objects_replaced_one_by_one_are_set_aside_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """CPython counts what is made less what is freed, and would let all of it pile up."""
+    """CPython counts the objects made less those freed, so alone it would let all of them pile up."""
     kept = [[number] for number in range(MANY)]
     young = []
 
@@ -124,7 +124,7 @@ async def test_what_is_replaced_one_by_one_is_set_aside_too(
     assert young[0] > MANY > 10 * young[1]
 
 
-async def test_it_ends_with_the_work_and_raises_what_that_raises() -> None:
+async def test_it_ends_with_the_work_and_raises_its_exception() -> None:
     async def fail() -> None:
         raise KeyError("work")
 

@@ -1,4 +1,4 @@
-"""The heartbeat: a loop that is held up is noticed from another thread, one that runs is not."""
+"""The heartbeat: another thread sees that a loop is blocked, and that one that runs is not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Time:
         return self.now
 
 
-async def test_what_does_not_beat_does_not_stand_still() -> None:
+async def test_without_a_heartbeat_no_loop_counts_as_blocked() -> None:
     time = Time()
     heartbeat = Heartbeat(time)
     time.now += 60
@@ -29,7 +29,7 @@ async def test_what_does_not_beat_does_not_stand_still() -> None:
     assert heartbeat.still_for() == 0
 
 
-async def test_a_loop_that_is_held_up_is_seen_from_another_thread_until_it_runs_again() -> None:
+async def test_another_thread_sees_a_loop_as_blocked_until_it_runs_again() -> None:
     time = Time()
     heartbeat, seen = Heartbeat(time), []
     async with anyio.create_task_group() as group:

@@ -1,4 +1,4 @@
-"""The line of an attempt is the same fact in every format, and shown or not by the same levels."""
+"""The line of an attempt has the same fields in every format, and is shown at the same levels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def log_all() -> None:
         log_attempt(log, "default/web", result, 2, 0.00312345, node=node, reason=reason)
 
 
-def test_plain_text_is_what_structlog_would_show_of_the_fields(
+def test_plain_text_is_rendered_as_structlog_renders_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     configure_logs(0, "text")
@@ -49,19 +49,19 @@ def test_plain_text_is_what_structlog_would_show_of_the_fields(
     assert [fields["level"] for fields in captured] == ["info", "info", "warning"]
 
 
-def test_json_has_the_fields_that_are_known(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_fields_that_have_a_value(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs(0, "json")
     log_all()
     first, *others = map(json.loads, capsys.readouterr().err.splitlines())
     del first["timestamp"]
-    told = {
+    fields = {
         "pod": "default/web",
         "result": "scheduled",
         "node": "node-3",
         "attempt": 2,
         "seconds": 0.003123,
     }
-    assert first == {"event": "attempted", "level": "info", **told}
+    assert first == {"event": "attempted", "level": "info", **fields}
     assert [sorted({"node", "reason"} & fields.keys()) for fields in others] == [
         ["reason"],
         ["node", "reason"],
@@ -69,7 +69,9 @@ def test_json_has_the_fields_that_are_known(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_quiet_shows_errors_alone(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_shows_only_warnings_and_errors(
+    form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     configure_logs(0, "json" if form == "json" else "text", quiet=True)
     log_all()
     (line,) = capsys.readouterr().err.splitlines()
@@ -137,7 +139,7 @@ def test_a_flood_is_one_line(form: str, capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err.count("Traceback") == 1
 
 
-def test_what_was_left_out_is_counted() -> None:
+def test_lines_left_out_are_counted() -> None:
     repeats = Repeats()
     assert [repeats.admit("a", now) for now in (0, 1, 59.9)] == [0, None, None]
     assert repeats.admit("b", 30) == 0
@@ -146,7 +148,7 @@ def test_what_was_left_out_is_counted() -> None:
     assert repeats.admit("a", 120) == 1
 
 
-def test_as_many_kinds_of_repeats_as_there_may_be() -> None:
+def test_the_kinds_of_repeats_are_bounded() -> None:
     repeats = Repeats()
     for kind in range(10 * MOST_REPEATED):
         assert repeats.admit(kind, 0) == 0

@@ -1,6 +1,4 @@
-"""Work in a thread of its own: its end, its failure and its cancellation are those of who waits for
-it.
-"""
+"""Work in a second thread: its end, its exception and its cancellation are the caller's."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import pytest
 from berth.actors.runtime.own_thread import in_own_thread
 
 
-async def test_it_goes_on_while_this_loop_stands_still() -> None:
+async def test_it_goes_on_while_this_loop_is_blocked() -> None:
     done = threading.Event()
 
     async def work() -> None:
@@ -26,7 +24,7 @@ async def test_it_goes_on_while_this_loop_stands_still() -> None:
         assert done.wait(10)  # without giving this loop a turn
 
 
-async def test_what_it_raises_is_raised_here() -> None:
+async def test_its_exception_is_raised_to_the_caller() -> None:
     async def work() -> None:
         await anyio.sleep(0)  # noqa: ASYNC115
         raise ZeroDivisionError("there")
@@ -36,7 +34,7 @@ async def test_what_it_raises_is_raised_here() -> None:
 
 
 @pytest.mark.parametrize("begun", [False, True])
-async def test_cancelling_it_waits_for_its_clean_up(begun: bool) -> None:
+async def test_a_cancellation_waits_for_its_clean_up(begun: bool) -> None:
     story: list[str] = []
 
     async def work() -> None:
@@ -59,7 +57,7 @@ async def test_cancelling_it_waits_for_its_clean_up(begun: bool) -> None:
     assert story in ([["begun", "cleaned up"]] if begun else [[], ["begun", "cleaned up"]])
 
 
-async def test_clean_up_that_never_ends_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_clean_up_that_never_ends_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("berth.actors.runtime.own_thread.STOP_SECONDS", 0.1)
     let_go, began = threading.Event(), time.monotonic()
 

@@ -65,7 +65,7 @@ async def test_a_fatal_crash_ends_everything_and_is_raised_once(started: bool) -
     assert story[-1] == "a stops"
 
 
-async def test_a_fatal_child_that_returns_has_ended_too_early() -> None:
+async def test_a_fatal_child_that_returns_ends_the_process() -> None:
     with pytest.raises(ChildEndedError, match="b"):
         await supervise(Child("b", failing(None, started=True))).run()
 
@@ -85,7 +85,7 @@ async def test_a_retried_child_is_run_again_after_a_backoff() -> None:
     assert runs == [0, 0.5, 1.5, 3.5, 7.5]
 
 
-async def test_a_cancellation_that_nobody_ordered_is_a_crash() -> None:
+async def test_a_child_that_cancels_itself_has_crashed() -> None:
     async def run(*, task_status: TaskStatus[None]) -> None:
         task_status.started()
         await anyio.lowlevel.checkpoint()

@@ -1,4 +1,4 @@
-"""The watchdog tells of a standstill once, its end, and what was running."""
+"""The watchdog logs a blocked loop once, with the code that was running, and the end of the block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Time:
 
 
 class Standstill:
-    """A loop that beats when told, and its watchdog, which looks when told."""
+    """A loop and its watchdog, which a test makes beat and look."""
 
     def __init__(self) -> None:
         self.time = Time()
@@ -29,7 +29,7 @@ class Standstill:
         self._heartbeat = heartbeat
 
     async def stands_still(self, *seconds: float) -> None:
-        """The watchdog looks after so many seconds each."""
+        """Blocks the loop; the watchdog looks after each of these times in seconds."""
         async with anyio.create_task_group() as group:
             await group.start(self._heartbeat.run)
             self.time.now += BEAT_SECONDS
@@ -41,7 +41,7 @@ class Standstill:
         self.watchdog.look()
 
 
-async def test_a_standstill_is_told_once_and_how_long_it_lasted() -> None:
+async def test_a_blocked_loop_is_logged_once_and_how_long_it_lasted() -> None:
     loop = Standstill()
     with capture_logs() as lines:
         await loop.stands_still(1.0, 1.5, 3.0)
@@ -51,7 +51,7 @@ async def test_a_standstill_is_told_once_and_how_long_it_lasted() -> None:
         "error",
         2.5,
     )
-    assert began["at"] == "_where", "of the thread that it was made in"
+    assert began["at"] == "_where", "the watched thread is the one that made the watchdog"
     assert "in stands_still" in began["stack"]
     assert (ended["event"], ended["log_level"], ended["after_seconds"]) == (
         "event loop goes on",
@@ -73,7 +73,7 @@ class Beating(Heartbeat):
 
 
 def test_an_orderly_end_that_takes_too_long_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where a plugin's hook will not be cancelled, though the loop runs."""
+    """For example if a plugin's hook ignores its cancellation, while the loop runs."""
 
     def end(_code: int) -> None:
         raise Ended
@@ -94,14 +94,14 @@ def test_an_orderly_end_that_takes_too_long_is_cut_short(monkeypatch: pytest.Mon
     assert [line["event"] for line in lines] == ["ended by force"]
 
 
-async def test_a_short_standstill_is_not_worth_a_line() -> None:
+async def test_a_short_block_is_not_logged() -> None:
     loop = Standstill()
     with capture_logs() as lines:
         await loop.stands_still(1.9)
     assert lines == []
 
 
-def test_it_watches_no_longer_than_it_is_asked_to() -> None:
+def test_it_stops_watching_when_its_block_is_left() -> None:
     before = threading.active_count()
     with Standstill().watchdog.watching():
         assert threading.active_count() == before + 1

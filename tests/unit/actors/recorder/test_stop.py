@@ -1,0 +1,93 @@
+"""A stop of the recorder: what waits is written, unless the API server gives no answers."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TypeVar
+
+import anyio
+import msgspec
+from berth.actors.client.rest import ConnectionFailedError
+from berth.actors.mailboxes import Mailboxes
+from berth.actors.messages import EventType, RecordEvent
+from berth.actors.recorder.actor import WRITERS, RecorderActor
+from berth.actors.recorder.event import Event
+from berth.actors.recorder.series import SeriesTracker
+from berth.actors.recorder.state import RecorderState
+from berth.actors.scheduling.kube.meta import ObjectReference
+
+from tests.kit.clock import VirtualClock
+
+T = TypeVar("T")
+EVENTS = 100
+
+
+class Server:
+    """Answers from `ready` on, except for the first `unanswered` requests."""
+
+    def __init__(self, unanswered: int) -> None:
+        self.ready = anyio.Event()
+        self.asked = 0
+        self.written: set[str] = set()
+        self._unanswered = unanswered
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: object | None = None,
+        content_type: str = "",
+    ) -> T:
+        await self.ready.wait()
+        self.asked += 1
+        if self.asked <= self._unanswered:
+            raise ConnectionFailedError("the connection was closed")
+        assert isinstance(body, Event)
+        self.written.add(body.regarding.name)
+        return msgspec.convert(None, answer)
+
+    async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
+        raise AssertionError
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        raise AssertionError
+
+
+def about(name: str) -> RecordEvent:
+    pod = ObjectReference("v1", "Pod", "ns", name, name, "7")
+    return RecordEvent(pod, EventType.NORMAL, "Scheduled", "Binding", "", "default-scheduler")
+
+
+async def stopped(server: Server) -> RecorderState:
+    """Stop a recorder with EVENTS events, before the server answers; its outbox afterwards."""
+    mailboxes, clock = Mailboxes(), VirtualClock()
+    state = RecorderState(SeriesTracker("here"))
+    recorder = RecorderActor(mailboxes, state, server, clock, Random(1))
+    async with anyio.create_task_group() as running:
+        await running.start(recorder.run)
+        async with anyio.create_task_group() as gated:
+            await gated.start(recorder.write)
+            for number in range(EVENTS):
+                mailboxes.recorder.tell(about(f"p{number}"))
+            await clock.settle()
+            gated.cancel_scope.cancel()
+            server.ready.set()
+        mailboxes.recorder.tell(about("late"))  # The mailbox is open until all actors have ended.
+        running.cancel_scope.cancel()
+    state.validate()
+    return state
+
+
+async def test_a_lost_write_does_not_keep_the_others_from_being_written() -> None:
+    server = Server(unanswered=WRITERS - 1)
+    state = await stopped(server)
+    assert len(server.written) == EVENTS
+    assert len(state) == 1, "the late one"
+
+
+async def test_it_gives_up_after_as_many_lost_writes_as_there_are_writers() -> None:
+    server = Server(unanswered=10 * EVENTS)
+    state = await stopped(server)
+    assert server.asked == WRITERS
+    assert len(state) > EVENTS - WRITERS
