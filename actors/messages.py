@@ -74,14 +74,13 @@ class QueuedPod(msgspec.Struct, frozen=True):
     """A pod as the queue hands it out: the attempt counts, the times are monotonic seconds.
 
     `enqueued_at` is when it came or when its last attempt failed; `first_attempt_at` when it was
-    first ready for one. `after_flush` is true if no event woke it: it had been parked for too long.
+    first ready for one.
     """
 
     info: PodInfo
     attempts: int
     enqueued_at: float
     first_attempt_at: float | None = None
-    after_flush: bool = False
 
 
 class StoryStep(msgspec.Struct, frozen=True, gc=False):
@@ -337,13 +336,6 @@ class Assume(msgspec.Struct, frozen=True):
     node: str
 
 
-class FinishBinding(msgspec.Struct, frozen=True):
-    """The binding of an assumed pod is written; its echo may be waited for."""
-
-    key: str
-    uid: str
-
-
 class Forget(msgspec.Struct, frozen=True):
     """An assumed pod will not be bound; stop counting it."""
 
@@ -367,10 +359,6 @@ class Unnominate(msgspec.Struct, frozen=True):
 
     key: str
     uid: str = ""
-
-
-class ExpireAssumed(msgspec.Struct, frozen=True):
-    """A second has passed: stop counting the assumed pods whose echo is overdue."""
 
 
 class WhereBound(Order[str], frozen=True):
@@ -451,11 +439,9 @@ CacheMessage = (
     | ObjectRemoved
     | KindListed
     | Assume
-    | FinishBinding
     | Forget
     | Nominate
     | Unnominate
-    | ExpireAssumed
     | WhereBound
     | ListCached
     | Compare
@@ -494,11 +480,9 @@ class BindPlaced(msgspec.Struct, frozen=True):
 
 
 class RejectWaiting(msgspec.Struct, frozen=True):
-    """A plugin turns a waiting pod away."""
+    """The pod of this uid is gone: reject it if it waits on Permit."""
 
     uid: str
-    plugin: str
-    reason: str
 
 
 class StopBinding(Order[bool], frozen=True):

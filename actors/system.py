@@ -59,9 +59,6 @@ from berth.config.feature_gates import DEFAULTS
 from berth.config.load import to_document
 from berth.config.types import KubeSchedulerConfiguration
 
-# An assumed pod never expires, as in kube-scheduler: only the watch says what became of a binding.
-ASSUMED_TTL_SECONDS = 0.0
-
 
 class Options(msgspec.Struct, frozen=True):
     """The settings that are flags of `berth run`, as they are of kube-scheduler, and not part of
@@ -133,7 +130,7 @@ class Core:
         self.mailboxes = mailboxes
         self.in_binding = in_binding
         self.queue = QueueState(_queue_rules(configuration, profiles, options))
-        self.cache = CacheState(ASSUMED_TTL_SECONDS)
+        self.cache = CacheState()
         self.configuration = configuration
         self.profiles = profiles
         self.clock = clock
@@ -141,7 +138,7 @@ class Core:
     def owners(self) -> tuple[Child, ...]:
         """The actors that own the state of the cluster."""
         return (
-            Child("cache", CacheActor(self.mailboxes, self.cache, self.clock).run),
+            Child("cache", CacheActor(self.mailboxes, self.cache).run),
             Child("queue", QueueActor(self.mailboxes, self.queue, self.clock).run),
         )
 

@@ -28,7 +28,6 @@ from berth.actors.messages import (
     BindPlaced,
     ClusterChanged,
     Done,
-    FinishBinding,
     Forget,
     Placement,
     RejectWaiting,
@@ -96,8 +95,8 @@ class BindingActor(Actor[BindingMessage]):
                     taken.set(None)
                 else:
                     self._stopped = taken
-            case RejectWaiting(uid, plugin, reason):
-                self._pods.reject(uid, plugin, reason)
+            case RejectWaiting(uid):
+                self._pods.reject(uid, "", "removed")
             case StopBinding(reply, uid, plugin, reason):
                 reply.set(self._pods.preempt(uid, plugin, reason))
             case _:
@@ -214,7 +213,6 @@ class BindingActor(Actor[BindingMessage]):
     def _finish(self, profile: Profile, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
         self._observer.scheduled(self._clock.now() - placement.started)
-        self._cache.tell(FinishBinding(info.key, info.uid))
         profile.post_bind(placement.cycle, info, node)
         activated = placement.cycle.take_pods_to_activate()
         if activated:

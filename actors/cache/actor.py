@@ -19,7 +19,6 @@ from berth.actors.cache.state import (
     CacheState,
     Compared,
     Effect,
-    Expired,
     Lend,
     Refused,
     Repaired,
@@ -30,18 +29,15 @@ from berth.actors.messages import (
     Answer,
     CacheMessage,
     ClusterChanged,
-    ExpireAssumed,
     RejectWaiting,
     ReturnSnapshot,
     TakeSnapshot,
 )
 from berth.actors.runtime.actor import Actor
-from berth.actors.runtime.clock import Clock
 from berth.actors.scheduling.framework.events import ASSIGNED_POD_DELETE
 
 log = structlog.get_logger(__name__)
 
-EXPIRY_SECONDS = 1.0
 # Nodes that are brought up to date in one turn: about ten milliseconds if all their pods are new.
 SLICE = 128
 
@@ -51,10 +47,9 @@ class CacheActor(Actor[CacheMessage]):
     knows that it was.
     """
 
-    def __init__(self, mailboxes: Mailboxes, state: CacheState, clock: Clock) -> None:
+    def __init__(self, mailboxes: Mailboxes, state: CacheState) -> None:
         super().__init__(mailboxes.cache)
         self._state = state
-        self._clock = clock
         self._queue = mailboxes.queue
         self._binding = mailboxes.binding
         self._lent = False
@@ -65,14 +60,7 @@ class CacheActor(Actor[CacheMessage]):
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async with anyio.create_task_group() as group:
             self._group = group
-            if self._state.expires:
-                group.start_soon(self._tick)
             await super().run(task_status=task_status)
-
-    async def _tick(self) -> None:
-        while True:
-            await self._clock.sleep(EXPIRY_SECONDS)
-            self.mailbox.tell(ExpireAssumed())
 
     def handle(self, message: CacheMessage) -> None:
         if isinstance(message, ReturnSnapshot):
@@ -86,7 +74,7 @@ class CacheActor(Actor[CacheMessage]):
         elif self._lent:
             self._held_back.append(message)
         elif not (isinstance(message, TakeSnapshot) and self._puts_off(message)):
-            for effect in self._state.handle(message, self._clock.now()):
+            for effect in self._state.handle(message):
                 self._follow(effect)
 
     def _puts_off(self, order: TakeSnapshot) -> bool:
@@ -130,13 +118,11 @@ class CacheActor(Actor[CacheMessage]):
                 order.reply.set(found)
             case Vanished(pod, node):
                 uid = pod.metadata.uid
-                self._binding.tell(RejectWaiting(uid, "", "removed"))
+                self._binding.tell(RejectWaiting(uid))
                 gone = msgspec.structs.replace(
                     pod, spec=msgspec.structs.replace(pod.spec, node_name=node)
                 )
                 self._queue.tell(ClusterChanged(ASSIGNED_POD_DELETE, gone, None, except_uid=uid))
-            case Expired(name, node):
-                log.warning("expired", pod=name, node=node)
             case Repaired(rows, nodes):
                 log.error("the snapshot was inconsistent and is built anew", rows=rows, nodes=nodes)
             case Refused(name, problem):

@@ -28,8 +28,6 @@ from berth.actors.messages import (
     CacheMessage,
     Compare,
     Difference,
-    ExpireAssumed,
-    FinishBinding,
     Forget,
     KindListed,
     ListCached,
@@ -101,13 +99,6 @@ class Vanished(msgspec.Struct, frozen=True):
     node: str
 
 
-class Expired(msgspec.Struct, frozen=True):
-    """The echo of a binding has not come in time; the pod does not count any more."""
-
-    key: str
-    node: str
-
-
 class Repaired(msgspec.Struct, frozen=True):
     """The snapshot did not fit the nodes and was built anew."""
 
@@ -123,18 +114,12 @@ Effect = (
     | Answer[tuple[NodeDump, ...]]
     | Compared
     | Vanished
-    | Expired
     | Repaired
 )
 
 
 class CacheState:
-    def __init__(self, assumed_ttl: float = 0.0) -> None:
-        """`assumed_ttl` is how many seconds the echo of a binding is waited for; 0 is for ever."""
-        self._ttl = assumed_ttl
-        self._overdue_at: dict[
-            str, float
-        ] = {}  # key of an assumed pod whose binding is written, first one first
+    def __init__(self) -> None:
         self._healed = 0
         self._repaired = 0
         self._infos: dict[str, NodeInfo] = {}
@@ -149,8 +134,8 @@ class CacheState:
         self._nominations = Nominations()
         self._snapshot = Snapshot(self._objects, self._nominations)
 
-    def handle(self, message: CacheMessage, now: float = 0.0) -> tuple[Effect, ...]:
-        """Take one message at a time in monotonic seconds (which only expiry reads).
+    def handle(self, message: CacheMessage) -> tuple[Effect, ...]:
+        """Handle one message; returns what follows from it, in order.
 
         O(1), but for TakeSnapshot, which costs what changed since the last one, and what
         compares, lists and dumps.
@@ -162,8 +147,8 @@ class CacheState:
                 return self._assume(message.info, message.node)
             case AssignedPodAdded():
                 return self._put(message.pod)
-            case FinishBinding() | Forget() | ExpireAssumed():
-                return self._obey(message, now)
+            case Forget():
+                return self._forget(message.info, message.node)
             case ReturnSnapshot():
                 pass  # Who may change the snapshot when is the actor's business.
             case AssignedPodUpdated():
@@ -183,19 +168,6 @@ class CacheState:
             case _:
                 assert_never(message)
         return ()
-
-    def _obey(
-        self, order: FinishBinding | Forget | ExpireAssumed, now: float
-    ) -> tuple[Effect, ...]:
-        match order:
-            case FinishBinding(name, uid):
-                if self._ttl and name in self._assumed and self._is_counted(name, uid):
-                    self._overdue_at[name] = now + self._ttl
-                return ()
-            case Forget(info, node):
-                return self._forget(info, node)
-            case ExpireAssumed():
-                return self._expire(now)
 
     def _note(self, message: NodeAdded | NodeUpdated | NodeDeleted | Nominate | Unnominate) -> None:
         match message:
@@ -272,7 +244,6 @@ class CacheState:
         if here is not None and before is not None and here.replace_pod(info):
             self._pods[name] = pod
             self._assumed.discard(name)
-            self._overdue_at.pop(name, None)
             return ()
         effects = self._drop(name)
         self._count(info, node)
@@ -290,21 +261,10 @@ class CacheState:
         self._touch(info)
         if info.node is None and not info.pods:
             del self._infos[node]
-        self._overdue_at.pop(name, None)
         if name not in self._assumed:
             return ()
         self._assumed.remove(name)
         return (Vanished(pod, node),)
-
-    def _expire(self, now: float) -> tuple[Effect, ...]:
-        expired = []
-        while self._overdue_at:
-            name, deadline = next(iter(self._overdue_at.items()))
-            if deadline > now:
-                break
-            expired.append(Expired(name, self._node_of[name]))
-            self._drop(name)
-        return tuple(expired)
 
     def _is_counted(self, name: str, uid: str) -> bool:
         return name in self._pods and self._pods[name].metadata.uid == uid
@@ -427,11 +387,6 @@ class CacheState:
 
     # -------------------------------------------------------------------------------------- looking
 
-    @property
-    def expires(self) -> bool:
-        """Whether assumed pods are waited for in vain; ExpireAssumed is needed then."""
-        return self._ttl > 0
-
     def statistics(self) -> CacheStatistics:
         return CacheStatistics(
             len(self._tree), len(self._node_of), len(self._assumed), self._healed, self._repaired
@@ -444,7 +399,6 @@ class CacheState:
         assert self._assumed <= self._node_of.keys()
         held = {name: pod.pod for info in self._infos.values() for name, pod in info.pods.items()}
         assert held == self._pods, held.keys() ^ self._pods.keys()
-        assert self._overdue_at.keys() <= self._assumed
         for info in self._infos.values():
             info.validate()
             assert info.node is not None or info.pods, f"{info.name}: an empty ghost"

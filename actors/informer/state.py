@@ -175,6 +175,3 @@ class InformerState(Generic[T]):
         named = ((name, item.metadata.uid) for name, item in self._objects.items())
         unreadable = ((name, found.uid) for name, found in self._unreadable.items())
         return next((known for known, its in chain(named, unreadable) if its == uid), name)
-
-    def __len__(self) -> int:
-        return len(self._objects)

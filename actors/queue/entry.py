@@ -21,7 +21,6 @@ class Entry:
     """
 
     __slots__ = (
-        "after_flush",
         "arrival",
         "attempts",
         "errors",
@@ -53,7 +52,6 @@ class Entry:
         self.hold = 0
         self.nominated_node = ""
         self.place = ""
-        self.after_flush = False
 
     @property
     def key(self) -> str:
@@ -80,4 +78,3 @@ class Entry:
         else:
             self.errors += 1
         self.timestamp, self.arrival = now, arrival
-        self.after_flush = False

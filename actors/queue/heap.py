@@ -29,9 +29,6 @@ class KeyedHeap(Generic[V]):
     def __len__(self) -> int:
         return len(self._live)
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._live
-
     def __iter__(self) -> Iterator[V]:
         """The values, in no order that means anything."""
         return (value for _, value in self._live.values())

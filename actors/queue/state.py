@@ -52,7 +52,7 @@ from berth.actors.queue.gate_errors import GateErrors
 from berth.actors.queue.heap import KeyedHeap, Slot
 from berth.actors.queue.hints import HintTable, Worth
 from berth.actors.queue.in_flight import InFlight
-from berth.actors.queue.look import IN_FLIGHT, differences, dump
+from berth.actors.queue.look import differences, dump
 from berth.actors.queue.parked import Parked
 from berth.actors.queue.story import Stories
 from berth.actors.scheduling.framework.changes import pod_changes
@@ -276,7 +276,6 @@ class QueueState:
                 entry.attempts,
                 entry.timestamp,
                 entry.first_attempt_at,
-                entry.after_flush,
             )
             effects.append(HandOut(self._waiting.popleft(), pod))
 
@@ -388,7 +387,6 @@ class QueueState:
         """
         worth = Worth(str(UNSCHEDULABLE_TIMEOUT))
         for entry in self._unschedulable.longer_than(self._rules.max_unschedulable, now):
-            entry.after_flush = True
             self._requeue(entry, worth, now, effects)
         for entry in self._gated.longer_than(self._rules.max_unschedulable, now):
             self._requeue(entry, worth, now, effects)
@@ -547,15 +545,6 @@ class QueueState:
             self._healed += 1
         effects.append(Compared(order, found))
 
-    def where(self, name: str) -> str:
-        """The place of the pod of this key: a queue's name, `in flight`, or "" if it is not
-        here.
-        """
-        entry = self._entries.get(name)
-        if entry is not None:
-            return entry.place
-        return IN_FLIGHT if any(flying.key == name for flying in self._in_flight) else ""
-
     def statistics(self) -> QueueStatistics:
         return QueueStatistics(
             len(self._active),
@@ -577,10 +566,6 @@ class QueueState:
     def parked_by(self) -> Mapping[tuple[str, str], int]:
         """How many parked and gated pods wait for a plugin, by scheduler name and plugin."""
         return Counter(self._unschedulable.waiting()) + Counter(self._gated.waiting())
-
-    def story(self, name: str) -> tuple[StoryStep, ...]:
-        """The latest moves of the pod of this key, the oldest first."""
-        return self._stories.of(name)
 
     def validate(self) -> None:
         """Raises AssertionError where an invariant does not hold."""

@@ -24,9 +24,6 @@ class Stories:
         self._stories: OrderedDict[str, list[StoryStep]] = OrderedDict()
         self._incoming: Counter[tuple[str, str]] = Counter()
 
-    def __len__(self) -> int:
-        return len(self._stories)
-
     def add(self, key: str, step: StoryStep) -> None:
         self._incoming[step.queue, step.event] += 1
         story = self._stories.get(key)

@@ -41,6 +41,7 @@ from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 
 from tests.kit.pipeline import Pipeline, pipeline
+from tests.kit.queue import place_of
 
 UNSUPPORTED = "which is unsupported. It is supposed to return Success, Skip, or Error status"
 NODE = {
@@ -270,7 +271,7 @@ async def test_a_preempted_binding_gives_its_room_up_and_is_tried_again(
         assert await stopped(running, "preempted")
         await running.clock.settle()
         assert assumed(running) == 0
-        assert running.queue_state.where("ns/p") == "backoff"
+        assert place_of(running.queue_state, "ns/p") == "backoff"
         assert list(unschedulable_messages(running.recorder.take())) == [message]
         assert not await stopped(running, "too late")
 
@@ -281,11 +282,11 @@ async def test_a_pod_deleted_in_the_middle_frees_its_room_at_once(
 ) -> None:
     async with pipeline(plugin) as running:
         await started(running, pod("p"), pod("q"))
-        assert running.queue_state.where("ns/q") in ("unschedulable", "backoff")
+        assert place_of(running.queue_state, "ns/q") in ("unschedulable", "backoff")
         running.cache.tell(AssumedPodDeleted(running.store.pods["ns/p"]))
         running.queue.tell(PendingPodDeleted(running.store.pods.pop("ns/p")))
         await running.clock.settle()
-        assert running.queue_state.where("ns/p") == ""
+        assert place_of(running.queue_state, "ns/p") == ""
         await running.clock.advance(3)
         assert [item.info.key for item in running.in_binding.each()] == (
             ["ns/q"] if plugin is Gate else []
@@ -328,7 +329,7 @@ async def test_a_binding_that_was_written_although_it_failed_is_recognised(node:
         )
         assert list(unschedulable_messages(told)) == []
         assert (assumed(running), in_flight(running)) == (0, 0)
-        assert running.queue_state.where("ns/p") == ""
+        assert place_of(running.queue_state, "ns/p") == ""
         assert running.store.bound == []
 
 

@@ -162,7 +162,7 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
     )
     async with anyio.create_task_group() as group:
         await group.start(ServerActor(address, lambda: None, lambda: b"", {}, debug).run)
-        await group.start(CacheActor(mailboxes, CacheState(), clock).run)
+        await group.start(CacheActor(mailboxes, CacheState()).run)
         await group.start(QueueActor(mailboxes, QueueState(rules), clock).run)
         yield f"http://{address.host}:{address.port}", mailboxes.queue
         group.cancel_scope.cancel()

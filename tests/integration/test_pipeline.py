@@ -10,7 +10,6 @@ from berth.actors.client.rest import ApiError
 from berth.actors.messages import (
     EventType,
     RecordEvent,
-    RejectWaiting,
     SetUnschedulable,
 )
 from berth.actors.scheduling.framework.cycle_state import PODS_TO_ACTIVATE, CycleState
@@ -27,6 +26,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 
 from tests.kit.messages import no_room
 from tests.kit.pipeline import Pipeline, pipeline
+from tests.kit.queue import place_of, story_of
 
 
 def node(name: str, cpu: int = 4) -> Node:
@@ -136,7 +136,7 @@ async def test_a_waiting_pod_goes_on_or_is_turned_away(verdict: str) -> None:
             case "allow":
                 assert running.in_binding.allow("p", "Gatekeeper")
             case "reject":
-                running.binding.tell(RejectWaiting("p", "Gatekeeper", "not today"))
+                assert running.in_binding.reject("p", "Gatekeeper", "not today")
         await running.clock.advance(5.5)
         assert running.store.bound == ([("p", "n")] if verdict == "allow" else [])
         assert Gatekeeper.reserved == ({"ns/p"} if verdict == "allow" else set())
@@ -181,7 +181,7 @@ async def test_a_plugin_activates_pods_that_the_placed_one_helps() -> None:
         await running.add_node(node("n"))
         await running.add_pod(pod("follower"))
         await running.clock.advance(20)
-        assert running.queue_state.where("ns/follower") == "unschedulable"
+        assert place_of(running.queue_state, "ns/follower") == "unschedulable"
         await running.add_pod(pod("leader"))
         await running.clock.advance(0)
         assert running.store.bound == [("leader", "n"), ("follower", "n")]
@@ -204,11 +204,11 @@ async def test_a_pod_that_a_plugin_lets_wait_does_not_back_off() -> None:
         await running.add_node(node("early"))
         await running.add_pod(pod("p"))
         await running.clock.advance(0.1)
-        assert running.queue_state.where("ns/p") == "unschedulable"
+        assert place_of(running.queue_state, "ns/p") == "unschedulable"
         await running.add_node(node("late"))
         await running.clock.advance(0)
         assert running.store.bound == [("p", "late")]
-        assert [step.queue for step in running.queue_state.story("ns/p")] == [
+        assert [step.queue for step in story_of(running.queue_state, "ns/p")] == [
             "active",
             "unschedulable",
             "active",

@@ -13,7 +13,6 @@ import numpy as np
 from berth.actors.cache.state import (
     CacheState,
     Compared,
-    Expired,
     Lend,
     Refused,
     Repaired,
@@ -28,8 +27,6 @@ from berth.actors.messages import (
     AssumedPodDeleted,
     Compare,
     Difference,
-    ExpireAssumed,
-    FinishBinding,
     Forget,
     ListCached,
     NodeAdded,
@@ -55,7 +52,6 @@ NODES = st.sampled_from(["n1", "n2", "n3", "n4"])
 PODS = st.sampled_from(["p1", "p2", "p3", "p4", "p5"])
 MILLIS = st.sampled_from([0, 100, 101, 333, 900])
 ZONES = st.sampled_from(["a", "b", ""])
-TTL = 30.0
 SELECTORS = {app: from_label_selector(LabelSelector(match_labels={"app": app})) for app in "ab"}
 RESOURCES = ("cpu", "pods", "example.com/gpu")
 
@@ -103,12 +99,11 @@ def make_node(name: str, zone: str, cpu: int, revision: int = 0) -> Node:
 
 
 class Counted(msgspec.Struct):
-    """A pod of the model: where it counts, whether only assumed, and when its echo is overdue."""
+    """A pod of the model: where it counts, and whether it is only assumed."""
 
     pod: Pod
     node: str
     assumed: bool
-    overdue_at: float | None = None
 
     @property
     def uid(self) -> str:
@@ -131,8 +126,7 @@ class CacheHistory(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cache = CacheState(TTL)
-        self.now = 0.0
+        self.cache = CacheState()
         self.serial = 0
         self.nodes: dict[str, Node] = {}
         self.zones: list[tuple[str, list[str]]] = []
@@ -141,7 +135,7 @@ class CacheHistory(RuleBasedStateMachine):
         self.healed = 0
 
     def send(self, message: Any) -> tuple[Any, ...]:
-        return self.cache.handle(message, self.now)
+        return self.cache.handle(message)
 
     def next(self) -> int:
         self.serial += 1
@@ -244,28 +238,6 @@ class CacheHistory(RuleBasedStateMachine):
         fits = old is not None and known and old.assumed and old.node == node
         assert [type(effect) for effect in effects] == ([Refused] if known and not fits else [])
         if fits:
-            del self.pods[name]
-
-    @rule(name=PODS)
-    def binding_finished(self, name: str) -> None:
-        old = self.pods.get(name)
-        assert not self.send(FinishBinding(f"ns/{name}", old.uid if old is not None else "none"))
-        if old is not None and old.assumed:
-            old.overdue_at = self.now + TTL
-
-    @rule(seconds=st.sampled_from([1.0, 20.0, 31.0]))
-    def time_passes(self, seconds: float) -> None:
-        self.now += seconds
-        effects = self.send(ExpireAssumed())
-        late = {
-            n: c
-            for n, c in self.pods.items()
-            if c.overdue_at is not None and c.overdue_at <= self.now
-        }
-        assert set(effects) == {
-            Expired(f"ns/{name}", counted.node) for name, counted in late.items()
-        }
-        for name in late:
             del self.pods[name]
 
     @rule(name=PODS, node=NODES)

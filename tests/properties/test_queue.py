@@ -47,6 +47,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.kit.handle import Nowhere
+from tests.kit.queue import place_of
 from tests.kit.queue_model import QueueModel
 
 NAMES = "abcdef"
@@ -322,7 +323,7 @@ class QueueHistory(RuleBasedStateMachine):
     def every_pod_is_where_the_model_has_it(self) -> None:
         self.queue.validate()
         places = {row.name: row.place for row in self.model.rows}
-        assert {name: self.queue.where(f"ns/{name}") for name in places} == places
+        assert {name: place_of(self.queue, f"ns/{name}") for name in places} == places
         statistics = self.queue.statistics()
         assert sum(msgspec.structs.astuple(statistics)) - statistics.healed == len(places)
         assert statistics.in_flight == len(self.flying)

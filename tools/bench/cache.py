@@ -193,7 +193,7 @@ async def comparison(
             longest, before = max(longest, perf_counter() - before), perf_counter()
 
     async with anyio.create_task_group() as group:
-        await group.start(CacheActor(mailboxes, state, clock).run)
+        await group.start(CacheActor(mailboxes, state).run)
         await group.start(QueueActor(mailboxes, QueueState(rules), clock).run)
         group.start_soon(wait_turns)
         await anyio.lowlevel.checkpoint()

@@ -32,6 +32,7 @@ from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 
 from tests.kit.clock import VirtualClock
+from tests.kit.queue import place_of
 
 
 def node(name: str) -> Node:
@@ -94,7 +95,7 @@ async def room() -> AsyncIterator[Room]:
     running = Room()
     async with anyio.create_task_group() as group:
         mailboxes, clock = running.mailboxes, running.clock
-        await group.start(CacheActor(mailboxes, running.cache_state, clock).run)
+        await group.start(CacheActor(mailboxes, running.cache_state).run)
         await group.start(QueueActor(mailboxes, running.queue_state, clock).run)
         await group.start(running.debugger.run)
         yield running
@@ -161,7 +162,7 @@ async def test_a_pending_pod_that_is_nowhere_comes_back_to_the_queue() -> None:
         assert running.healed == (0, 4)
         assert await running.debugger.compare() == ()
         for name in ("lost", "again", "queued"):
-            assert running.queue_state.where(f"ns/{name}") == "active"
+            assert place_of(running.queue_state, f"ns/{name}") == "active"
         assert running.queue_state.statistics().active == 3
 
 

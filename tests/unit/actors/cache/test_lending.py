@@ -21,8 +21,6 @@ from berth.actors.runtime.ask import ask
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 
-from tests.kit.clock import VirtualClock
-
 NODES = 8 * SLICE
 
 
@@ -36,7 +34,7 @@ async def test_what_comes_while_the_snapshot_is_lent_waits_for_its_return() -> N
     cache = mailboxes.cache
     state = CacheState()
     async with anyio.create_task_group() as group:
-        await group.start(CacheActor(mailboxes, state, VirtualClock()).run)
+        await group.start(CacheActor(mailboxes, state).run)
         cache.tell(NodeAdded(node))
         snapshot = await ask(cache, TakeSnapshot)
         info = snapshot.columns.infos[snapshot.columns.row_of["n"]]
@@ -65,7 +63,7 @@ async def caught_up(state: CacheState, given_back: bool) -> tuple[list[int], boo
     behind: list[int] = []
     lent = False
     async with anyio.create_task_group() as group:
-        await group.start(CacheActor(mailboxes, state, VirtualClock()).run)
+        await group.start(CacheActor(mailboxes, state).run)
         for number in range(NODES):
             cache.tell(NodeAdded(msgspec.convert({"metadata": {"name": f"n{number}"}}, Node)))
 

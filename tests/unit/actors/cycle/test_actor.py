@@ -52,7 +52,7 @@ async def test_a_cancelled_decision_returns_the_snapshot() -> None:
     profiles = profiles_of(from_mapping(None), ReadOnlyHandle())
     cycle = CycleActor(mailboxes, profiles, Scheduler(Random(0)), Hanging(), clock)
     async with anyio.create_task_group() as group:
-        await group.start(CacheActor(mailboxes, CacheState(), clock).run)
+        await group.start(CacheActor(mailboxes, CacheState()).run)
         async with anyio.create_task_group() as gated:
             await gated.start(cycle.run)
             (order,) = queue.take()

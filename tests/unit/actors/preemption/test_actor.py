@@ -42,6 +42,7 @@ from berth.tools.apiserver.app import serve
 
 from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
+from tests.kit.queue import place_of
 
 Document = dict[str, Any]
 T = TypeVar("T")
@@ -128,7 +129,7 @@ class Room:
             while held:
                 held = await ask(self.queue, lambda reply: IsHeld(reply, info.key, info.uid, HOLD))
                 await anyio.sleep(0.005)
-        return self.queue_state.where(info.key)
+        return place_of(self.queue_state, info.key)
 
     async def make(self, *victims: PodInfo, displaced: tuple[PodInfo, ...] = ()) -> str:
         """Make room for a new pod, and return its place in the queue when that has ended."""
@@ -294,7 +295,7 @@ async def test_displaced_pods_lose_their_nominations_and_are_tried_again() -> No
         assert made.cache.take() == [Unnominate(i.key, i.uid) for i in (written, unwritten)]
         cleared = [order for order in made.recorder.take() if isinstance(order, SetNominatedNode)]
         assert cleared == [SetNominatedNode(info.pod, "") for info in (written, unwritten)]
-        places = [made.queue_state.where(info.key) for info in (written, unwritten, elsewhere)]
+        places = [place_of(made.queue_state, info.key) for info in (written, unwritten, elsewhere)]
         assert places == [TRIED_AGAIN, TRIED_AGAIN, TRIED_AGAIN], (
             "the third may use what the others gave up"
         )
@@ -309,7 +310,7 @@ async def test_no_pod_is_displaced_if_all_victims_are_being_deleted() -> None:
         made.cache.take()
         assert await made.make(going, displaced=(promised,)) == PARKED
         assert made.cache.take() == []
-        assert made.queue_state.where(promised.key) == PARKED
+        assert place_of(made.queue_state, promised.key) == PARKED
 
 
 async def test_a_deletion_without_an_answer_is_repeated() -> None:

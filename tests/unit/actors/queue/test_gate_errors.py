@@ -21,6 +21,7 @@ from berth.actors.scheduling.framework.status import SUCCESS, Status, error, uns
 from berth.actors.scheduling.kube.core import Node, Pod
 
 from tests.kit.handle import Nowhere
+from tests.kit.queue import place_of
 
 LOOK = ClusterChanged(ClusterEvent(Resource.NODE, Action.ADD), None, Node())
 
@@ -76,7 +77,7 @@ def test_a_failure_is_told_once_and_another_one_again() -> None:
     assert gate.send(LOOK, LOOK) == []
     gate.says(error("no network"))
     assert gate.send(LOOK, LOOK) == ["p: no network"]
-    assert gate.state.where("ns/p") == "gated"
+    assert place_of(gate.state, "ns/p") == "gated"
     gate.says(SUCCESS)
     assert gate.send(LOOK) == []
     assert gate.handed_out == ["ns/p"]

@@ -15,6 +15,7 @@ from berth.actors.messages import (
 )
 
 from tests.kit.handle import Nowhere
+from tests.kit.queue import place_of
 from tests.unit.actors.queue.test_state import POD_GONE, Harness, make_pod
 
 
@@ -24,7 +25,7 @@ def held() -> Harness:
     queue = Harness()
     queue.add(make_pod("p"))
     queue.send(AttemptFailed(queue.pop(), frozenset({"Pods"}), hold=1))
-    assert queue.state.where("ns/p") == "unschedulable"
+    assert place_of(queue.state, "ns/p") == "unschedulable"
     return queue
 
 
@@ -37,10 +38,10 @@ def is_held(queue: Harness, hold: int = 1) -> bool:
 
 def test_what_happens_while_it_is_held_wakes_it_when_that_ends(held: Harness) -> None:
     held.send(POD_GONE)
-    assert held.state.where("ns/p") == "gated"
+    assert place_of(held.state, "ns/p") == "gated"
     assert is_held(held)
     held.send(PreemptionEnded("ns/p", "p", 1))
-    assert held.state.where("ns/p") == "backoff"
+    assert place_of(held.state, "ns/p") == "backoff"
     assert not is_held(held)
 
 
@@ -50,21 +51,21 @@ def test_what_happened_in_flight_waits_for_the_end_too() -> None:
     flying = queue.pop()
     queue.send(POD_GONE)
     queue.send(AttemptFailed(flying, frozenset({"Pods"}), hold=1))
-    assert queue.state.where("ns/p") == "gated"
+    assert place_of(queue.state, "ns/p") == "gated"
     queue.send(PreemptionEnded("ns/p", "p", 1))
-    assert queue.state.where("ns/p") == "backoff"
+    assert place_of(queue.state, "ns/p") == "backoff"
 
 
 def test_without_an_event_it_stays_parked_until_there_is_one(held: Harness) -> None:
     held.send(PreemptionEnded("ns/p", "p", 1))
-    assert held.state.where("ns/p") == "unschedulable"
+    assert place_of(held.state, "ns/p") == "unschedulable"
     held.send(POD_GONE)
-    assert held.state.where("ns/p") == "backoff"
+    assert place_of(held.state, "ns/p") == "backoff"
 
 
 def test_a_failed_preemption_is_tried_again_without_an_event(held: Harness) -> None:
     held.send(PreemptionEnded("ns/p", "p", 1, failed=True))
-    assert held.state.where("ns/p") == "backoff"
+    assert place_of(held.state, "ns/p") == "backoff"
 
 
 @pytest.mark.parametrize("event_came", [False, True])
@@ -74,10 +75,10 @@ def test_the_flush_does_not_end_it(held: Harness, event_came: bool) -> None:
         held.send(POD_GONE)
     for held.now in (61.0, 122.0):
         held.send(FlushUnschedulable())
-        assert held.state.where("ns/p") == "gated"
+        assert place_of(held.state, "ns/p") == "gated"
         assert is_held(held)
     held.send(PreemptionEnded("ns/p", "p", 1))
-    assert held.state.where("ns/p") == "active"
+    assert place_of(held.state, "ns/p") == "active"
 
 
 def test_it_ends_with_its_own_preemption_and_not_with_an_older_one(held: Harness) -> None:
@@ -97,4 +98,4 @@ def test_another_pod_of_its_name_is_not_held(held: Harness) -> None:
     held.add(make_pod("p", uid="other"))
     assert not is_held(held)
     held.send(PreemptionEnded("ns/p", "p", 1, failed=True))
-    assert held.state.where("ns/p") == "active"
+    assert place_of(held.state, "ns/p") == "active"

@@ -39,6 +39,7 @@ from berth.actors.scheduling.framework.status import SUCCESS, Status, unresolvab
 from berth.actors.scheduling.kube.core import Node, Pod, Toleration
 
 from tests.kit.handle import Nowhere
+from tests.kit.queue import place_of, story_of
 
 NODE_ADDED = ClusterChanged(ClusterEvent(Resource.NODE, Action.ADD), None, Node())
 POD_GONE = ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), Pod(), None)
@@ -102,7 +103,7 @@ class Harness:
         assert self.where(name) == "unschedulable"
 
     def where(self, name: str) -> str:
-        return self.state.where(f"ns/{name}")
+        return place_of(self.state, f"ns/{name}")
 
 
 @pytest.fixture
@@ -218,7 +219,7 @@ class TestInFlight:
         queue.send(NODE_ADDED)
         queue.fail(queued, "Nodes")
         assert queue.where("p") == "backoff"
-        assert queue.state.story("ns/p")[-1] == StoryStep(
+        assert story_of(queue.state, "ns/p")[-1] == StoryStep(
             0.0, "backoff", "ScheduleAttemptFailure", "Nodes", "NodeAdd"
         )
 
@@ -377,7 +378,7 @@ def test_the_flush_takes_those_parked_for_too_long_and_says_so(queue: Harness) -
     queue.now = 60.5
     queue.send(FlushUnschedulable())
     assert (queue.where("old"), queue.where("young")) == ("active", "unschedulable")
-    assert queue.pop().after_flush
+    assert story_of(queue.state, "ns/old")[-1].event == "UnschedulableTimeout"
 
 
 def test_the_story_names_the_event_and_whose_hint_said_so(queue: Harness) -> None:
@@ -400,7 +401,6 @@ def test_stories_take_bounded_memory() -> None:
     stories = Stories(most=3, longest=2)
     for name in ("a", "b", "a", "a", "c", "d"):
         stories.add(name, StoryStep(0.0, "active", "e"))
-    assert len(stories) == 3
     assert [len(stories.of(name)) for name in "abcd"] == [2, 0, 1, 1]
     assert stories.incoming() == {("active", "e"): 6}
 
