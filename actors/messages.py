@@ -83,17 +83,29 @@ class QueuedPod(msgspec.Struct, frozen=True):
     first_attempt_at: float | None = None
 
 
-class StoryStep(msgspec.Struct, frozen=True, gc=False):
-    """A pod has come to a queue (active, backoff, unschedulable, gated) at a time in monotonic
-    seconds.
+class Place(enum.StrEnum):
+    """Where a pending pod is. The four queues have the names of kube-scheduler's metric
+    pending_pods.
+    """
 
-    `event` is why, as metrics name it; `cause` the cluster event that came while the pod was in
-    flight, if that is the reason; `plugin` is whose hint said that the event may help, or who gated
-    the pod.
+    OUTSIDE = "outside"
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+    IN_FLIGHT = "in flight"
+
+
+class StoryStep(msgspec.Struct, frozen=True, gc=False):
+    """A pod came to one of the four queues at a time in monotonic seconds.
+
+    `event` is the reason, as kube-scheduler's metrics name it. `cause` is the cluster event that
+    came while the pod was in flight, if that is the reason. `plugin` is the plugin whose hint
+    function accepted the event, or the plugin that gated the pod.
     """
 
     at: float
-    queue: str
+    queue: Place
     event: str
     plugin: str = ""
     cause: str = ""
@@ -206,8 +218,7 @@ class TellStory(Order[tuple[StoryStep, ...]], frozen=True):
 
 
 class QueuedPodDump(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod of the queue. `place` is active, backoff, unschedulable, gated or in flight;
-    `backoff_left` is in seconds.
+    """A pod of the queue; `backoff_left` is in seconds.
 
     `rejected_by` are the plugins that rejected the last attempt, `pending` those that wait for
     something to happen.
@@ -215,7 +226,7 @@ class QueuedPodDump(msgspec.Struct, frozen=True, rename="camel"):
 
     key: str
     uid: str
-    place: str
+    place: Place
     priority: int
     attempts: int
     backoff_left: float

@@ -1,9 +1,9 @@
-"""The backoff queue: pods that wait out their penalty, the first whose penalty ends first.
+"""The backoff queue: pods that wait out their penalty, ordered by the end of the penalty.
 
-Time is cut into windows of a second: the pods whose backoff ends in the same window are in
-QueueSort's order, so that an empty active queue, which takes its next pod from here, still takes
-the best one. Pods that failed with an error (their penalty protects the API server, not the
-scheduler's time) are kept apart and never taken early. Mirrors kube-scheduler's backoffQueue.
+Time is cut into windows of a second. Pods whose backoff ends in the same window are in QueueSort's
+order. So the scheduler still takes the best pod when the active queue is empty and it takes one
+from here. Pods whose attempt ended with an error are kept apart and are never taken early, because
+their penalty protects the API server. Mirrors kube-scheduler's backoffQueue.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ WINDOW_SECONDS = 1.0
 
 
 class Backoff:
+    """`initial` is the penalty in seconds after the first failure. It doubles with each failure,
+    up to `longest`.
+    """
+
     def __init__(self, initial: float, longest: float, sort_slot: Callable[[Entry], Slot]) -> None:
         self._initial = initial
         self._longest = longest
@@ -33,8 +37,9 @@ class Backoff:
         yield from self._erred
 
     def until(self, entry: Entry) -> float:
-        """The window in which the pod's backoff ends; errors in a row count apart from
-        rejections.
+        """The start of the window in which the pod's backoff ends.
+
+        Consecutive errors are counted separately from rejections.
         """
         failures = entry.errors or entry.rejections
         if not failures:
@@ -43,38 +48,41 @@ class Backoff:
         return window(entry.timestamp + penalty)
 
     def holds(self, entry: Entry, now: float) -> bool:
-        """True while the pod must wait: until the window in which its backoff ends is over."""
+        """True until the window in which the pod's backoff ends is over."""
         return bool(entry.errors or entry.rejections) and self.until(entry) >= window(now)
 
     def left(self, entry: Entry, now: float) -> float:
-        """How many seconds the pod must wait, or would have to if it were woken now."""
+        """The seconds that the pod has to wait, or would have to wait if it were woken now."""
         return max(0.0, self.until(entry) + WINDOW_SECONDS - now)
 
     def put(self, entry: Entry) -> None:
-        """Put a pod in, or where it belongs if it is here already."""
+        """Add a pod. A pod that is here already is sorted again."""
         if entry.rejectors:
             self._rejected.put(entry.key, (self.until(entry), *self._sort_slot(entry)), entry)
         else:
             self._erred.put(entry.key, (self.until(entry), float(entry.arrival)), entry)
 
-    def remove(self, entry: Entry) -> None:
-        if self._rejected.remove(entry.key) is None:
-            self._erred.remove(entry.key)
+    def remove(self, key: str) -> None:
+        if self._rejected.remove(key) is None:
+            self._erred.remove(key)
 
     def first(self) -> Entry | None:
-        """The pod to take when there is no active one; never one that failed with an error."""
+        """The pod to take when no pod is active; never one whose attempt ended with an error."""
         top = self._rejected.peek()
         return None if top is None else top[1]
 
     def over(self, now: float) -> Iterator[Entry]:
-        """The pods whose backoff is over, in order; each must be removed before the next is asked
-        for.
-        """
+        """The pods whose backoff is over, in order. Remove each before you ask for the next."""
         for heap in (self._rejected, self._erred):
             while (top := heap.peek()) is not None and not self.holds(top[1], now):
                 yield top[1]
 
+    def validate(self) -> None:
+        """Raises AssertionError if an invariant does not hold."""
+        self._rejected.validate()
+        self._erred.validate()
+
 
 def window(time: float) -> float:
-    """The start of the window that a time is in."""
+    """The start of the window that contains a time."""
     return floor(time / WINDOW_SECONDS) * WINDOW_SECONDS

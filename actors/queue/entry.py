@@ -1,23 +1,29 @@
-"""A pod in the queue, with what its attempts so far have taught. Mirrors the framework's
+"""A pod in the queue, with what its attempts so far have shown. Mirrors the framework's
 QueuedPodInfo.
 """
 
 from __future__ import annotations
 
+from berth.actors.queue.places import OUTSIDE
 from berth.actors.scheduling.model.pod_info import PodInfo
 
-NOBODY: frozenset[str] = frozenset()
+NO_PLUGINS: frozenset[str] = frozenset()
 
 
 class Entry:
-    """Owned by the queue. `timestamp` is when the pod came, or when its last attempt failed.
+    """Owned by the queue. All times are monotonic seconds.
 
-    `rejections` counts the attempts that ended with a rejection, `errors` those that ended with an
-    error since the last rejection. `unschedulable` and `pending` are the plugins that rejected the
-    last attempt, `gated_by` the PreEnqueue plugin that keeps the pod out, `gate_error` how it
-    fails, "" if it does not. `hold` is the number of the preemption that makes room for the pod, 0
-    if there is none. `nominated_node` is the node that the cache was last told the pod is nominated
-    to, "" for none.
+    - `timestamp`: when the pod came, or when its last attempt failed
+    - `arrival`: a number that orders pods with equal sort keys
+    - `first_attempt_at`: when the pod was first active, None if it never was
+    - `rejections`: how many attempts ended with a rejection
+    - `errors`: how many attempts ended with an error since the last rejection
+    - `unschedulable`, `pending`: the plugins that rejected the last attempt, and those that wait
+      for something to happen
+    - `gated_by`: the PreEnqueue plugin that gates the pod
+    - `gate_error`: the message of a PreEnqueue plugin that fails, "" if none does
+    - `hold`: the number of the preemption that makes room for the pod, 0 for none
+    - `nominated_node`: the node that the cache counts the pod on as nominated, "" for none
     """
 
     __slots__ = (
@@ -39,19 +45,19 @@ class Entry:
 
     def __init__(self, info: PodInfo, now: float, arrival: int) -> None:
         self.info = info
+        self.place = OUTSIDE
         self.timestamp = now
         self.arrival = arrival
         self.first_attempt_at: float | None = None
         self.attempts = 0
         self.rejections = 0
         self.errors = 0
-        self.unschedulable = NOBODY
-        self.pending = NOBODY
+        self.unschedulable = NO_PLUGINS
+        self.pending = NO_PLUGINS
         self.gated_by = ""
         self.gate_error = ""
         self.hold = 0
         self.nominated_node = ""
-        self.place = ""
 
     @property
     def key(self) -> str:
@@ -63,15 +69,13 @@ class Entry:
 
     @property
     def rejectors(self) -> frozenset[str]:
-        """Every plugin that an event must satisfy before the pod is worth another attempt: any one
-        of them.
-        """
+        """The plugins whose events may wake the pod. One of them suffices."""
         return self.unschedulable | self.pending if self.pending else self.unschedulable
 
     def failed(
         self, unschedulable: frozenset[str], pending: frozenset[str], now: float, arrival: int
     ) -> None:
-        """An attempt has ended; without plugins that rejected it, it was an error."""
+        """Note that an attempt failed. Without plugins that rejected it, it was an error."""
         self.unschedulable, self.pending = unschedulable, pending
         if unschedulable or pending:
             self.rejections, self.errors = self.rejections + 1, 0

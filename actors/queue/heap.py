@@ -1,8 +1,8 @@
-"""A heap with keys: the least slot first, and update and removal by key in O(log n).
+"""A heap with keys: the smallest slot first, with update and removal by key in O(log n).
 
-An entry that is moved or removed stays behind in the heap until it comes to the top, or until half
-of the heap is such leftovers; then the heap is built anew. So every operation is O(log n),
-amortised. Mirrors kube-scheduler's heap.
+An item that is moved or removed stays in the heap until it comes to the top, or until half of the
+heap is such leftovers. Then the heap is rebuilt. So every operation is O(log n), amortised. Mirrors
+kube-scheduler's heap.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class KeyedHeap(Generic[V]):
         return len(self._live)
 
     def __iter__(self) -> Iterator[V]:
-        """The values, in no order that means anything."""
+        """The values, in no particular order."""
         return (value for _, value in self._live.values())
 
     def put(self, key: str, slot: Slot, value: V) -> None:
-        """Put a value in, or in another place if its key is here already."""
+        """Add a value, or replace the value of this key and move it to the slot."""
         known = self._live.get(key)
         if known is not None and known[0][0] == slot:
             self._live[key] = (known[0], value)
@@ -46,7 +46,7 @@ class KeyedHeap(Generic[V]):
         self._tidy()
 
     def peek(self) -> tuple[Slot, V] | None:
-        """The least slot and its value."""
+        """The smallest slot and its value; None if the heap is empty."""
         while self._heap:
             item = self._heap[0]
             live = self._live.get(item[2])
@@ -55,19 +55,13 @@ class KeyedHeap(Generic[V]):
             heapq.heappop(self._heap)
         return None
 
-    def pop(self) -> V | None:
-        """Take the value of the least slot out."""
-        top = self.peek()
-        if top is None:
-            return None
-        del self._live[heapq.heappop(self._heap)[2]]
-        return top[1]
-
     def remove(self, key: str) -> V | None:
-        """Take a value out, wherever it is."""
+        """Remove and return the value of this key; None if there is none."""
         live = self._live.pop(key, None)
         if live is None:
             return None
+        if self._heap[0] is live[0]:
+            heapq.heappop(self._heap)
         self._tidy()
         return live[1]
 
@@ -75,3 +69,10 @@ class KeyedHeap(Generic[V]):
         if len(self._heap) > 2 * len(self._live) + SMALLEST_REBUILD:
             self._heap = [item for item, _ in self._live.values()]
             heapq.heapify(self._heap)
+
+    def validate(self) -> None:
+        """Raises AssertionError if an invariant does not hold."""
+        assert {item for item, _ in self._live.values()} <= set(self._heap), (
+            "a value cannot be found"
+        )
+        assert len(self._heap) <= 2 * len(self._live) + SMALLEST_REBUILD, "too many leftovers"

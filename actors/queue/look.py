@@ -13,8 +13,6 @@ from berth.actors.messages import Difference, QueuedPodDump, StoryStep
 from berth.actors.queue.entry import Entry
 from berth.actors.scheduling.kube.core import Pod
 
-IN_FLIGHT = "in flight"
-
 
 def differences(
     told: Mapping[str, Pod | None], queued: Mapping[str, Entry], flying: Mapping[str, Entry]
@@ -37,7 +35,7 @@ def dump(entry: Entry, backoff_left: float, story: tuple[StoryStep, ...]) -> Que
     return QueuedPodDump(
         entry.key,
         entry.info.uid,
-        entry.place or IN_FLIGHT,
+        entry.place,
         entry.info.priority,
         entry.attempts,
         backoff_left,

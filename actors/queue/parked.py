@@ -1,8 +1,8 @@
-"""Parked pods, found by who waits for what: an event costs by the pods whose rejectors registered
-for it.
+"""Parked pods, indexed by the plugins they wait for: the cost of an event depends on the pods whose
+plugins registered for it, not on all parked pods.
 
-Used twice: for unschedulable pods, which every plugin that rejected them may wake, and for gated
-ones, which are looked at only on an event that the gating plugin registered for. Mirrors
+Used twice: for unschedulable pods, which any plugin that rejected them may wake, and for gated
+pods, which are looked at only on an event that the gating plugin registered for. Mirrors
 kube-scheduler's unschedulablePods.
 """
 
@@ -22,7 +22,7 @@ class Parked:
         self._oldest: KeyedHeap[Entry] = KeyedHeap()
         self._rejectors: dict[str, tuple[Rejector, ...]] = {}
         self._waiting: dict[Rejector, dict[str, Entry]] = {}
-        self._unknown: set[Rejector] = set()  # those in _waiting that never said what they wait for
+        self._unknown: set[Rejector] = set()  # those in _waiting that registered for nothing
 
     def __len__(self) -> int:
         return len(self._oldest)
@@ -30,12 +30,9 @@ class Parked:
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._oldest)
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._rejectors
-
     def put(self, entry: Entry, plugins: Iterable[str], since: float) -> None:
-        """Park a pod; `plugins` are those whose events may wake it, `since` is when it came
-        here.
+        """Park a pod, or park it anew. Events of `plugins` may wake it; `since` is the time when it
+        came here.
         """
         key, scheduler = entry.key, entry.scheduler
         self.remove(key)
@@ -58,16 +55,12 @@ class Parked:
                 self._unknown.discard(rejector)
 
     def concerned(self, event: ClusterEvent) -> list[Entry]:
-        """The pods that the event may wake, those that have waited longest first with each
-        plugin.
-        """
+        """The pods that the event may wake; for each plugin, those that wait longest come first."""
         if not self._rejectors:
             return []
         if event.resource is Resource.WILDCARD:
             return list(self)
         groups = [self._waiting[rejector] for rejector in sorted(self._unknown)]
-        # A profile registers for few events, and few plugins have rejected somebody: the shorter of
-        # two short lists.
         groups += [
             self._waiting[rejector]
             for rejector in self._hints.concerned(event)
@@ -77,20 +70,20 @@ class Parked:
             return list(groups[0].values())
         return list({key: entry for group in groups for key, entry in group.items()}.values())
 
-    def longer_than(self, seconds: float, now: float) -> list[Entry]:
-        """Take out the pods that have been here for more than this long, the oldest first."""
-        taken = []
+    def longer_than(self, seconds: float, now: float) -> Iterator[Entry]:
+        """The pods that have been here for more than this long, the oldest first. Remove each or
+        park it anew before you ask for the next.
+        """
         while (top := self._oldest.peek()) is not None and now - top[0][0] > seconds:
-            self.remove(top[1].key)
-            taken.append(top[1])
-        return taken
+            yield top[1]
 
     def waiting(self) -> Mapping[Rejector, int]:
         """How many pods wait for each plugin."""
         return {rejector: len(pods) for rejector, pods in self._waiting.items()}
 
     def validate(self) -> None:
-        """Raises AssertionError where the index and the pods do not agree."""
+        """Raises AssertionError if the index and the pods do not agree."""
+        self._oldest.validate()
         assert {entry.key for entry in self} == self._rejectors.keys()
         for key, rejectors in self._rejectors.items():
             assert all(key in self._waiting[rejector] for rejector in rejectors), (

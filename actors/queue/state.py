@@ -1,11 +1,10 @@
 """The scheduling queue: every pending pod is in exactly one place, and wakes when something happens
 that may help it.
 
-Places: active (ready, in the QueueSort plugin's order), backoff (waits out its penalty),
-unschedulable (parked until an event that a plugin which rejected it asked for), gated (kept out by
-a PreEnqueue plugin), in flight (handed out). Each place has a module of its own; here is how pods
-go from one to another. Mirrors kube-scheduler's PriorityQueue. Pure: `now` is given, effects are
-returned.
+The places and the moves between them are a table (places.py), and `_move` is the only function that
+changes a pod's place. Each place has a module for its data: a heap of the active pods, Backoff,
+Parked (once for the unschedulable pods, once for the gated ones) and InFlight. Mirrors
+kube-scheduler's PriorityQueue. Pure: `now` is an argument, effects are returned.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ from berth.actors.messages import (
     PendingPodAdded,
     PendingPodDeleted,
     PendingPodUpdated,
+    Place,
     PreemptionEnded,
     QueuedPod,
     QueuedPodDump,
@@ -47,13 +47,32 @@ from berth.actors.messages import (
     Unnominate,
 )
 from berth.actors.queue.backoff import Backoff
-from berth.actors.queue.entry import NOBODY, Entry
+from berth.actors.queue.entry import NO_PLUGINS, Entry
 from berth.actors.queue.gate_errors import GateErrors
 from berth.actors.queue.heap import KeyedHeap, Slot
 from berth.actors.queue.hints import HintTable, Worth
 from berth.actors.queue.in_flight import InFlight
 from berth.actors.queue.look import differences, dump
 from berth.actors.queue.parked import Parked
+from berth.actors.queue.places import (
+    ACTIVATED,
+    ACTIVE,
+    ADDED,
+    BACKOFF,
+    BACKOFF_COMPLETE,
+    EVENT,
+    FAILED,
+    GATED,
+    IN_FLIGHT,
+    OUTSIDE,
+    POPPED,
+    PREEMPTION_ENDED,
+    REMOVED,
+    TIMEOUT,
+    TRANSITIONS,
+    UNSCHEDULABLE,
+    Happened,
+)
 from berth.actors.queue.story import Stories
 from berth.actors.scheduling.framework.changes import pod_changes
 from berth.actors.scheduling.framework.events import (
@@ -69,21 +88,22 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import key
 from berth.actors.scheduling.model.pod_info import PodInfo
 
-POD_ADDED = "UnschedulablePodAdd"
-POD_UPDATED = "UnschedulablePodUpdate"
+PREEMPTION = "DefaultPreemption"  # the plugin that gates a pod while room is being made for it
+# Moves that no cluster event causes, as the metric queue_incoming_pods_total names them.
+POD_ADDED = Worth("UnschedulablePodAdd")
+POD_UPDATED = Worth("UnschedulablePodUpdate")
+AFTER_PREEMPTION = Worth("PreemptionEnded")
+PARKED_TOO_LONG = Worth(str(UNSCHEDULABLE_TIMEOUT))
+FORCED = Worth(str(FORCE_ACTIVATE), immediately=True)
 ATTEMPT_FAILED = "ScheduleAttemptFailure"
-BACKOFF_COMPLETE = "BackoffComplete"
 POP_FROM_BACKOFF = "PopFromBackoffQ"
-PREEMPTION_ENDED = "PreemptionEnded"
-PREEMPTION = "DefaultPreemption"  # who gates a pod while room is being made for it
-WORTH_OF = {event: Worth(event) for event in (POD_ADDED, POD_UPDATED)}
 
 
 class QueueRules(msgspec.Struct, frozen=True):
-    """What the profiles and the flags say: functions of plugins, and seconds.
+    """What the profiles and the flags define: functions of plugins, and seconds.
 
-    `hints` gives, by scheduler name and plugin, the events that the plugin registered for; whoever
-    is not in it wakes its pods on any event.
+    `hints` are the events that each plugin registered for, by scheduler name and plugin. A pod that
+    was rejected by a plugin without an entry wakes on any event.
     """
 
     sort_key: Callable[[PodInfo, float], tuple[float, ...]]
@@ -102,14 +122,14 @@ class HandOut(msgspec.Struct, frozen=True):
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """The pod of this key has come to a queue; for logs."""
+    """The pod of this key came to a queue; for the log."""
 
     key: str
     step: StoryStep
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """Answer this order with what differs, or differed before it was healed."""
+    """Answer this order with the differences, including those that were healed."""
 
     order: ComparePending
     found: tuple[Difference, ...]
@@ -132,8 +152,8 @@ Effect = (
 
 
 class QueueStatistics(msgspec.Struct, frozen=True):
-    """pending_pods by queue, the pods in flight, and how many differences were healed since the
-    start.
+    """The pods by queue (kube-scheduler's metric pending_pods), the pods in flight, and how many
+    differences were healed since the start.
     """
 
     active: int
@@ -148,12 +168,18 @@ class QueueState:
     def __init__(self, rules: QueueRules) -> None:
         self._rules = rules
         self._arrival = count()
-        self._entries: dict[str, Entry] = {}  # pod key -> entry, for all places but in flight
+        self._entries: dict[str, Entry] = {}  # by pod key: the pods in the four queues
         self._hints = HintTable(rules.hints)
         self._active: KeyedHeap[Entry] = KeyedHeap()
         self._backoff = Backoff(rules.initial_backoff, rules.max_backoff, self._sort_slot)
         self._unschedulable = Parked(self._hints)
         self._gated = Parked(self._hints)
+        self._queues: dict[Place, KeyedHeap[Entry] | Backoff | Parked] = {
+            ACTIVE: self._active,
+            BACKOFF: self._backoff,
+            UNSCHEDULABLE: self._unschedulable,
+            GATED: self._gated,
+        }
         self._in_flight = InFlight()
         self._waiting: deque[NextPod] = deque()
         self._gate_errors = GateErrors()
@@ -161,192 +187,146 @@ class QueueState:
         self._healed = 0
 
     def handle(self, message: QueueMessage, now: float) -> Sequence[Effect]:
-        """Take one message at a time in monotonic seconds; returns what follows from it, in
-        order.
-        """
-        effects: list[Effect] = []
-        match message:  # The frequent ones first.
+        """Handle one message at a time in monotonic seconds; returns its effects, in order."""
+        effects: Sequence[Effect] = ()
+        match message:  # The most frequent messages come first.
             case ClusterChanged():
-                self._changed(message, now, effects)
+                effects = self._changed(message, now)
             case NextPod():
                 self._waiting.append(message)
             case PendingPodAdded():
-                self._add(message.pod, POD_ADDED, now, effects)
+                effects = self._add(message.pod, POD_ADDED, now)
             case Done():
                 self._in_flight.done(message.uid)
             case PendingPodDeleted():
-                self._delete(message.pod, effects)
+                effects = self._delete(message.pod, now)
             case PendingPodUpdated(old, new):
-                self._update(old, new, now, effects)
+                effects = self._update(old, new, now)
             case AttemptFailed():
-                self._failed(message, now, effects)
+                effects = self._failed(message, now)
             case PreemptionEnded():
-                self._release(message, now, effects)
+                effects = self._release(message, now)
             case Displace(info, node):
-                self._displace(info, node, now, effects)
+                effects = self._displace(info, node, now)
             case IsHeld() | TellStory() | ListQueued() | DumpQueued() | ComparePending():
-                self._answer(message, now, effects)
+                effects = self._answer(message, now)
             case Activate(keys):
-                self._activate(keys, now, effects)
+                effects = self._activate(keys, now)
             case FlushBackoff():
-                self._flush_backoff(now, effects)
+                effects = self._flush_backoff(now)
             case FlushUnschedulable():
-                self._flush_unschedulable(now, effects)
+                effects = self._flush_unschedulable(now)
             case _:
                 assert_never(message)
         if self._waiting:
-            self._hand_out(now, effects)
+            effects = (*effects, *self._hand_out(now))
         return effects
 
-    # --------------------------------------------------------------------------------- what pods do
+    # ------------------------------------------------------------------ pods come, change and go
 
-    def _add(self, pod: Pod, event: str, now: float, effects: list[Effect]) -> None:
+    def _add(self, pod: Pod, why: Worth, now: float) -> Sequence[Effect]:
         if pod.metadata.uid in self._in_flight:
             self._in_flight.updated(pod)
-            return
+            return ()
         info = PodInfo(pod)
         known = self._entries.get(info.key)
-        if known is not None and known.info.uid == info.uid:
-            self._update(known.info.pod, pod, now, effects)
-            return
-        if known is not None:
-            self._take_out(known)
-            self._nominate(known, "", effects)
-        self._requeue(Entry(info, now, next(self._arrival)), WORTH_OF[event], now, effects)
+        if known is None:
+            return self._requeue(Entry(info, now, next(self._arrival)), ADDED, why, now)
+        if known.info.uid == info.uid:
+            return self._update(known.info.pod, pod, now)
+        removed = self._remove(known, now)
+        entry = Entry(info, now, next(self._arrival))
+        return (*removed, *self._requeue(entry, ADDED, why, now))
 
-    def _update(self, old: Pod, new: Pod, now: float, effects: list[Effect]) -> None:
+    def _update(self, old: Pod, new: Pod, now: float) -> Sequence[Effect]:
         uid = new.metadata.uid
         if old.metadata.uid != uid:
-            self._delete(old, effects)
-            self._add(new, POD_ADDED, now, effects)
-            return
+            return (*self._delete(old, now), *self._add(new, POD_ADDED, now))
         if uid in self._in_flight:
             self._in_flight.updated(new)
             for change in _own_updates(old, new):
                 self._in_flight.remember(change)
-            return
+            return ()
         entry = self._entries.get(key(new))
         if entry is None or entry.info.uid != uid:
-            self._add(new, POD_UPDATED, now, effects)
-            return
+            return self._add(new, POD_UPDATED, now)
         entry.info = PodInfo(new, entry.info)
+        effects: list[Effect] = []
         if entry.first_attempt_at is not None:
-            self._nominate(entry, _nominated_node(entry, old, new), effects)
-        match entry.place:
-            case "active":
-                self._active.put(entry.key, self._sort_slot(entry), entry)
-            case "backoff":
-                self._backoff.put(entry)
-            case _:
-                for change in _own_updates(old, new):
-                    self._consider(entry, change, now, effects)
-                    if entry.place not in ("unschedulable", "gated"):
-                        break
+            effects += self._nominate(entry, _nominated_node(entry, old, new))
+        if entry.place is ACTIVE:
+            self._active.put(entry.key, self._sort_slot(entry), entry)
+        elif entry.place is BACKOFF:
+            self._backoff.put(entry)
+        else:
+            for change in _own_updates(old, new):
+                effects += self._consider(entry, change, now)
+                if entry.place is ACTIVE or entry.place is BACKOFF:
+                    break
+        return effects
 
-    def _delete(self, pod: Pod, effects: list[Effect]) -> None:
+    def _delete(self, pod: Pod, now: float) -> Sequence[Effect]:
         landed = self._in_flight.land(pod.metadata.uid)
         entry = self._entries.get(key(pod)) if landed is None else landed[0]
         if entry is None or entry.info.uid != pod.metadata.uid:
-            return
-        if landed is None:
-            self._take_out(entry)
-        if entry.nominated_node:
-            self._nominate(entry, "", effects)
+            return ()
+        return self._remove(entry, now)
 
-    # -------------------------------------------------------------------------- what the cycle says
+    def _remove(self, entry: Entry, now: float) -> Sequence[Effect]:
+        self._move(entry, REMOVED, OUTSIDE, now)
+        return self._nominate(entry, "") if entry.nominated_node else ()
 
-    def _hand_out(self, now: float, effects: list[Effect]) -> None:
-        if self._gate_errors.untold:
-            effects.extend(self._gate_errors.tell(self._entries))
+    # ----------------------------------------------------------------------------------- attempts
+
+    def _hand_out(self, now: float) -> Sequence[Effect]:
+        effects: list[Effect] = []
+        if self._gate_errors.unreported:
+            effects += self._gate_errors.report(self._entries)
         while self._waiting:
-            entry = self._active.pop()
-            if entry is None:
+            top = self._active.peek()
+            if top is not None:
+                entry: Entry | None = top[1]
+            else:
                 entry = self._backoff.first()
-                if entry is None:
-                    return
-                self._stories.add(entry.key, StoryStep(now, "active", POP_FROM_BACKOFF))
-                self._backoff.remove(entry)
-            del self._entries[entry.key]
-            entry.place = ""
+                if entry is not None:
+                    self._stories.add(entry.key, StoryStep(now, ACTIVE, POP_FROM_BACKOFF))
+            if entry is None:
+                break
+            self._move(entry, POPPED, IN_FLIGHT, now)
             entry.attempts += 1
-            entry.unschedulable = entry.pending = NOBODY
-            self._in_flight.take_off(entry)
-            pod = QueuedPod(
-                entry.info,
-                entry.attempts,
-                entry.timestamp,
-                entry.first_attempt_at,
-            )
+            entry.unschedulable = entry.pending = NO_PLUGINS
+            pod = QueuedPod(entry.info, entry.attempts, entry.timestamp, entry.first_attempt_at)
             effects.append(HandOut(self._waiting.popleft(), pod))
+        return effects
 
-    def _failed(self, failure: AttemptFailed, now: float, effects: list[Effect]) -> None:
+    def _failed(self, failure: AttemptFailed, now: float) -> Sequence[Effect]:
         landed = self._in_flight.land(failure.pod.info.uid)
         if landed is None:
-            return  # Deleted, or bound by somebody else, meanwhile.
+            return ()  # It was deleted, or bound by another scheduler, during the attempt.
         entry, latest, missed = landed
         if latest is not None:
             entry.info = PodInfo(latest, entry.info)
-        if entry.key in self._entries:
-            self._nominate(entry, "", effects)
-            return  # Another pod of this name is in the queue already.
+        if entry.key in self._entries:  # A new pod of this name is in the queue already.
+            return self._remove(entry, now)
         entry.failed(failure.unschedulable, failure.pending, now, next(self._arrival))
         entry.hold = failure.hold
         node = failure.nominated_node
         if node is None:
             node = _nominated_node(entry, failure.pod.info.pod, entry.info.pod)
-        self._nominate(entry, node, effects)
+        nominated = self._nominate(entry, node)
         worth = self._worth_after(entry, missed)
         if worth is None:
-            self._park(entry, ATTEMPT_FAILED, now, effects)
-        else:
-            self._requeue(entry, worth, now, effects, ATTEMPT_FAILED)
-
-    def _release(self, ended: PreemptionEnded, now: float, effects: list[Effect]) -> None:
-        """What would have woken the pod while it was held does so now. After a failure it is tried
-        in any case, but never before its backoff is over: the API server is in trouble.
-        """
-        entry = self._entries.get(ended.key)
-        if entry is None or entry.info.uid != ended.uid or entry.hold != ended.hold:
-            return
-        entry.hold = 0
-        if ended.failed:
-            entry.unschedulable = entry.pending = (
-                NOBODY  # It is no rejection that an event cures: it backs off.
-            )
-        if ended.failed or (entry.place == "gated" and entry.gated_by == PREEMPTION):
-            self._requeue(entry, Worth(PREEMPTION_ENDED), now, effects)
-
-    def _displace(self, info: PodInfo, node: str, now: float, effects: list[Effect]) -> None:
-        """The pod loses its nomination, which wakes it and those that left the node to it."""
-        entry = self._in_flight.get(info.uid) or self._entries.get(info.key)
-        if entry is None or entry.info.uid != info.uid or entry.nominated_node != node:
-            return  # It is gone, or was nominated elsewhere meanwhile.
-        self._nominate(entry, "", effects)
-        effects.append(SetNominatedNode(entry.info.pod, ""))
-        status = msgspec.structs.replace(entry.info.pod.status, nominated_node_name=node)
-        was = msgspec.structs.replace(entry.info.pod, status=status)
-        self._changed(
-            ClusterChanged(ASSIGNED_POD_DELETE, was, None, entry.info.priority), now, effects
-        )
-
-    def _nominate(self, entry: Entry, node: str, effects: list[Effect]) -> None:
-        """Have the cache count the pod on a node from now on, or on none. A pod is nominated once
-        it has been active: only PreEnqueue says whether there is a pod to make room for.
-        """
-        if node:
-            effects.append(Nominate(entry.info, node))
-        elif entry.nominated_node:
-            effects.append(Unnominate(entry.key, entry.info.uid))
-        entry.nominated_node = node
+            step = StoryStep(now, UNSCHEDULABLE, ATTEMPT_FAILED)
+            return (*nominated, self._arrive(entry, FAILED, step))
+        return (*nominated, *self._requeue(entry, FAILED, worth, now))
 
     def _worth_after(self, entry: Entry, missed: Sequence[ClusterChanged] | None) -> Worth | None:
-        """Whether to try again without waiting for an event: by what happened in flight. None: park
-        the pod.
+        """Why the pod is worth another attempt at once, after what happened during this one. None:
+        park the pod.
         """
         if not entry.rejectors or missed is None:
-            return Worth(
-                ""
-            )  # An error is not cured by an event, and after Done nobody knows what the pod missed.
+            # No event cures an error. After Done the events that the pod missed are not known.
+            return Worth("")
         best: Worth | None = None
         for change in missed:
             worth = self._hints.judge(entry, change)
@@ -355,166 +335,200 @@ class QueueState:
             best = best or worth
         return best
 
-    # ------------------------------------------------------------------------ what the cluster does
+    def _release(self, ended: PreemptionEnded, now: float) -> Sequence[Effect]:
+        """End a hold: an event that came while the pod was held wakes it now.
 
-    def _changed(self, change: ClusterChanged, now: float, effects: list[Effect]) -> None:
+        After a failed preemption the pod is tried again without an event, but only after its
+        backoff, because the API server is in trouble.
+        """
+        entry = self._entries.get(ended.key)
+        if entry is None or entry.info.uid != ended.uid or entry.hold != ended.hold:
+            return ()
+        entry.hold = 0
+        if ended.failed:
+            entry.unschedulable = entry.pending = NO_PLUGINS
+        if ended.failed or (entry.place is GATED and entry.gated_by == PREEMPTION):
+            return self._requeue(entry, PREEMPTION_ENDED, AFTER_PREEMPTION, now)
+        return ()
+
+    # -------------------------------------------------------------------------------- nominations
+
+    def _nominate(self, entry: Entry, node: str) -> Sequence[Effect]:
+        """Have the cache count the pod on a node from now on, or on none.
+
+        A pod is nominated only once it has been active: while PreEnqueue rejects it, no room is
+        kept for it.
+        """
+        known, entry.nominated_node = entry.nominated_node, node
+        if node:
+            return (Nominate(entry.info, node),)
+        return (Unnominate(entry.key, entry.info.uid),) if known else ()
+
+    def _displace(self, info: PodInfo, node: str, now: float) -> Sequence[Effect]:
+        """Take the pod's nomination away. That wakes it, and the pods that had left the node to
+        it.
+        """
+        entry = self._in_flight.get(info.uid) or self._entries.get(info.key)
+        if entry is None or entry.info.uid != info.uid or entry.nominated_node != node:
+            return ()  # It is gone, or was nominated to another node meanwhile.
+        status = msgspec.structs.replace(entry.info.pod.status, nominated_node_name=node)
+        was = msgspec.structs.replace(entry.info.pod, status=status)
+        change = ClusterChanged(ASSIGNED_POD_DELETE, was, None, entry.info.priority)
+        return (
+            *self._nominate(entry, ""),
+            SetNominatedNode(entry.info.pod, ""),
+            *self._changed(change, now),
+        )
+
+    # -------------------------------------------------------------------------- what wakes a pod
+
+    def _changed(self, change: ClusterChanged, now: float) -> Sequence[Effect]:
         self._in_flight.remember(change)
+        effects: list[Effect] = []
         for parked in (self._unschedulable, self._gated):
             for entry in parked.concerned(change.event):
-                if entry.hold and entry.gated_by == PREEMPTION and entry.place == "gated":
-                    continue  # It is known already that something woke the pod while it is held.
+                if entry.hold and entry.gated_by == PREEMPTION and entry.place is GATED:
+                    continue  # An event woke it already; it waits for the end of its preemption.
                 if change.max_priority is None or entry.info.priority <= change.max_priority:
-                    self._consider(entry, change, now, effects)
+                    effects += self._consider(entry, change, now)
+        return effects
 
-    def _consider(
-        self, entry: Entry, change: ClusterChanged, now: float, effects: list[Effect]
-    ) -> None:
-        """Wake a parked pod if a plugin that rejected it says that this change may help."""
+    def _consider(self, entry: Entry, change: ClusterChanged, now: float) -> Sequence[Effect]:
+        """Wake a parked pod if a plugin that rejected it answers that this change may help."""
         worth = self._hints.judge(entry, change)
-        if worth is not None:
-            self._requeue(entry, worth, now, effects)
+        return () if worth is None else self._requeue(entry, EVENT, worth, now)
 
-    def _flush_backoff(self, now: float, effects: list[Effect]) -> None:
+    def _flush_backoff(self, now: float) -> Sequence[Effect]:
+        effects: list[Effect] = []
         for entry in self._backoff.over(now):
-            self._to_active(entry, Worth(BACKOFF_COMPLETE), now, effects)
+            step = StoryStep(now, ACTIVE, "BackoffComplete")
+            effects += self._to_active(entry, BACKOFF_COMPLETE, step)
+        return effects
 
-    def _flush_unschedulable(self, now: float, effects: list[Effect]) -> None:
-        """Try the pods that have waited for too long, the gated ones too: an event may have been
-        missed.
+    def _flush_unschedulable(self, now: float) -> Sequence[Effect]:
+        """Try the pods that were parked for too long, in case an event was missed.
 
-        A pod that stays gated, as one does for which room is being made, is tried again after as
-        long a time, not at each flush.
+        So it is with gated pods. A pod that stays gated is tried again after the same time, not at
+        each flush.
         """
-        worth = Worth(str(UNSCHEDULABLE_TIMEOUT))
+        effects: list[Effect] = []
         for entry in self._unschedulable.longer_than(self._rules.max_unschedulable, now):
-            self._requeue(entry, worth, now, effects)
+            effects += self._requeue(entry, TIMEOUT, PARKED_TOO_LONG, now)
         for entry in self._gated.longer_than(self._rules.max_unschedulable, now):
-            self._requeue(entry, worth, now, effects)
+            self._gated.put(entry, (entry.gated_by,), now)
+            effects += self._requeue(entry, TIMEOUT, PARKED_TOO_LONG, now)
+        return effects
 
-    def _activate(self, keys: Sequence[str], now: float, effects: list[Effect]) -> None:
-        worth = Worth(str(FORCE_ACTIVATE), immediately=True)
+    def _activate(self, keys: Sequence[str], now: float) -> Sequence[Effect]:
+        effects: list[Effect] = []
         for name in keys:
             entry = self._entries.get(name)
             if entry is None:
-                # Should its attempt fail, it is tried again: the event is for that pod alone.
+                # The event is for this pod alone. The pod is tried again if its attempt fails.
                 for flying in self._in_flight:
                     if flying.key == name:
                         self._in_flight.remember(
                             ClusterChanged(FORCE_ACTIVATE, None, flying.info.pod)
                         )
-            elif entry.place == "backoff":
-                self._to_active(entry, worth, now, effects)
-            elif entry.place in ("unschedulable", "gated"):
-                self._requeue(entry, worth, now, effects)
+            elif entry.place is BACKOFF:
+                step = StoryStep(now, ACTIVE, FORCED.event)
+                effects += self._to_active(entry, ACTIVATED, step)
+            elif entry.place is not ACTIVE:
+                effects += self._requeue(entry, ACTIVATED, FORCED, now)
+        return effects
 
-    # ------------------------------------------------------------------------ moving between places
+    # ------------------------------------------------------------------------------ moving a pod
 
     def _requeue(
-        self, entry: Entry, worth: Worth, now: float, effects: list[Effect], event: str = ""
-    ) -> None:
-        """To backoff while the penalty lasts, else to active; to gated if a PreEnqueue plugin says
-        so.
-
-        `event` is the name of the move where it is not that of the event which was worth it.
+        self, entry: Entry, happened: Happened, worth: Worth, now: float
+    ) -> Sequence[Effect]:
+        """Move a pod to gated if a PreEnqueue plugin rejects it or it is held, to backoff while its
+        penalty lasts, otherwise to active.
         """
         status = self._rules.pre_enqueue(entry.info.pod)
         if not status.ok or entry.gate_error:
             self._gate_errors.note(entry, status)
+        event, cause = (ATTEMPT_FAILED, worth.event) if happened is FAILED else (worth.event, "")
         if not status.ok or entry.hold:
             plugin = PREEMPTION if status.ok else status.plugin
-            self._gate(entry, plugin, event or worth.event, now, effects)
-        elif worth.immediately or not self._backoff.holds(entry, now):
-            self._to_active(entry, worth, now, effects, event)
-        else:
-            self._place(entry, "backoff")
-            self._backoff.put(entry)
-            self._moved(entry, worth, now, effects, event)
+            return self._gate(entry, happened, StoryStep(now, GATED, event, plugin))
+        if worth.immediately or not self._backoff.holds(entry, now):
+            step = StoryStep(now, ACTIVE, event, worth.plugin, cause)
+            return self._to_active(entry, happened, step)
+        step = StoryStep(now, BACKOFF, event, worth.plugin, cause)
+        return (self._arrive(entry, happened, step),)
 
-    def _to_active(
-        self, entry: Entry, worth: Worth, now: float, effects: list[Effect], event: str = ""
-    ) -> None:
-        """To active; PreEnqueue has been asked, if only when the pod came to backoff."""
-        self._place(entry, "active")
+    def _to_active(self, entry: Entry, happened: Happened, step: StoryStep) -> Sequence[Effect]:
+        """Move a pod to active. PreEnqueue has admitted it, now or when it came to backoff."""
         entry.gated_by = ""
+        nominated: Sequence[Effect] = ()
         if entry.first_attempt_at is None:
-            entry.first_attempt_at = now
+            entry.first_attempt_at = step.at
             node = entry.info.pod.status.nominated_node_name
             if node:
-                self._nominate(entry, node, effects)
-        self._active.put(entry.key, self._sort_slot(entry), entry)
-        self._moved(entry, worth, now, effects, event)
+                nominated = self._nominate(entry, node)
+        return (*nominated, self._arrive(entry, happened, step))
 
-    def _park(self, entry: Entry, event: str, now: float, effects: list[Effect]) -> None:
-        self._place(entry, "unschedulable")
-        self._unschedulable.put(entry, entry.rejectors, now)
-        self._moved(entry, Worth(event), now, effects)
-
-    def _gate(
-        self, entry: Entry, plugin: str, event: str, now: float, effects: list[Effect]
-    ) -> None:
-        was_gated = entry.place == "gated"
-        if was_gated and entry.gated_by == plugin and entry.key in self._gated:
-            return
-        self._place(entry, "gated")
+    def _gate(self, entry: Entry, happened: Happened, step: StoryStep) -> Sequence[Effect]:
+        """Move a pod to gated, or note the plugin that gates it from now on."""
+        plugin = step.plugin
+        if entry.place is GATED and entry.gated_by == plugin:
+            return ()
         entry.gated_by = plugin
         entry.unschedulable |= {plugin}
-        self._gated.put(entry, (plugin,), now)
-        if not was_gated:
-            self._moved(entry, Worth(event, plugin), now, effects)
+        if entry.place is GATED:
+            self._gated.put(entry, (plugin,), step.at)
+            return ()
+        return (self._arrive(entry, happened, step),)
 
-    def _place(self, entry: Entry, place: str) -> None:
-        if entry.place:
-            self._take_out(entry)
-        self._entries[entry.key] = entry
-        entry.place = place
-
-    def _take_out(self, entry: Entry) -> None:
-        """From wherever it is; does nothing for an entry that is nowhere."""
-        match entry.place:
-            case "active":
-                self._active.remove(entry.key)
-            case "backoff":
-                self._backoff.remove(entry)
-            case "unschedulable":
-                self._unschedulable.remove(entry.key)
-            case "gated":
-                self._gated.remove(entry.key)
-            case _:
-                return
-        entry.place = ""
-        del self._entries[entry.key]
-
-    def _moved(
-        self, entry: Entry, worth: Worth, now: float, effects: list[Effect], event: str = ""
-    ) -> None:
-        name, cause = (event, worth.event) if event else (worth.event, "")
-        step = StoryStep(now, entry.place, name, worth.plugin, cause)
+    def _arrive(self, entry: Entry, happened: Happened, step: StoryStep) -> Moved:
+        """Move a pod to the queue of this step of its story."""
+        self._move(entry, happened, step.queue, step.at)
         self._stories.add(entry.key, step)
-        effects.append(Moved(entry.key, step))
+        return Moved(entry.key, step)
+
+    def _move(self, entry: Entry, happened: Happened, to: Place, now: float) -> None:
+        """Change the place of a pod. A pod in flight has landed before."""
+        name, place = entry.info.key, entry.place
+        assert (place, happened, to) in TRANSITIONS, f"{name}: {place} to {to}, {happened}"
+        queue = self._queues.get(place)
+        if queue is not None:
+            queue.remove(name)
+            del self._entries[name]
+        entry.place = to
+        if to is ACTIVE:
+            self._active.put(name, self._sort_slot(entry), entry)
+        elif to is BACKOFF:
+            self._backoff.put(entry)
+        elif to is UNSCHEDULABLE:
+            self._unschedulable.put(entry, entry.rejectors, now)
+        elif to is GATED:
+            self._gated.put(entry, (entry.gated_by,), now)
+        else:
+            if to is IN_FLIGHT:
+                self._in_flight.take_off(entry)
+            return
+        self._entries[name] = entry
 
     def _sort_slot(self, entry: Entry) -> Slot:
         """QueueSort's order; ties in the order of arrival."""
         return (*self._rules.sort_key(entry.info, entry.timestamp), float(entry.arrival))
 
-    # -------------------------------------------------------------------------------------- looking
+    # ---------------------------------------------------------------------------------- questions
 
     def _answer(
-        self,
-        order: IsHeld | TellStory | ListQueued | DumpQueued | ComparePending,
-        now: float,
-        effects: list[Effect],
-    ) -> None:
+        self, order: IsHeld | TellStory | ListQueued | DumpQueued | ComparePending, now: float
+    ) -> Sequence[Effect]:
         match order:
-            case IsHeld(key=name, uid=uid, hold=hold):
+            case IsHeld(_, name, uid, hold):
                 held = self._entries.get(name)
-                effects.append(
-                    Answer(order, held is not None and held.info.uid == uid and held.hold == hold)
-                )
-            case TellStory(key=name):
-                effects.append(Answer(order, self._stories.of(name)))
+                is_held = held is not None and held.info.uid == uid and held.hold == hold
+                return (Answer(order, is_held),)
+            case TellStory(_, name):
+                return (Answer(order, self._stories.of(name)),)
             case ListQueued():
-                effects.append(Answer(order, (*self._entries, *self._flying())))
-            case DumpQueued(keys=keys):
+                return (Answer(order, (*self._entries, *self._flying())),)
+            case DumpQueued(_, keys):
                 flying = self._flying()
                 entries = (self._entries.get(name) or flying.get(name) for name in keys)
                 pods = (
@@ -522,28 +536,27 @@ class QueueState:
                     for entry in entries
                     if entry is not None
                 )
-                effects.append(Answer(order, tuple(pods)))
+                return (Answer(order, tuple(pods)),)
             case ComparePending():
-                self._compare(order, now, effects)
+                return self._compare(order, now)
 
     def _flying(self) -> dict[str, Entry]:
-        """The pods in flight by key, but for those of a name that a younger pod has, which is in a
-        queue.
-        """
+        """The pods in flight by key, without those whose name a new pod in a queue has."""
         return {flying.key: flying for flying in self._in_flight if flying.key not in self._entries}
 
-    def _compare(self, order: ComparePending, now: float, effects: list[Effect]) -> None:
+    def _compare(self, order: ComparePending, now: float) -> Sequence[Effect]:
         flying = self._flying()
         found = tuple(sorted(differences(order.pods, self._entries, flying)))
+        effects: list[Effect] = []
         for difference in found if order.heal else ():
             entry = self._entries.get(difference.key) or flying.get(difference.key)
             if entry is not None:
-                self._delete(entry.info.pod, effects)
+                effects += self._delete(entry.info.pod, now)
             pod = order.pods[difference.key]
             if pod is not None:
-                self._add(pod, POD_ADDED, now, effects)
+                effects += self._add(pod, POD_ADDED, now)
             self._healed += 1
-        effects.append(Compared(order, found))
+        return (*effects, Compared(order, found))
 
     def statistics(self) -> QueueStatistics:
         return QueueStatistics(
@@ -556,42 +569,38 @@ class QueueState:
         )
 
     def incoming(self) -> Mapping[tuple[str, str], int]:
-        """queue_incoming_pods_total, by queue and event."""
+        """How many pods came to a queue by an event, for the metric queue_incoming_pods_total."""
         return self._stories.incoming()
 
     def in_flight_events(self) -> Mapping[str, int]:
-        """inflight_events: how many are kept, by their labels."""
+        """How many events are kept for pods in flight, for the metric inflight_events."""
         return self._in_flight.events()
 
     def parked_by(self) -> Mapping[tuple[str, str], int]:
-        """How many parked and gated pods wait for a plugin, by scheduler name and plugin."""
+        """How many unschedulable and gated pods wait for a plugin, by scheduler name and plugin,
+        for the metric unschedulable_pods.
+        """
         return Counter(self._unschedulable.waiting()) + Counter(self._gated.waiting())
 
     def validate(self) -> None:
-        """Raises AssertionError where an invariant does not hold."""
-        queues = {
-            "active": list(self._active),
-            "backoff": list(self._backoff),
-            "unschedulable": list(self._unschedulable),
-            "gated": list(self._gated),
-        }
-        assert sum(map(len, queues.values())) == len(self._entries), (
-            "a pod is in two places, or in none"
-        )
-        for place, entry in ((place, entry) for place, queue in queues.items() for entry in queue):
-            assert entry.place == place, (
-                f"{entry.key} is in {place} and thinks to be in {entry.place}"
-            )
-            assert self._entries[entry.key] is entry, entry.key
-            assert entry.info.uid not in self._in_flight, f"{entry.key} is queued and in flight"
-        self._unschedulable.validate()
-        self._gated.validate()
-        self._in_flight.validate()
-        assert not (self._waiting and self._active), "somebody waits while a pod is ready"
+        """Raises AssertionError if an invariant does not hold."""
+        placed = [(place, entry) for place, queue in self._queues.items() for entry in queue]
+        placed += [(IN_FLIGHT, entry) for entry in self._in_flight]
+        for place, entry in placed:
+            assert entry.place is place, f"{entry.key} is in {place} and not in {entry.place}"
+            if place is not IN_FLIGHT:
+                assert self._entries[entry.key] is entry, entry.key
+                assert entry.info.uid not in self._in_flight, f"{entry.key} is queued and in flight"
+        assert len(placed) == len(self._entries) + len(self._in_flight), "a pod is in two places"
+        for container in (*self._queues.values(), self._in_flight):
+            container.validate()
+        assert not (self._waiting and self._active), "a pod is active while the cycle waits for one"
 
 
 def _nominated_node(entry: Entry, old: Pod, new: Pod) -> str:
-    """The status counts where it changes: what we last decided may not be written to it yet."""
+    """The node in the status if it changed. Otherwise our own last decision, which may not be
+    written to the status yet.
+    """
     before, after = old.status.nominated_node_name, new.status.nominated_node_name
     return entry.nominated_node if before == after else after
 

@@ -14,6 +14,7 @@ import msgspec
 ROOT = Path(__file__).parents[2]
 EXPLAIN, PREEMPTION = ROOT / "docs/explain.md", ROOT / "docs/preemption.md"
 PLUGINS, BENCH = ROOT / "docs/plugins.md", ROOT / "docs/bench.md"
+ARCHITECTURE = ROOT / "docs/architecture.md"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 _FENCE = re.compile(r"^```(\w*)(?: title=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -1,10 +1,13 @@
-"""Write anew what the commands in the pages print: `python -m tests.docs.refresh`."""
+"""Update what the commands in the pages print, and the diagram of the queue:
+`python -m tests.docs.refresh`.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
 
+from tests.docs import queue_diagram
 from tests.docs.blocks import (
     EXPLAIN,
     PLUGINS,
@@ -39,6 +42,7 @@ def refresh_preview(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    queue_diagram.refresh()
     for page in (EXPLAIN, PREEMPTION):
         with tempfile.TemporaryDirectory() as folder:
             write_files(page, Path(folder))

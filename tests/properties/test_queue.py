@@ -29,7 +29,8 @@ from berth.actors.messages import (
     QueuedPod,
     QueueMessage,
 )
-from berth.actors.queue.state import Compared, HandOut, Moved, QueueRules, QueueState
+from berth.actors.queue.places import TRANSITIONS
+from berth.actors.queue.state import Compared, Effect, HandOut, Moved, QueueRules, QueueState
 from berth.actors.scheduling.framework.events import (
     WILDCARD,
     Action,
@@ -47,7 +48,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.kit.handle import Nowhere
-from tests.kit.queue import place_of
+from tests.kit.queue import handle_and_follow, place_of
 from tests.kit.queue_model import QueueModel
 
 NAMES = "abcdef"
@@ -144,9 +145,11 @@ class QueueHistory(RuleBasedStateMachine):
 
     def send(self, *messages: QueueMessage) -> None:
         """The queue handles what the model has handled; both must have done the same."""
-        effects = [
-            effect for message in messages for effect in self.queue.handle(message, self.model.now)
-        ]
+        effects: list[Effect] = []
+        for message in messages:
+            some, transitions = handle_and_follow(self.queue, message, self.model.now)
+            effects += some
+            assert TRANSITIONS.issuperset(transitions)
         given = [effect.pod for effect in effects if isinstance(effect, HandOut)]
         for queued, row in zip(given, self.model.handed_out, strict=True):
             assert queued.info.pod is row.pod, "another pod, or one as it was before its update"

@@ -1,0 +1,64 @@
+"""The places of a pending pod and every move between them, as a table.
+
+A pod that is deleted, bound or not known yet is outside. A hold for a preemption is not a place: a
+held pod that something would wake is gated by DefaultPreemption until its preemption has ended.
+docs/architecture.md draws its diagram of the queue from this table. Pure.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from berth.actors.messages import Place
+
+
+class Happened(enum.StrEnum):
+    """What moves a pod."""
+
+    ADDED = "added"
+    POPPED = "popped"
+    FAILED = "attempt failed"
+    EVENT = "event"  # a cluster event, or an update of the pod, that a hint function accepted
+    BACKOFF_COMPLETE = "backoff complete"
+    TIMEOUT = "unschedulable timeout"
+    ACTIVATED = "activated"
+    PREEMPTION_ENDED = "preemption ended"
+    REMOVED = "deleted or bound"
+
+
+# Looking up a member of an enum in its class is slow.
+OUTSIDE, ACTIVE, BACKOFF, UNSCHEDULABLE, GATED, IN_FLIGHT = Place
+ADDED, POPPED, FAILED, EVENT, BACKOFF_COMPLETE, TIMEOUT, ACTIVATED, PREEMPTION_ENDED, REMOVED = (
+    Happened
+)
+
+Transition = tuple[Place, Happened, Place]
+
+# (from, what happened, to). Where there are several targets, the queue chooses the first that
+# applies: unschedulable if nothing that happened during the attempt may help the pod, gated if a
+# PreEnqueue plugin rejects the pod or if the pod is held, backoff while the penalty lasts, active.
+TRANSITIONS: frozenset[Transition] = frozenset(
+    (place, happened, target)
+    for place, happened, targets in (
+        (OUTSIDE, ADDED, (ACTIVE, GATED)),
+        (ACTIVE, POPPED, (IN_FLIGHT,)),
+        (BACKOFF, POPPED, (IN_FLIGHT,)),
+        (IN_FLIGHT, FAILED, (ACTIVE, BACKOFF, UNSCHEDULABLE, GATED)),
+        (BACKOFF, BACKOFF_COMPLETE, (ACTIVE,)),
+        (UNSCHEDULABLE, EVENT, (ACTIVE, BACKOFF, GATED)),
+        (UNSCHEDULABLE, TIMEOUT, (ACTIVE, BACKOFF, GATED)),
+        (UNSCHEDULABLE, PREEMPTION_ENDED, (ACTIVE, BACKOFF, GATED)),
+        (GATED, EVENT, (ACTIVE, BACKOFF)),
+        (GATED, TIMEOUT, (ACTIVE, BACKOFF)),
+        (GATED, PREEMPTION_ENDED, (ACTIVE, BACKOFF)),
+        (BACKOFF, ACTIVATED, (ACTIVE,)),
+        (UNSCHEDULABLE, ACTIVATED, (ACTIVE, GATED)),
+        (GATED, ACTIVATED, (ACTIVE,)),
+        (ACTIVE, REMOVED, (OUTSIDE,)),
+        (BACKOFF, REMOVED, (OUTSIDE,)),
+        (UNSCHEDULABLE, REMOVED, (OUTSIDE,)),
+        (GATED, REMOVED, (OUTSIDE,)),
+        (IN_FLIGHT, REMOVED, (OUTSIDE,)),
+    )
+    for target in targets
+)

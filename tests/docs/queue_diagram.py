@@ -1,0 +1,36 @@
+"""The diagram of the queue on docs/architecture.md, drawn from the queue's table of transitions."""
+
+from __future__ import annotations
+
+from berth.actors.messages import Place
+from berth.actors.queue.places import TRANSITIONS, Happened
+
+from tests.docs.blocks import ARCHITECTURE, Block, blocks
+
+KIND = "stateDiagram-v2"
+
+
+def drawn() -> str:
+    """The text of a mermaid block: the places, and an arrow for all moves from one to another."""
+    lines = [f'    state "{place}" as {_name(place)}' for place in Place if " " in place]
+    for start in Place:
+        for target in Place:
+            labels = [each for each in Happened if (start, each, target) in TRANSITIONS]
+            if labels:
+                lines.append(f"    {_name(start)} --> {_name(target)}: {', '.join(labels)}")
+    return "\n".join([KIND, *lines, ""])
+
+
+def shown() -> Block:
+    """The block on the page."""
+    (block,) = (block for block in blocks(ARCHITECTURE, "mermaid") if block.text.startswith(KIND))
+    return block
+
+
+def refresh() -> None:
+    text = ARCHITECTURE.read_text()
+    ARCHITECTURE.write_text(text.replace(shown().text, drawn()))
+
+
+def _name(place: Place) -> str:
+    return "[*]" if place is Place.OUTSIDE else place.replace(" ", "_")

@@ -1,0 +1,162 @@
+"""The table of places and moves: the queue makes every move of it, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+from berth.actors.messages import (
+    Activate,
+    AttemptFailed,
+    FlushBackoff,
+    FlushUnschedulable,
+    NextPod,
+    PendingPodAdded,
+    PendingPodDeleted,
+    PreemptionEnded,
+    QueuedPod,
+    QueueMessage,
+)
+from berth.actors.queue.places import TRANSITIONS, Transition
+from berth.actors.queue.state import HandOut, QueueRules, QueueState
+from berth.actors.scheduling.framework.status import SUCCESS, Status, unresolvable
+from berth.actors.scheduling.kube.core import Pod
+
+from tests.kit.handle import Nowhere
+from tests.kit.queue import handle_and_follow
+from tests.unit.actors.queue.test_state import POD_GONE, REGISTERED, make_pod
+
+PODS = frozenset({"Pods"})
+MAX_UNSCHEDULABLE, BACKOFF = 60.0, 1000.0
+EARLY, LATE = 100.0, 5000.0  # during the backoff and after it; both later than MAX_UNSCHEDULABLE
+
+
+class Watched:
+    """A queue with one pod, ns/p, and the moves that it has made."""
+
+    def __init__(self) -> None:
+        self.door_is_shut = False
+        rules = QueueRules(
+            lambda info, at: (-info.priority, at),
+            self.gate,
+            {"s": REGISTERED},
+            BACKOFF,
+            BACKOFF,
+            MAX_UNSCHEDULABLE,
+        )
+        self.state = QueueState(rules)
+        self.now = 0.0
+        self.moves: list[Transition] = []
+        self.flying: QueuedPod | None = None
+
+    def gate(self, pod: Pod) -> Status:
+        return unresolvable("shut").by("Door") if self.door_is_shut else SUCCESS
+
+    def send(self, message: QueueMessage) -> None:
+        effects, moves = handle_and_follow(self.state, message, self.now)
+        self.state.validate()
+        self.moves += moves
+        for effect in effects:
+            if isinstance(effect, HandOut):
+                self.flying = effect.pod
+
+    def fail(
+        self,
+        unschedulable: frozenset[str] = frozenset(),
+        pending: frozenset[str] = frozenset(),
+        hold: int = 0,
+    ) -> None:
+        """The attempt for the pod in flight fails, if there is one."""
+        if self.flying is not None:
+            self.send(AttemptFailed(self.flying, unschedulable, pending, hold=hold))
+            self.flying = None
+
+
+def outside(queue: Watched) -> None:
+    """Nothing has happened."""
+
+
+def active(queue: Watched) -> None:
+    queue.send(PendingPodAdded(make_pod("p")))
+
+
+def in_flight(queue: Watched) -> None:
+    active(queue)
+    queue.send(NextPod(Nowhere()))
+
+
+def in_flight_with_an_event(queue: Watched) -> None:
+    in_flight(queue)
+    queue.send(POD_GONE)
+
+
+def backoff(queue: Watched) -> None:
+    in_flight_with_an_event(queue)
+    queue.fail(PODS)
+
+
+def unschedulable(queue: Watched) -> None:
+    in_flight(queue)
+    queue.fail(PODS)
+
+
+def held(queue: Watched) -> None:
+    in_flight(queue)
+    queue.fail(PODS, hold=1)
+
+
+def gated_while_held(queue: Watched) -> None:
+    held(queue)
+    queue.send(POD_GONE)
+
+
+def gated_at_first(queue: Watched) -> None:
+    queue.door_is_shut = True
+    active(queue)
+
+
+def gated_after_a_rejection(queue: Watched) -> None:
+    unschedulable(queue)
+    queue.door_is_shut = True
+    queue.send(POD_GONE)
+
+
+STARTS = (
+    outside,
+    active,
+    in_flight,
+    in_flight_with_an_event,
+    backoff,
+    unschedulable,
+    held,
+    gated_while_held,
+    gated_at_first,
+    gated_after_a_rejection,
+)
+TRIGGERS: dict[str, Callable[[Watched], None]] = {
+    "added": lambda queue: queue.send(PendingPodAdded(make_pod("p"))),
+    "asked for": lambda queue: queue.send(NextPod(Nowhere())),
+    "rejected": lambda queue: queue.fail(PODS),
+    "rejected and pending": lambda queue: queue.fail(pending=PODS),
+    "erred": lambda queue: queue.fail(),
+    "event": lambda queue: queue.send(POD_GONE),
+    "backoff is flushed": lambda queue: queue.send(FlushBackoff()),
+    "unschedulable is flushed": lambda queue: queue.send(FlushUnschedulable()),
+    "activated": lambda queue: queue.send(Activate(("ns/p",))),
+    "room is made": lambda queue: queue.send(PreemptionEnded("ns/p", "p", 1)),
+    "no room is made": lambda queue: queue.send(PreemptionEnded("ns/p", "p", 1, failed=True)),
+    "deleted": lambda queue: queue.send(PendingPodDeleted(make_pod("p"))),
+}
+
+
+def test_the_queue_makes_every_move_of_the_table_and_no_other() -> None:
+    seen: set[Transition] = set()
+    for start, trigger, shut, now in product(
+        STARTS, TRIGGERS.values(), (False, True), (EARLY, LATE)
+    ):
+        queue = Watched()
+        start(queue)
+        queue.now, queue.door_is_shut = now, shut
+        trigger(queue)
+        seen.update(queue.moves)
+    assert seen == TRANSITIONS
