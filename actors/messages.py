@@ -237,6 +237,23 @@ class QueuedPodDump(msgspec.Struct, frozen=True, rename="camel"):
     story: tuple[StoryStep, ...]
 
 
+class QueueStatistics(msgspec.Struct, frozen=True):
+    """The pods by queue (kube-scheduler's metric pending_pods), the pods in flight, and how many
+    differences were healed since the start.
+    """
+
+    active: int
+    backoff: int
+    unschedulable: int
+    gated: int
+    in_flight: int
+    healed: int
+
+
+class CountQueued(Order[QueueStatistics], frozen=True):
+    """Count the pods of the queue."""
+
+
 class ListQueued(Order[tuple[str, ...]], frozen=True):
     """The keys of all pods of the queue, those in flight included."""
 
@@ -277,6 +294,7 @@ QueueMessage = (
     | Displace
     | Activate
     | TellStory
+    | CountQueued
     | ListQueued
     | DumpQueued
     | ComparePending
@@ -379,6 +397,22 @@ class WhereBound(Order[str], frozen=True):
     uid: str
 
 
+class CacheStatistics(msgspec.Struct, frozen=True):
+    """The sizes of the cache (kube-scheduler's metric cache_size), and how many differences were
+    healed and how many snapshots repaired since the start.
+    """
+
+    nodes: int
+    pods: int
+    assumed_pods: int
+    healed: int
+    repaired: int
+
+
+class CountCached(Order[CacheStatistics], frozen=True):
+    """Count the nodes and pods of the cache."""
+
+
 class CachedKeys(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...]
     pods: tuple[str, ...]
@@ -454,6 +488,7 @@ CacheMessage = (
     | Nominate
     | Unnominate
     | WhereBound
+    | CountCached
     | ListCached
     | Compare
     | TakeDump

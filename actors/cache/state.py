@@ -26,7 +26,9 @@ from berth.actors.messages import (
     AssumedPodDeleted,
     CachedKeys,
     CacheMessage,
+    CacheStatistics,
     Compare,
+    CountCached,
     Difference,
     Forget,
     KindListed,
@@ -55,18 +57,6 @@ from berth.actors.scheduling.model.node_tree import NodeTree
 from berth.actors.scheduling.model.nominations import Nominations
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-
-
-class CacheStatistics(msgspec.Struct, frozen=True):
-    """cache_size by type; `healed` and `repaired` count the differences and snapshots put right
-    since the start.
-    """
-
-    nodes: int
-    pods: int
-    assumed_pods: int
-    healed: int
-    repaired: int
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -111,6 +101,7 @@ Effect = (
     | Lend
     | Answer[str]
     | Answer[CachedKeys]
+    | Answer[CacheStatistics]
     | Answer[tuple[NodeDump, ...]]
     | Compared
     | Vanished
@@ -163,8 +154,10 @@ class CacheState:
                 self._note(message)
             case ObjectPut() | ObjectRemoved() | KindListed():
                 self._note_object(message)
-            case WhereBound() | ListCached() | Compare() | TakeDump():
-                return self._answer(message)
+            case WhereBound() | CountCached() | ListCached() | TakeDump():
+                return (self._answer(message),)
+            case Compare():
+                return self._compare(message)
             case _:
                 assert_never(message)
         return ()
@@ -190,24 +183,18 @@ class CacheState:
             case KindListed(kind, problem):
                 self._objects.kind_listed(kind, problem)
 
-    def _answer(self, order: WhereBound | ListCached | Compare | TakeDump) -> tuple[Effect, ...]:
+    def _answer(self, order: WhereBound | CountCached | ListCached | TakeDump) -> Effect:
         match order:
             case WhereBound(_, name, uid):
                 bound = name not in self._assumed and self._is_counted(name, uid)
-                return (Answer(order, self._node_of[name] if bound else ""),)
+                return Answer(order, self._node_of[name] if bound else "")
+            case CountCached():
+                return Answer(order, self.statistics())
             case ListCached():
-                return (Answer(order, CachedKeys(tuple(self._infos), tuple(self._node_of))),)
-            case Compare():
-                return self._compare(order)
+                return Answer(order, CachedKeys(tuple(self._infos), tuple(self._node_of)))
             case TakeDump(_, names):
-                return (
-                    Answer(
-                        order,
-                        tuple(
-                            self._dump(self._infos[name]) for name in names if name in self._infos
-                        ),
-                    ),
-                )
+                infos = (self._infos[name] for name in names if name in self._infos)
+                return Answer(order, tuple(map(self._dump, infos)))
 
     # ----------------------------------------------------------------------------------------- pods
 

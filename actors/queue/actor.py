@@ -23,7 +23,8 @@ from berth.actors.messages import (
     Unnominate,
 )
 from berth.actors.queue.backoff import WINDOW_SECONDS
-from berth.actors.queue.state import Compared, HandOut, Moved, QueueState
+from berth.actors.queue.effects import Compared, HandOut, Moved
+from berth.actors.queue.state import QueueState
 from berth.actors.runtime.actor import Actor
 from berth.actors.runtime.clock import Clock
 

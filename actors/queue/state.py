@@ -21,7 +21,7 @@ from berth.actors.messages import (
     AttemptFailed,
     ClusterChanged,
     ComparePending,
-    Difference,
+    CountQueued,
     Displace,
     Done,
     DumpQueued,
@@ -37,16 +37,15 @@ from berth.actors.messages import (
     Place,
     PreemptionEnded,
     QueuedPod,
-    QueuedPodDump,
     QueueMessage,
-    RecordEvent,
+    QueueStatistics,
     SetNominatedNode,
-    SetUnschedulable,
     StoryStep,
     TellStory,
     Unnominate,
 )
 from berth.actors.queue.backoff import Backoff
+from berth.actors.queue.effects import Compared, Effect, HandOut, Moved
 from berth.actors.queue.entry import NO_PLUGINS, Entry
 from berth.actors.queue.gate_errors import GateErrors
 from berth.actors.queue.heap import KeyedHeap, Slot
@@ -114,56 +113,6 @@ class QueueRules(msgspec.Struct, frozen=True):
     max_unschedulable: float = 300.0
 
 
-class HandOut(msgspec.Struct, frozen=True):
-    """Answer this order with this pod, which is in flight from now on."""
-
-    order: NextPod
-    pod: QueuedPod
-
-
-class Moved(msgspec.Struct, frozen=True):
-    """The pod of this key came to a queue; for the log."""
-
-    key: str
-    step: StoryStep
-
-
-class Compared(msgspec.Struct, frozen=True):
-    """Answer this order with the differences, including those that were healed."""
-
-    order: ComparePending
-    found: tuple[Difference, ...]
-
-
-Effect = (
-    HandOut
-    | Moved
-    | Nominate
-    | Unnominate
-    | SetNominatedNode
-    | SetUnschedulable
-    | RecordEvent
-    | Answer[tuple[StoryStep, ...]]
-    | Answer[bool]
-    | Answer[tuple[str, ...]]
-    | Answer[tuple[QueuedPodDump, ...]]
-    | Compared
-)
-
-
-class QueueStatistics(msgspec.Struct, frozen=True):
-    """The pods by queue (kube-scheduler's metric pending_pods), the pods in flight, and how many
-    differences were healed since the start.
-    """
-
-    active: int
-    backoff: int
-    unschedulable: int
-    gated: int
-    in_flight: int
-    healed: int = 0
-
-
 class QueueState:
     def __init__(self, rules: QueueRules) -> None:
         self._rules = rules
@@ -208,14 +157,14 @@ class QueueState:
                 effects = self._release(message, now)
             case Displace(info, node):
                 effects = self._displace(info, node, now)
-            case IsHeld() | TellStory() | ListQueued() | DumpQueued() | ComparePending():
-                effects = self._answer(message, now)
+            case IsHeld() | TellStory() | CountQueued() | ListQueued() | DumpQueued():
+                effects = (self._answer(message, now),)
+            case ComparePending():
+                effects = self._compare(message, now)
             case Activate(keys):
                 effects = self._activate(keys, now)
-            case FlushBackoff():
-                effects = self._flush_backoff(now)
-            case FlushUnschedulable():
-                effects = self._flush_unschedulable(now)
+            case FlushBackoff() | FlushUnschedulable():
+                effects = self._flush(message, now)
             case _:
                 assert_never(message)
         if self._waiting:
@@ -398,20 +347,19 @@ class QueueState:
         worth = self._hints.judge(entry, change)
         return () if worth is None else self._requeue(entry, EVENT, worth, now)
 
-    def _flush_backoff(self, now: float) -> Sequence[Effect]:
-        effects: list[Effect] = []
-        for entry in self._backoff.over(now):
-            step = StoryStep(now, ACTIVE, "BackoffComplete")
-            effects += self._to_active(entry, BACKOFF_COMPLETE, step)
-        return effects
+    def _flush(self, order: FlushBackoff | FlushUnschedulable, now: float) -> Sequence[Effect]:
+        """Move the pods whose backoff is over, or try the pods that were parked for too long, in
+        case an event was missed.
 
-    def _flush_unschedulable(self, now: float) -> Sequence[Effect]:
-        """Try the pods that were parked for too long, in case an event was missed.
-
-        So it is with gated pods. A pod that stays gated is tried again after the same time, not at
+        Gated pods are tried too. A pod that stays gated is tried again after the same time, not at
         each flush.
         """
         effects: list[Effect] = []
+        if isinstance(order, FlushBackoff):
+            for entry in self._backoff.over(now):
+                step = StoryStep(now, ACTIVE, "BackoffComplete")
+                effects += self._to_active(entry, BACKOFF_COMPLETE, step)
+            return effects
         for entry in self._unschedulable.longer_than(self._rules.max_unschedulable, now):
             effects += self._requeue(entry, TIMEOUT, PARKED_TOO_LONG, now)
         for entry in self._gated.longer_than(self._rules.max_unschedulable, now):
@@ -517,17 +465,19 @@ class QueueState:
     # ---------------------------------------------------------------------------------- questions
 
     def _answer(
-        self, order: IsHeld | TellStory | ListQueued | DumpQueued | ComparePending, now: float
-    ) -> Sequence[Effect]:
+        self, order: IsHeld | TellStory | CountQueued | ListQueued | DumpQueued, now: float
+    ) -> Effect:
         match order:
             case IsHeld(_, name, uid, hold):
                 held = self._entries.get(name)
                 is_held = held is not None and held.info.uid == uid and held.hold == hold
-                return (Answer(order, is_held),)
+                return Answer(order, is_held)
             case TellStory(_, name):
-                return (Answer(order, self._stories.of(name)),)
+                return Answer(order, self._stories.of(name))
+            case CountQueued():
+                return Answer(order, self.statistics())
             case ListQueued():
-                return (Answer(order, (*self._entries, *self._flying())),)
+                return Answer(order, (*self._entries, *self._flying()))
             case DumpQueued(_, keys):
                 flying = self._flying()
                 entries = (self._entries.get(name) or flying.get(name) for name in keys)
@@ -536,9 +486,7 @@ class QueueState:
                     for entry in entries
                     if entry is not None
                 )
-                return (Answer(order, tuple(pods)),)
-            case ComparePending():
-                return self._compare(order, now)
+                return Answer(order, tuple(pods))
 
     def _flying(self) -> dict[str, Entry]:
         """The pods in flight by key, without those whose name a new pod in a queue has."""

@@ -21,8 +21,9 @@ from berth.actors.messages import (
     StoryStep,
     TellStory,
 )
+from berth.actors.queue.effects import Effect, HandOut, Moved
 from berth.actors.queue.places import Happened, Transition
-from berth.actors.queue.state import Effect, HandOut, Moved, QueueState
+from berth.actors.queue.state import QueueState
 
 T = TypeVar("T")
 

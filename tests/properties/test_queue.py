@@ -29,8 +29,9 @@ from berth.actors.messages import (
     QueuedPod,
     QueueMessage,
 )
+from berth.actors.queue.effects import Compared, Effect, HandOut, Moved
 from berth.actors.queue.places import TRANSITIONS
-from berth.actors.queue.state import Compared, Effect, HandOut, Moved, QueueRules, QueueState
+from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.scheduling.framework.events import (
     WILDCARD,
     Action,

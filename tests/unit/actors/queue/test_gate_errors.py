@@ -15,7 +15,8 @@ from berth.actors.messages import (
     RecordEvent,
     SetUnschedulable,
 )
-from berth.actors.queue.state import HandOut, QueueRules, QueueState
+from berth.actors.queue.effects import HandOut
+from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resource
 from berth.actors.scheduling.framework.status import SUCCESS, Status, error, unschedulable
 from berth.actors.scheduling.kube.core import Node, Pod

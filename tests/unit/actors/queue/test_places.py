@@ -17,8 +17,9 @@ from berth.actors.messages import (
     QueuedPod,
     QueueMessage,
 )
+from berth.actors.queue.effects import HandOut
 from berth.actors.queue.places import TRANSITIONS, Transition
-from berth.actors.queue.state import HandOut, QueueRules, QueueState
+from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.scheduling.framework.status import SUCCESS, Status, unresolvable
 from berth.actors.scheduling.kube.core import Pod
 

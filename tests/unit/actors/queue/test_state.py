@@ -26,8 +26,9 @@ from berth.actors.messages import (
     StoryStep,
     TellStory,
 )
+from berth.actors.queue.effects import Effect, HandOut, Moved
 from berth.actors.queue.heap import KeyedHeap
-from berth.actors.queue.state import Effect, HandOut, Moved, QueueRules, QueueState
+from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.queue.story import Stories
 from berth.actors.scheduling.framework.events import (
     Action,

@@ -1,0 +1,58 @@
+"""What the queue's state has its actor do. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+from berth.actors.messages import (
+    Answer,
+    ComparePending,
+    Difference,
+    NextPod,
+    Nominate,
+    QueuedPod,
+    QueuedPodDump,
+    QueueStatistics,
+    RecordEvent,
+    SetNominatedNode,
+    SetUnschedulable,
+    StoryStep,
+    Unnominate,
+)
+
+
+class HandOut(msgspec.Struct, frozen=True):
+    """Answer this order with this pod, which is in flight from now on."""
+
+    order: NextPod
+    pod: QueuedPod
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """The pod of this key came to a queue; for the log."""
+
+    key: str
+    step: StoryStep
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """Answer this order with the differences, including those that were healed."""
+
+    order: ComparePending
+    found: tuple[Difference, ...]
+
+
+Effect = (
+    HandOut
+    | Moved
+    | Nominate
+    | Unnominate
+    | SetNominatedNode
+    | SetUnschedulable
+    | RecordEvent
+    | Answer[tuple[StoryStep, ...]]
+    | Answer[bool]
+    | Answer[tuple[str, ...]]
+    | Answer[tuple[QueuedPodDump, ...]]
+    | Answer[QueueStatistics]
+    | Compared
+)
