@@ -261,49 +261,10 @@ class Readiness(TaskStatus[None]):
         return None if self._reached and not problems else "; ".join(problems)
 
 
-def _metrics(core: Core, informers: Informers) -> Metrics:
-    queue, cache = core.queue, core.cache
-    return Metrics(
-        lambda: _pending(queue),
-        lambda: _cached(cache),
-        lambda: _mended(cache, queue),
-        informers.count_unreadable,
-    )
-
-
-def _cached(cache: CacheState) -> dict[str, int]:
-    counts = cache.statistics()
-    return {"nodes": counts.nodes, "pods": counts.pods, "assumed_pods": counts.assumed_pods}
-
-
-def _mended(cache: CacheState, queue: QueueState) -> dict[str, int]:
-    counts = cache.statistics()
-    return {
-        "difference": counts.healed,
-        "snapshot": counts.repaired,
-        "pending_pod": queue.statistics().healed,
-    }
-
-
-def _pending(queue: QueueState) -> dict[str, int]:
-    counts = queue.statistics()
-    return {
-        "active": counts.active,
-        "backoff": counts.backoff,
-        "unschedulable": counts.unschedulable,
-        "gated": counts.gated,
-    }
-
-
 def _debugger(core: Core, informers: Informers) -> CacheDebugger:
-    statistics = {
-        "cache": core.cache.statistics,
-        "queue": core.queue.statistics,
-        "binding": core.in_binding.statistics,
-    }
     nodes, pods = informers.nodes.objects, informers.pods.objects
-    schedulers = core.profiles.keys()
-    return CacheDebugger(core.mailboxes, nodes, pods, schedulers, core.clock, statistics)
+    in_binding, schedulers = core.in_binding.statistics, core.profiles.keys()
+    return CacheDebugger(core.mailboxes, nodes, pods, schedulers, core.clock, in_binding)
 
 
 def _server(
@@ -380,7 +341,7 @@ async def schedule(
 
     served: tuple[Child, ...] = ()
     if options.serve_at is not None:
-        metrics = _metrics(core, informers)
+        metrics = Metrics(mailboxes, informers.count_unreadable)
         observer = metrics if observer is NOBODY else Both(observer, metrics)
         served = (_server(options.serve_at, core, informers, debugger, readiness, metrics),)
 

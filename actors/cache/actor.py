@@ -1,9 +1,9 @@
 """The cache actor: feeds the cache's state with messages, and lends out the snapshot.
 
 The snapshot shares its NodeInfos and objects with the state. A decision may take as long as its
-extenders do, so what comes while the snapshot is lent is held back until it is returned. Where much
-has changed, as after a list, the snapshot is brought up to date in several turns before it is lent;
-what comes meanwhile is heeded.
+extenders take, so messages that arrive while the snapshot is lent are held back until it is
+returned. When much has changed, as after a list, the snapshot is brought up to date in several
+turns before it is lent; messages that arrive meanwhile are handled.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from berth.actors.messages import (
     Answer,
     CacheMessage,
     ClusterChanged,
+    CountCached,
     RejectWaiting,
     ReturnSnapshot,
     TakeSnapshot,
@@ -43,8 +44,8 @@ SLICE = 128
 
 
 class CacheActor(Actor[CacheMessage]):
-    """Tells the binding actor and the queue when an assumed pod vanishes, because only the cache
-    knows that it was.
+    """Also informs the binding actor and the queue when an assumed pod vanishes, because only the
+    cache knows that it was assumed.
     """
 
     def __init__(self, mailboxes: Mailboxes, state: CacheState) -> None:
@@ -68,18 +69,18 @@ class CacheActor(Actor[CacheMessage]):
             if self._held_back:
                 held_back, self._held_back = self._held_back, []
                 for earlier in held_back:
-                    self.handle(earlier)  # Held back once more, behind a TakeSnapshot among them.
+                    self.handle(earlier)  # Held back again behind a TakeSnapshot among them.
             if message.placed is not None:
                 self.handle(message.placed)
-        elif self._lent:
+        elif self._lent and not isinstance(message, CountCached):  # A count changes nothing.
             self._held_back.append(message)
-        elif not (isinstance(message, TakeSnapshot) and self._puts_off(message)):
+        elif not (isinstance(message, TakeSnapshot) and self._is_postponed(message)):
             for effect in self._state.handle(message):
                 self._follow(effect)
 
-    def _puts_off(self, order: TakeSnapshot) -> bool:
-        """Whether the order is answered later: behind another one, or once the snapshot is nearly
-        up to date.
+    def _is_postponed(self, order: TakeSnapshot) -> bool:
+        """True if the order is answered later: after another one, or once the snapshot is nearly up
+        to date.
         """
         if self._asked is not None:
             self._held_back.append(order)
@@ -92,8 +93,8 @@ class CacheActor(Actor[CacheMessage]):
         return True
 
     async def _catch_up(self, order: TakeSnapshot) -> None:
-        """Handle an order again, with little left to do, unless who gave it does not wait for the
-        snapshot any more.
+        """Bring the snapshot nearly up to date, then handle the order again. Returns early if its
+        sender no longer waits for the snapshot.
         """
         for _ in range(self._state.behind // SLICE):
             self._state.catch_up(SLICE)

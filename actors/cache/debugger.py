@@ -1,10 +1,10 @@
-"""The cache debugger: looks for differences from the API server all the time, and tells everything
-on a signal.
+"""The cache debugger: compares what the cache and the queue hold with the API server all the time,
+and logs everything on a signal.
 
 Mirrors kube-scheduler's CacheDebugger, which compares on SIGUSR2 alone and heals nothing. Nodes and
-pods are compared with the cache, pending pods with the queue, a slice at a time, so that nobody is
-held up for long. Each slice is read between two turns of the informers, when every change that made
-it so is in the mailboxes already: however much changes during a look, what it finds is no race.
+pods are compared with the cache, pending pods with the queue, in slices, so that no other task
+waits for long. Each slice is read between two turns of the informers. By then every change that
+they have is in the mailboxes, so a change during a comparison is never taken for a difference.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     Compare,
     ComparePending,
+    CountCached,
+    CountQueued,
     Difference,
     ListCached,
     ListQueued,
@@ -34,15 +36,13 @@ from berth.actors.scheduling.kube.core import OVER, Node, Pod
 log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 30.0
-SLICE = 2_000  # pods, or nodes, that are compared at once: about two milliseconds
+SLICE = 2_000  # pods, or nodes, that are compared in one turn: about two milliseconds
 DUMP_SLICE = 50  # nodes, each with its pods
 
 
 class CacheDebugger:
-    """`nodes` and `pods` give what the informers hold and have delivered; `statistics`, by name, go
-    with a dump.
-
-    `schedulers` are the names that we answer to.
+    """`nodes` and `pods` return what the informers hold and have delivered. `schedulers` are the
+    names that we answer to. `in_binding` returns the statistics of the pods in their binding cycle.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class CacheDebugger:
         pods: Callable[[], Mapping[str, Pod]],
         schedulers: Set[str],
         clock: Clock,
-        statistics: Mapping[str, Callable[[], msgspec.Struct]],
+        in_binding: Callable[[], msgspec.Struct],
     ) -> None:
         self._cache = mailboxes.cache
         self._queue = mailboxes.queue
@@ -60,13 +60,13 @@ class CacheDebugger:
         self._pods = pods
         self._schedulers = schedulers
         self._clock = clock
-        self._statistics = statistics
+        self._in_binding = in_binding
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Compare every half minute, and dump whenever signalled, until cancelled.
+        """Compare every half minute, and dump at each signal, until cancelled.
 
-        Healed is what differs for two looks: a thing that passes by itself is no one's to put
-        right.
+        A difference is healed only if two comparisons in a row find it. One that passes by itself
+        needs no healing.
         """
         async with anyio.create_task_group() as group:
             await group.start(each_signal, DUMP, self.dump)
@@ -80,7 +80,7 @@ class CacheDebugger:
                 suspected = frozenset(found).difference(again)
 
     async def compare(self) -> tuple[Difference, ...]:
-        """What the cache and the queue have otherwise than the API server, in order."""
+        """The differences of the cache and the queue from the API server, in order."""
         cached = await ask(self._cache, ListCached)
         queued = await ask(self._queue, ListQueued)
         found: set[Difference] = set()
@@ -105,27 +105,25 @@ class CacheDebugger:
         self, nodes: Sequence[str], pods: Sequence[str], *, heal: bool = False
     ) -> tuple[Difference, ...]:
         all_nodes, all_pods = self._nodes(), self._pods()
-        told_nodes, told_pods = (
-            {name: all_nodes.get(name) for name in nodes},
-            {key: all_pods.get(key) for key in pods},
-        )
-        return await ask(self._cache, lambda reply: Compare(reply, told_nodes, told_pods, heal))
+        known_nodes = {name: all_nodes.get(name) for name in nodes}
+        known_pods = {key: all_pods.get(key) for key in pods}
+        return await ask(self._cache, lambda reply: Compare(reply, known_nodes, known_pods, heal))
 
     async def _compare_pending(
         self, pods: Sequence[str], *, heal: bool = False
     ) -> tuple[Difference, ...]:
         all_pods = self._pods()
-        told = {key: self._pending(all_pods.get(key)) for key in pods}
-        return await ask(self._queue, lambda reply: ComparePending(reply, told, heal))
+        known = {key: self._pending(all_pods.get(key)) for key in pods}
+        return await ask(self._queue, lambda reply: ComparePending(reply, known, heal))
 
     def _pending(self, pod: Pod | None) -> Pod | None:
-        """The pod, if it is one that belongs in the queue."""
+        """The pod if it belongs in the queue, otherwise None."""
         if pod is None or pod.spec.node_name or pod.status.phase in OVER:
             return None
         return pod if pod.spec.scheduler_name in self._schedulers else None
 
     async def nodes(self) -> AsyncIterator[tuple[NodeDump, ...]]:
-        """Every cached node with its pods, in the order of their names, some at a time."""
+        """Every cached node with its pods, in the order of their names, in slices."""
         names = sorted((await ask(self._cache, ListCached)).nodes)
         for start in range(0, len(names), DUMP_SLICE):
             await anyio.lowlevel.checkpoint()
@@ -135,15 +133,20 @@ class CacheDebugger:
         return await ask(self._cache, lambda reply: TakeDump(reply, names))
 
     async def dump(self) -> None:
-        """Log every cached node with its pods, the statistics, and how we differ from the API
+        """Log every cached node with its pods, the statistics, and the differences from the API
         server.
         """
         found = await self.compare()
         async for nodes in self.nodes():
             for node in nodes:
                 log.info("dump of a cached node", **msgspec.to_builtins(node))
-        for name, statistics in self._statistics.items():
-            log.info("dump of statistics", of=name, **msgspec.to_builtins(statistics()))
+        statistics = {
+            "cache": await ask(self._cache, CountCached),
+            "queue": await ask(self._queue, CountQueued),
+            "binding": self._in_binding(),
+        }
+        for name, counts in statistics.items():
+            log.info("dump of statistics", of=name, **msgspec.to_builtins(counts))
         differences = [
             f"{difference.what} {difference.kind} {difference.key}" for difference in found
         ]
@@ -151,20 +154,20 @@ class CacheDebugger:
 
 
 async def _slices(
-    told: Mapping[str, object], here: Iterable[tuple[str, ...]]
+    known: Mapping[str, object], here: Iterable[tuple[str, ...]]
 ) -> AsyncIterator[tuple[str, ...]]:
-    """The keys of what is told, then of what is here and is not told; a key may come twice.
+    """The keys that the informers know, then those that are only here; a key may come twice.
 
-    Each slice has a turn of its own: an owner that is idle answers in the turn of who asks, without
-    anybody waiting.
+    Each slice starts in a new turn of the event loop, because an idle actor answers in the turn of
+    whoever asks, without any waiting.
     """
-    every = tuple(told)
+    every = tuple(known)
     for start in range(0, len(every), SLICE):
         await anyio.lowlevel.checkpoint()
         yield every[start : start + SLICE]
     for keys in here:
         for start in range(0, len(keys), SLICE):
             await anyio.lowlevel.checkpoint()
-            unknown = tuple(key for key in keys[start : start + SLICE] if key not in told)
+            unknown = tuple(key for key in keys[start : start + SLICE] if key not in known)
             if unknown:
                 yield unknown

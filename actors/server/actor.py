@@ -9,14 +9,14 @@ configuration and the names of pods.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import anyio
 import msgspec
 import structlog
 from aiohttp import web
 from anyio.abc import TaskStatus
-from berth.actors.server.debug import Debug
+from berth.actors.server.debug import Debug, answered
 
 log = structlog.get_logger(__name__)
 
@@ -38,7 +38,7 @@ class ServerActor:
         self,
         address: Address,
         missing: Callable[[], str | None],
-        metrics: Callable[[], bytes],
+        metrics: Callable[[], Awaitable[bytes]],
         configuration: object,
         debug: Debug,
     ) -> None:
@@ -76,7 +76,7 @@ class ServerActor:
 
     async def _measured(self, _: web.Request) -> web.Response:
         return web.Response(
-            body=self._metrics(),
+            body=await answered(self._metrics()),
             headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
         )
 

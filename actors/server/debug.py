@@ -101,7 +101,7 @@ class Debug:
         return await _sent(request, "nodes", self._nodes())
 
     async def _show_comparison(self, _: web.Request) -> web.Response:
-        return _page(ComparisonPage(await _answer(self._compare())))
+        return _page(ComparisonPage(await answered(self._compare())))
 
     async def _show_queue(self, request: web.Request) -> web.StreamResponse:
         return await _sent(request, "pods", self._queued())
@@ -114,7 +114,7 @@ class Debug:
 
     async def _show_pod(self, request: web.Request) -> web.Response:
         key = f"{request.match_info['namespace']}/{request.match_info['name']}"
-        story, queued = await _answer(self._story(key)), await _answer(self._dump((key,)))
+        story, queued = await answered(self._story(key)), await answered(self._dump((key,)))
         waiting = next((pod for pod in self._waiting() if pod.key == key), None)
         if not (story or queued or waiting):
             raise web.HTTPNotFound(
@@ -151,7 +151,7 @@ def _page(page: msgspec.Struct) -> web.Response:
     return web.Response(body=msgspec.json.encode(page), content_type=JSON)
 
 
-async def _answer(coming: Awaitable[_T]) -> _T:
+async def answered(coming: Awaitable[_T]) -> _T:
     """Return the answer of an actor. Raises 503 if it has stopped, or does not answer in time."""
     try:
         with anyio.fail_after(ANSWER_SECONDS):
@@ -166,7 +166,7 @@ async def _sent(
     """Send an object with one list, part by part. An error after the first part ends the
     connection.
     """
-    part = await _answer(anext(parts, None))
+    part = await answered(anext(parts, None))
     response = web.StreamResponse(headers={"Content-Type": JSON})
     await response.prepare(request)
     await response.write(b'{"%s":[' % field.encode())
@@ -175,6 +175,6 @@ async def _sent(
         if part:
             await response.write(separator + msgspec.json.encode(part)[1:-1])
             separator = b","
-        part = await _answer(anext(parts, None))
+        part = await answered(anext(parts, None))
     await response.write(b"]}")
     return response

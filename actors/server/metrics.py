@@ -8,61 +8,74 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+import msgspec
+from berth.actors.mailboxes import Mailboxes
+from berth.actors.messages import CacheStatistics, CountCached, CountQueued, QueueStatistics
+from berth.actors.runtime.ask import ask
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 BUCKETS = tuple(0.001 * 2**i for i in range(15))
-Counts = Callable[[], Mapping[str, int]]
 
 
-class Sizes(Collector):
-    """The metrics that are read when they are asked for."""
+class Sizes(msgspec.Struct, frozen=True):
+    """What is counted when the metrics are read. `unreadable` are the numbers of objects that
+    cannot be read, by kind.
+    """
 
-    def __init__(self, pending: Counts, cached: Counts, mended: Counts, unreadable: Counts) -> None:
-        self._pending = pending
-        self._cached = cached
-        self._mended = mended
-        self._unreadable = unreadable
+    queue: QueueStatistics
+    cache: CacheStatistics
+    unreadable: Mapping[str, int]
+
+
+class SizesCollector(Collector):
+    def __init__(self, sizes: Sizes) -> None:
+        self._sizes = sizes
 
     def collect(self) -> Iterator[Metric]:
+        queue, cache = self._sizes.queue, self._sizes.cache
         pending = GaugeMetricFamily(
             "scheduler_pending_pods", "Pods that wait, by queue.", labels=["queue"]
         )
+        for name in ("active", "backoff", "unschedulable", "gated"):
+            pending.add_metric([name], getattr(queue, name))
+        yield pending
         cached = GaugeMetricFamily(
             "scheduler_cache_size", "What the cache holds, by type.", labels=["type"]
         )
+        for name in ("nodes", "pods", "assumed_pods"):
+            cached.add_metric([name], getattr(cache, name))
+        yield cached
         unreadable = GaugeMetricFamily(
             "berth_unreadable_objects",
             "Objects at the API server that cannot be read, by kind.",
             labels=["kind"],
         )
-        gauges = ((pending, self._pending), (cached, self._cached), (unreadable, self._unreadable))
-        for family, counts in gauges:
-            for label, count in counts().items():
-                family.add_metric([label], count)
-            yield family
+        for kind, count in self._sizes.unreadable.items():
+            unreadable.add_metric([kind], count)
+        yield unreadable
         mended = CounterMetricFamily(
             "berth_cache_mended",
             "What was wrong in the cache or the queue and was put right.",
             labels=["what"],
         )
-        for label, count in self._mended().items():
-            mended.add_metric([label], count)
+        mended.add_metric(["difference"], cache.healed)
+        mended.add_metric(["snapshot"], cache.repaired)
+        mended.add_metric(["pending_pod"], queue.healed)
         yield mended
 
 
 class Metrics:
-    """An observer. `pending` returns the numbers of pods by queue, `cached` those of nodes, pods and
-    assumed pods.
-
-    `mended` returns how many differences from the API server, and how many snapshots, the cache and
-    the queue have put right; `unreadable` returns how many objects cannot be read, by kind.
+    """An observer of durations. The queue and the cache are asked for their sizes when the metrics
+    are read; `unreadable` gives the numbers of objects that cannot be read, by kind.
     """
 
-    def __init__(self, pending: Counts, cached: Counts, mended: Counts, unreadable: Counts) -> None:
+    def __init__(self, mailboxes: Mailboxes, unreadable: Callable[[], Mapping[str, int]]) -> None:
+        self._queue = mailboxes.queue
+        self._cache = mailboxes.cache
+        self._unreadable = unreadable
         self._registry = CollectorRegistry()
-        self._registry.register(Sizes(pending, cached, mended, unreadable))
         self._algorithm = Histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
             "From PreFilter to the choice of a node.",
@@ -82,6 +95,13 @@ class Metrics:
     def scheduled(self, seconds: float) -> None:
         self._attempt.observe(seconds)
 
-    def text(self) -> bytes:
-        """In Prometheus' text format."""
-        return generate_latest(self._registry)
+    async def text(self) -> bytes:
+        """All metrics, in Prometheus' text format."""
+        queue = await ask(self._queue, CountQueued)
+        cache = await ask(self._cache, CountCached)
+        return self.text_with(Sizes(queue, cache, self._unreadable()))
+
+    def text_with(self, sizes: Sizes) -> bytes:
+        registry = CollectorRegistry()
+        registry.register(SizesCollector(sizes))
+        return generate_latest(registry) + generate_latest(self._registry)

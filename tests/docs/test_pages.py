@@ -11,11 +11,13 @@ from pathlib import Path
 import click
 import msgspec
 import pytest
+from berth.actors.mailboxes import Mailboxes
+from berth.actors.messages import CacheStatistics, QueueStatistics
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.framework.interface import Plugin
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.actors.server.metrics import Metrics
+from berth.actors.server.metrics import Metrics, Sizes
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping, load_file
 from berth.config.profiles import DEFAULT_MULTI_POINT
@@ -152,7 +154,8 @@ def test_what_bench_writes() -> None:
 
 def test_every_metric_is_told() -> None:
     told = " ".join(table_under("Health and metrics"))
-    metrics = Metrics(*(lambda: {"some": 1},) * 4).text().decode()
+    sizes = Sizes(QueueStatistics(1, 1, 1, 1, 1, 1), CacheStatistics(1, 1, 1, 1, 1), {"Node": 1})
+    metrics = Metrics(Mailboxes(), dict).text_with(sizes).decode()
     exported = {
         name
         for name in re.findall(r"^# TYPE (\S+)", metrics, re.MULTILINE)

@@ -286,7 +286,7 @@ async def test_a_pod_deleted_in_the_middle_frees_its_room_at_once(
         running.cache.tell(AssumedPodDeleted(running.store.pods["ns/p"]))
         running.queue.tell(PendingPodDeleted(running.store.pods.pop("ns/p")))
         await running.clock.settle()
-        assert place_of(running.queue_state, "ns/p") == ""
+        assert place_of(running.queue_state, "ns/p") == "outside"
         await running.clock.advance(3)
         assert [item.info.key for item in running.in_binding.each()] == (
             ["ns/q"] if plugin is Gate else []
@@ -329,7 +329,7 @@ async def test_a_binding_that_was_written_although_it_failed_is_recognised(node:
         )
         assert list(unschedulable_messages(told)) == []
         assert (assumed(running), in_flight(running)) == (0, 0)
-        assert place_of(running.queue_state, "ns/p") == ""
+        assert place_of(running.queue_state, "ns/p") == "outside"
         assert running.store.bound == []
 
 

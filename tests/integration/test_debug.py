@@ -136,6 +136,10 @@ async def test_a_scheduler_that_is_not_there_is_no_difference(tmp_path: Path) ->
     assert len(told.output.splitlines()) == 1
 
 
+async def no_metrics() -> bytes:
+    return b""
+
+
 @asynccontextmanager
 async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
     """The address of a scheduler that has heard nothing of a node and two pods, one of which waits;
@@ -148,7 +152,9 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
     clock, waiting = SystemClock(), PodsInBinding()
     waiting.wait(PodInfo(told_pods["ns/q"]), "n0", {"Gang": 60.0}, clock.now())
     mailboxes = Mailboxes()
-    debugger = CacheDebugger(mailboxes, lambda: told_nodes, lambda: told_pods, {"ours"}, clock, {})
+    debugger = CacheDebugger(
+        mailboxes, lambda: told_nodes, lambda: told_pods, {"ours"}, clock, waiting.statistics
+    )
     rules = QueueRules(lambda info, at: (-info.priority, at), lambda _: SUCCESS, {})
     address = Address("127.0.0.1", free_port())
     odd = UnreadableObject("Node", "n1", "uid-1", "status.allocatable[cpu]: expected a quantity")
@@ -161,7 +167,7 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
         lambda: [odd],
     )
     async with anyio.create_task_group() as group:
-        await group.start(ServerActor(address, lambda: None, lambda: b"", {}, debug).run)
+        await group.start(ServerActor(address, lambda: None, no_metrics, {}, debug).run)
         await group.start(CacheActor(mailboxes, CacheState()).run)
         await group.start(QueueActor(mailboxes, QueueState(rules), clock).run)
         yield f"http://{address.host}:{address.port}", mailboxes.queue
@@ -237,7 +243,7 @@ async def test_an_owner_that_has_stopped_is_said() -> None:
     address = Address("127.0.0.1", free_port())
     debug = Debug(no_nodes, compare, queue, tuple, SystemClock())
     async with anyio.create_task_group() as group, ClientSession() as session:
-        await group.start(ServerActor(address, lambda: None, lambda: b"", {}, debug).run)
+        await group.start(ServerActor(address, lambda: None, no_metrics, {}, debug).run)
         for path in ("cache", "comparison", "queue", "pods/ns/p"):
             async with session.get(
                 f"http://{address.host}:{address.port}/debug/{path}"

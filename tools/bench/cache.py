@@ -17,6 +17,7 @@ import anyio
 import anyio.lowlevel
 import click
 import msgspec
+from berth.actors.binding.state import PodsInBinding
 from berth.actors.cache.actor import CacheActor
 from berth.actors.cache.debugger import CacheDebugger
 from berth.actors.cache.state import CacheState
@@ -182,7 +183,12 @@ async def comparison(
     rules = QueueRules(lambda info, at: (-info.priority, at), lambda _: SUCCESS, {})
     clock, longest = SystemClock(), 0.0
     debugger = CacheDebugger(
-        mailboxes, lambda: nodes, lambda: pods, {"default-scheduler"}, clock, {}
+        mailboxes,
+        lambda: nodes,
+        lambda: pods,
+        {"default-scheduler"},
+        clock,
+        PodsInBinding().statistics,
     )
 
     async def wait_turns() -> None:

@@ -11,6 +11,7 @@ import anyio
 import msgspec
 import pytest
 import structlog
+from berth.actors.binding.state import PodsInBinding
 from berth.actors.cache.actor import CacheActor
 from berth.actors.cache.debugger import LOOK_SECONDS, SLICE, CacheDebugger
 from berth.actors.cache.state import CacheState
@@ -70,7 +71,7 @@ class Room:
             lambda: self.pods,
             {"ours"},
             self.clock,
-            {"cache": self.cache_state.statistics},
+            PodsInBinding().statistics,
         )
 
     def told(self, *items: Node | Pod) -> None:

@@ -11,6 +11,7 @@ from berth.actors.cache.state import CacheState
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     AssignedPodAdded,
+    CountCached,
     NodeAdded,
     NodeDeleted,
     Nominate,
@@ -45,10 +46,12 @@ async def test_what_comes_while_the_snapshot_is_lent_waits_for_its_return() -> N
         assert info.node is node
         assert not info.pods
         assert not snapshot.nominations
+        assert (await ask(cache, CountCached)).pods == 0, "metrics need not wait for a decision"
         cache.tell(ReturnSnapshot())
         snapshot = await ask(cache, TakeSnapshot)
         assert not len(snapshot)
         assert snapshot.nominations
+        assert (await ask(cache, CountCached)).pods == 1
         group.cancel_scope.cancel()
     state.validate()
     mailboxes.close()
