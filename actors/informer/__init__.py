@@ -1,1 +1,1 @@
-"""The informer actor: lists and watches one kind and routes its changes."""
+"""The informer actor: lists and watches one kind, and routes its changes."""

@@ -1,20 +1,28 @@
-"""The informer: follows one kind, and delivers every change to the cache before the queue hears of
-it.
+"""The informer: follows one kind, and sends every change to the cache before it sends it to the
+queue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, assert_never
 
 import anyio
 import structlog
 from anyio.abc import TaskStatus
 from berth.actors.client.access import Source
 from berth.actors.client.watch import Changed, Deleted, Listed, Unlisted, Unread
-from berth.actors.informer.routing import Told
+from berth.actors.informer.routing import Routed
 from berth.actors.informer.stand_ins import last_or_rest
-from berth.actors.informer.state import Change, InformerState, StandIn
+from berth.actors.informer.state import (
+    BecameUnreadable,
+    Change,
+    Effect,
+    InformerState,
+    NotUnreadable,
+    StandIn,
+    Unreadable,
+)
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import KindListed, UnreadableObject
 from berth.actors.scheduling.kube.meta import HasMetadata
@@ -22,22 +30,22 @@ from berth.actors.scheduling.kube.meta import HasMetadata
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T", bound=HasMetadata)
-SLICE = 250  # so many objects of a list are told before others have their turn
+SLICE = 250  # objects of a list that are delivered before other tasks run
 
 
 class InformerActor(Generic[T]):
     """Started means synced: the first list is delivered.
 
-    `stand_in` says what counts in place of an object that cannot be read. `looked_up` is the kind
-    if plugins look it up, and nothing else depends on it. Such a kind may be absent, which counts
-    as an empty list. If it may not be listed the cache is told why, for those who look it up, and
-    the start is not held up either.
+    `stand_in` returns what counts in place of an object that cannot be read. `looked_up` is the
+    kind if only plugins read it. Such a kind may be absent, which counts as an empty list. If the
+    API server refuses to list it, the cache gets the reason, for the plugins that look it up. In
+    both cases the start goes on.
     """
 
     def __init__(
         self,
         source: Source[T],
-        route: Callable[[Change[T]], Told],
+        route: Callable[[Change[T]], Routed],
         mailboxes: Mailboxes,
         stand_in: StandIn[T] = last_or_rest,
         looked_up: type[T] | None = None,
@@ -52,8 +60,10 @@ class InformerActor(Generic[T]):
         self._problem = ""
 
     def objects(self) -> Mapping[str, T]:
-        """The objects by key, a view; between two turns, everything that made them so has been
-        delivered.
+        """The objects by key: a read-only view, for the cache debugger.
+
+        Between two turns of the event loop, the changes that led to these objects are all in the
+        mailboxes.
         """
         return self._state.objects()
 
@@ -69,16 +79,16 @@ class InformerActor(Generic[T]):
         return self._problem
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        async for told in self._source.changes(self._state.objects()):
-            match told:
+        async for news in self._source.changes(self._state.objects()):
+            match news:
                 case Changed():
-                    self._deliver(self._state.changed(told.object))
+                    self._deliver(self._state.changed(news.object))
                 case Deleted():
-                    self._deliver(self._state.deleted(told.object))
+                    self._deliver(self._state.deleted(news.object))
                 case Unread(rest, problem):
                     self._deliver(self._state.unread(rest, problem))
                 case Listed():
-                    await self._take_list(told)
+                    await self._take_list(news)
                     task_status.started()
                 case Unlisted(absent=True) if self._looked_up is not None:
                     await self._take_list(Listed(()))
@@ -90,34 +100,35 @@ class InformerActor(Generic[T]):
                             self._cache.tell(KindListed(self._looked_up, problem))
                         task_status.started()
 
-    async def _take_list(self, told: Listed[T]) -> None:
-        unread = ((found.rest, found.problem) for found in told.unread)
-        for number, changes in enumerate(self._state.listed(told.items, unread), 1):
-            self._deliver(changes)
+    async def _take_list(self, news: Listed[T]) -> None:
+        unread = ((found.rest, found.problem) for found in news.unread)
+        for number, effects in enumerate(self._state.listed(news.items, unread), 1):
+            self._deliver(effects)
             if number % SLICE == 0:
                 await anyio.lowlevel.checkpoint()
-        self._name_unreadable()
         if self._looked_up is not None and not self._is_listed:
             self._cache.tell(KindListed(self._looked_up))
         self._is_listed, self._problem = True, ""
 
-    def _deliver(self, changes: list[Change[T]]) -> None:
-        """Without waiting, so that `objects` never runs ahead of what was delivered: these
-        mailboxes have no bound.
+    def _deliver(self, effects: list[Effect[T]]) -> None:
+        """Follow the effects in the turn in which the store changed, so that it is never ahead of
+        the mailboxes.
         """
-        for change in changes:
-            to_cache, to_queue = self._route(change)
-            for fact in to_cache:
-                self._cache.tell(fact)
-            for message in to_queue:
-                self._queue.tell(message)
-        self._name_unreadable()
+        for effect in effects:
+            match effect:
+                case Change():
+                    to_cache, to_queue = self._route(effect)
+                    for fact in to_cache:
+                        self._cache.tell(fact)
+                    for message in to_queue:
+                        self._queue.tell(message)
+                case BecameUnreadable(found):
+                    log.warning("object cannot be read", **_name(found), error=found.problem)
+                case NotUnreadable(found):
+                    log.info("object can be read again, or is gone", **_name(found))
+                case _:
+                    assert_never(effect)
 
-    def _name_unreadable(self) -> None:
-        """Once an object, until it can be read again or is gone."""
-        for found, begins in self._state.take_news():
-            told = {"kind": found.kind, "key": found.key, "uid": found.uid}
-            if begins:
-                log.warning("object cannot be read", **told, error=found.problem)
-            else:
-                log.info("object can be read again, or is gone", **told)
+
+def _name(found: Unreadable[T]) -> dict[str, str]:
+    return {"kind": found.kind, "key": found.key, "uid": found.uid}

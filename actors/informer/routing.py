@@ -1,5 +1,5 @@
-"""Who is told of a change: pending pods go to the queue, assigned ones and nodes to the cache, all
-as events. Pure.
+"""Where a change goes: a pending pod to the queue, an assigned pod or a node to the cache, and every
+change to the queue as cluster events. Pure.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from berth.actors.scheduling.kube.core import OVER, Node, Pod
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.unsure_node import UnsureNode
 
-Told = tuple[list[CacheMessage], list[QueueMessage]]
+# The messages for the cache, and those for the queue.
+Routed = tuple[list[CacheMessage], list[QueueMessage]]
 
-# The kinds that plugins may wait for, by the name of their type, which is the kind's own.
+# The kinds that plugins may wait for, by the name of their type, which is the name of the kind.
 _WAITED_FOR = {resource.kind: resource for resource in Resource}
 
 _ASSIGNED_POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
@@ -41,8 +42,8 @@ _NODE_ADD = ClusterEvent(Resource.NODE, Action.ADD)
 _NODE_CHANGED = {action: ClusterEvent(Resource.NODE, action) for action in Action}
 
 
-def route_pod(change: Change[Pod], schedulers: Set[str]) -> Told:
-    """`schedulers` are the names that we answer to. A pod that is over is gone to the scheduler."""
+def route_pod(change: Change[Pod], schedulers: Set[str]) -> Routed:
+    """`schedulers` are the names that we answer to. A finished pod counts as gone."""
     cache: list[CacheMessage] = []
     queue: list[QueueMessage] = []
     old = change.old if change.old is not None and change.old.status.phase not in OVER else None
@@ -53,7 +54,7 @@ def route_pod(change: Change[Pod], schedulers: Set[str]) -> Told:
     )
     if old is not None and not old_node and (new is None or new_node):
         queue.append(PendingPodDeleted(old))
-    if old is not None and not old_node and _goes(new):
+    if old is not None and not old_node and _will_never_be_bound(new):
         cache.append(AssumedPodDeleted(old))
     if new is not None and not new_node and new.spec.scheduler_name in schedulers:
         queue.append(
@@ -78,15 +79,13 @@ def route_pod(change: Change[Pod], schedulers: Set[str]) -> Told:
     return cache, queue
 
 
-def _goes(pod: Pod | None) -> bool:
-    """Whether a pod that had no node is gone, or will be without ever getting one."""
+def _will_never_be_bound(pod: Pod | None) -> bool:
+    """True if a pod without a node is gone or being deleted."""
     return pod is None or (not pod.spec.node_name and pod.metadata.deletion_timestamp is not None)
 
 
 def _nomination_gone(old: Pod, new: Pod | None) -> list[QueueMessage]:
-    """A node that was promised to a pod is free again, for those that had to leave it to that
-    pod.
-    """
+    """The event of a nomination that ended: it helps pods that had left the node to this one."""
     node = old.status.nominated_node_name
     if not node or (new is not None and new.status.nominated_node_name == node):
         return []
@@ -97,15 +96,15 @@ def _nomination_gone(old: Pod, new: Pod | None) -> list[QueueMessage]:
     ]
 
 
-def route_object(change: Change[HasMetadata]) -> Told:
-    """What plugins look up goes to the cache; a kind that plugins may wait for is an event as
-    well.
+def route_object(change: Change[HasMetadata]) -> Routed:
+    """An object that plugins look up goes to the cache. Its change is an event if plugins may wait
+    for its kind.
     """
     item = change.new if change.new is not None else change.old
     if item is None:
         return [], []
     resource = _WAITED_FOR.get(type(item).__name__)
-    happened: list[QueueMessage] = []
+    events: list[QueueMessage] = []
     if resource is not None:
         action = (
             Action.ADD
@@ -114,22 +113,22 @@ def route_object(change: Change[HasMetadata]) -> Told:
             if change.new is None
             else Action.UPDATE_OTHER
         )
-        happened.append(ClusterChanged(ClusterEvent(resource, action), change.old, change.new))
-    return [ObjectPut(item) if change.new is not None else ObjectRemoved(item)], happened
+        events.append(ClusterChanged(ClusterEvent(resource, action), change.old, change.new))
+    return [ObjectPut(item) if change.new is not None else ObjectRemoved(item)], events
 
 
-def route_node(change: Change[Node]) -> Told:
+def route_node(change: Change[Node]) -> Routed:
     match change:
         case Change(None, Node() as new):
             return [NodeAdded(new)], [ClusterChanged(_NODE_ADD, None, new)]
         case Change(Node() as old, Node() as new):
-            happened: list[QueueMessage] = []
+            events: list[QueueMessage] = []
             if isinstance(old, UnsureNode) and not isinstance(new, UnsureNode):
-                happened.append(ClusterChanged(_NODE_ADD, None, new))  # It takes pods again.
-            happened += [
+                events.append(ClusterChanged(_NODE_ADD, None, new))  # It takes pods again.
+            events += [
                 ClusterChanged(_NODE_CHANGED[action], old, new) for action in node_changes(old, new)
             ]
-            return [NodeUpdated(old, new)], happened
+            return [NodeUpdated(old, new)], events
         case Change(Node() as old, None):
             return [NodeDeleted(old)], [
                 ClusterChanged(ClusterEvent(Resource.NODE, Action.DELETE), old, None)

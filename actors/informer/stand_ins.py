@@ -1,8 +1,9 @@
 """What counts in place of an object that cannot be read. Pure.
 
-It is what was last read of the object, with what is certain in spite of all. Of an object that was
-never read it is what can be read, where that can do no harm. A stand-in has no resourceVersion,
-unless it is the object as last read: no state that the API server lists is the same.
+A stand-in is the object as it was last read, together with anything that is certain about its
+present state. For an object that was never read it is what can be read of it, if that can do no
+harm. Unless it is the object exactly as last read, a stand-in has no resourceVersion, so it never
+equals a state that the API server lists.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 def last_or_rest(last: T | None, rest: T) -> T:
-    """Of what plugins look up: as it was, or what can be read of it."""
+    """For what plugins look up: the object as last read, otherwise what can be read of it."""
     return last if last is not None else _unversioned(rest)
 
 
 def node_without_new_pods(last: Node | None, _rest: Node) -> Node | None:
-    """A node that takes no new pods; one that was never read is not there."""
+    """For a node: the node as last read, without room for new pods. None if it was never read."""
     if last is None:
         return None
     fields = {name: getattr(last, name) for name in last.__struct_fields__}
@@ -31,11 +32,11 @@ def node_without_new_pods(last: Node | None, _rest: Node) -> Node | None:
 
 
 def pod_with_its_room(last: Pod | None, rest: Pod) -> Pod | None:
-    """A pod on a node keeps its room, or what can be read of it. A pending one is not there: it is
-    not scheduled.
+    """For a pod on a node: the pod as last read, or what can be read of it, so that it keeps its
+    room. None for a pending pod, which is not scheduled.
 
-    A node that it has been given meanwhile is its node for good. One of which nobody can tell which
-    it is is not there.
+    A pod that was given a node meanwhile is on that node from then on. None for a pod whose name,
+    namespace or uid cannot be read, if it was never read before.
     """
     if last is None and not (rest.metadata.name and rest.metadata.namespace and rest.metadata.uid):
         return None

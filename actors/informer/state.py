@@ -1,13 +1,17 @@
-"""The informer's store: the objects of one kind as last told, and what each telling changed. Pure.
+"""The informer's store: the objects of one kind as the API server last sent them, and what each new
+state of an object changes. Pure.
 
-A list that follows a broken watch is compared with the store, so that a deletion nobody told us of
-shows up as one. An object that cannot be read is here as what stands in for it, or not at all,
-until it can be read again or is gone.
+A list that follows a broken watch is compared with the store, so an object that was deleted
+meanwhile shows up as deleted. For an object that cannot be read a stand-in is in the store, or
+nothing, until the object can be read again or is gone.
+
+There is no `handle(message, now)` here: an informer has no mailbox and reads no time. Each method
+takes what a source delivers and returns the effects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from types import MappingProxyType
 from typing import Generic, TypeVar
@@ -23,15 +27,15 @@ StandIn = Callable[[T | None, T], T | None]
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
-    """old is None for an object that is new, new is None for one that is gone."""
+    """`old` is None for a new object, `new` is None for one that is gone."""
 
     old: T | None
     new: T | None
 
 
 class Unreadable(msgspec.Struct, Generic[T], frozen=True):
-    """An object that cannot be read, and why; `last` is how it was read last, None if it never
-    was.
+    """An object that cannot be read, and the reason. `last` is its last readable state, None if
+    there was none.
     """
 
     kind: str
@@ -41,23 +45,35 @@ class Unreadable(msgspec.Struct, Generic[T], frozen=True):
     last: T | None = None
 
 
+class BecameUnreadable(msgspec.Struct, Generic[T], frozen=True):
+    found: Unreadable[T]
+
+
+class NotUnreadable(msgspec.Struct, Generic[T], frozen=True):
+    """An object can be read again, or is gone."""
+
+    found: Unreadable[T]
+
+
+Effect = Change[T] | BecameUnreadable[T] | NotUnreadable[T]
+
+
 class InformerState(Generic[T]):
     def __init__(self, stand_in: StandIn[T] = last_or_rest) -> None:
         self._stand_in = stand_in
         self._objects: dict[str, T] = {}
         self._unreadable: dict[str, Unreadable[T]] = {}
-        self._news: list[tuple[Unreadable[T], bool]] = []
 
     def listed(
         self, items: Iterable[T], unread: Iterable[tuple[T, str]] = ()
-    ) -> Iterator[list[Change[T]]]:
-        """Object by object everything there is: what is new or changed or neither, then what is
-        gone.
+    ) -> Iterator[list[Effect[T]]]:
+        """Take a list: yields the effects of each object in it, then of each that is missing.
 
-        An object is told when its turn comes, not before; others may have theirs between two of
-        them. `unread` are what can be read of those that cannot be, each with the problem.
+        An object is in the store once its effects are yielded, not before, so that other tasks may
+        run in between. `unread` has what can be read of each object that cannot be read, and the
+        problem.
         """
-        names: set[str] = set()  # filled bit by bit: the collector stops for what is new and large
+        names: set[str] = set()  # Filled bit by bit: a large new set would hold up the collector.
         for item in items:
             names.add(key(item))
             yield self.changed(item)
@@ -67,75 +83,66 @@ class InformerState(Generic[T]):
         for item in [item for name, item in self._objects.items() if name not in names]:
             yield self.deleted(item)
         for name in [name for name in self._unreadable if name not in names]:
-            self._end_of_unreadable(name)
+            yield self._end_of_unreadable(name)
 
-    def changed(self, new: T) -> list[Change[T]]:
-        """An object as it is now. One of the same name but another uid means that the old one is
-        gone.
+    def changed(self, new: T) -> list[Effect[T]]:
+        """Take the state of an object. If it has the name of a known object and another uid, that
+        one is gone.
         """
         name = key(new)
         old = self._objects.get(name)
         self._objects[name] = new
-        again = bool(self._unreadable) and self._end_of_unreadable(name)
+        effects: list[Effect[T]] = self._end_of_unreadable(name) if self._unreadable else []
         if old is None:
-            ended = self._end_of_nameless(new.metadata.uid, name) if self._unreadable else ()
-            return [*ended, Change(None, new)]
+            if self._unreadable:
+                effects += self._end_of_nameless(new.metadata.uid, name)
+            return [*effects, Change(None, new)]
         if old.metadata.uid != new.metadata.uid:
-            return [Change(old, None), Change(None, new)]
-        if old.metadata.resource_version == new.metadata.resource_version and not again:
+            return [*effects, Change(old, None), Change(None, new)]
+        if old.metadata.resource_version == new.metadata.resource_version and not effects:
             return []
-        return [Change(old, new)]
+        return [*effects, Change(old, new)]
 
-    def unread(self, rest: T, problem: str) -> list[Change[T]]:
-        """An object is new or has changed, and cannot be read; `rest` is what can be read of it."""
+    def unread(self, rest: T, problem: str) -> list[Effect[T]]:
+        """Take a state of an object that cannot be read; `rest` is what can be read of it."""
         name, uid = self._name_of(rest), rest.metadata.uid
         before, known = self._unreadable.get(name), self._objects.get(name)
         last = known if before is None else before.last
         known_uid = (
             known.metadata.uid if known is not None else "" if before is None else before.uid
         )
-        changes: list[Change[T]] = []
+        effects: list[Effect[T]] = []
         if uid and known_uid and uid != known_uid:
-            changes = self._put(name, known, None)
+            effects += self._put(name, known, None)
             before = last = known = None
         found = Unreadable(type(rest).__name__, name, uid or known_uid, problem, last)
         self._unreadable[name] = found
         if before is None:
-            changes += self._end_of_nameless(uid, name)
-            self._news.append((found, True))
+            effects += self._end_of_nameless(uid, name)
+            effects.append(BecameUnreadable(found))
         if not rest.metadata.name and last is None:
-            return changes
+            return effects
         instead = self._stand_in(last, rest)
         if instead is None and last is None:
             instead = known  # what could be read of it before
-        return changes + self._put(name, known, instead)
+        return effects + self._put(name, known, instead)
 
-    def deleted(self, last: T) -> list[Change[T]]:
-        """An object is gone; what can be read of it is enough."""
+    def deleted(self, last: T) -> list[Effect[T]]:
+        """Take the deletion of an object, of which not all need be readable."""
         name = self._name_of(last)
-        if self._unreadable:
-            self._end_of_unreadable(name)
+        effects: list[Effect[T]] = self._end_of_unreadable(name) if self._unreadable else []
         old = self._objects.pop(name, None)
-        return [] if old is None else [Change(old, None)]
+        return effects if old is None else [*effects, Change(old, None)]
 
     def objects(self) -> Mapping[str, T]:
-        """All of them by key, as last told; a view, which the next telling changes."""
+        """All objects by key. A read-only view: the next change shows in it."""
         return MappingProxyType(self._objects)
 
     def unreadable(self) -> Mapping[str, Unreadable[T]]:
-        """Those that cannot be read, by key; a view."""
+        """The objects that cannot be read, by key. A read-only view."""
         return MappingProxyType(self._unreadable)
 
-    def take_news(self) -> Sequence[tuple[Unreadable[T], bool]]:
-        """The objects that cannot be read any more (True), or can again or are gone (False), since
-        this was asked.
-        """
-        if not self._news:
-            return ()
-        news, self._news = self._news, []
-        return news
-
-    def _put(self, name: str, known: T | None, instead: T | None) -> list[Change[T]]:
+    def _put(self, name: str, known: T | None, instead: T | None) -> list[Effect[T]]:
         if instead == known:
             return []
         if instead is None:
@@ -144,29 +151,27 @@ class InformerState(Generic[T]):
             self._objects[name] = instead
         return [Change(known, instead)]
 
-    def _end_of_unreadable(self, name: str) -> bool:
+    def _end_of_unreadable(self, name: str) -> list[Effect[T]]:
         found = self._unreadable.pop(name, None)
-        if found is not None:
-            self._news.append((found, False))
-        return found is not None
+        return [] if found is None else [NotUnreadable(found)]
 
-    def _end_of_nameless(self, uid: str, name: str) -> list[Change[T]]:
-        """What could not be read of this uid was the object of this name in a state of which not
-        even that could be.
+    def _end_of_nameless(self, uid: str, name: str) -> list[Effect[T]]:
+        """The object of this name and uid is known. So an unreadable object of the same uid and
+        another key was the same object, in a state whose name could not be read.
         """
-        changes: list[Change[T]] = []
+        effects: list[Effect[T]] = []
         for found in [
             found
             for found in self._unreadable.values()
             if found.uid == uid != "" and found.key != name
         ]:
-            self._end_of_unreadable(found.key)
-            changes += self._put(found.key, self._objects.get(found.key), None)
-        return changes
+            effects += self._end_of_unreadable(found.key)
+            effects += self._put(found.key, self._objects.get(found.key), None)
+        return effects
 
     def _name_of(self, rest: T) -> str:
-        """The key of an object of which not all may be readable: if it may lack a part, that of the
-        one of its uid.
+        """The key of an object of which not all may be readable. If a part of the name may be
+        missing, the key of the object with the same uid.
         """
         name, uid = key(rest), rest.metadata.uid
         complete = rest.metadata.name and rest.metadata.namespace

@@ -1,12 +1,64 @@
-"""What a list changes, told object by object."""
+"""What the informer's store does with lists, changes, and objects that cannot be read."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
 import msgspec
-from berth.actors.informer.stand_ins import node_without_new_pods, pod_with_its_room
-from berth.actors.informer.state import Change, InformerState
+from berth.actors.informer.stand_ins import last_or_rest, node_without_new_pods, pod_with_its_room
+from berth.actors.informer.state import (
+    BecameUnreadable,
+    Change,
+    Effect,
+    InformerState,
+    StandIn,
+)
 from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.unsure_node import UnsureNode
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+class Store(Generic[T]):
+    """A store whose effects are split: the changes are returned, and `named` are the uids of the
+    objects that became unreadable (True), or no longer are (False).
+    """
+
+    def __init__(self, stand_in: StandIn[T] = last_or_rest) -> None:
+        self.state = InformerState(stand_in)
+        self.objects = self.state.objects()
+        self.unreadable = self.state.unreadable()
+        self._named: list[tuple[str, bool]] = []
+
+    def _changes(self, effects: list[Effect[T]]) -> list[Change[T]]:
+        changes = []
+        for effect in effects:
+            if isinstance(effect, Change):
+                changes.append(effect)
+            else:
+                self._named.append((effect.found.uid, isinstance(effect, BecameUnreadable)))
+        return changes
+
+    def listed(
+        self, items: Iterable[T], unread: Iterable[tuple[T, str]] = ()
+    ) -> Iterator[list[Change[T]]]:
+        return map(self._changes, self.state.listed(items, unread))
+
+    def changed(self, item: T) -> list[Change[T]]:
+        return self._changes(self.state.changed(item))
+
+    def unread(self, rest: T) -> list[Change[T]]:
+        return self._changes(self.state.unread(rest, "why"))
+
+    def deleted(self, item: T) -> list[Change[T]]:
+        return self._changes(self.state.deleted(item))
+
+    def named(self) -> list[tuple[str, bool]]:
+        """Since the last call."""
+        named, self._named = self._named, []
+        return named
 
 
 def made(name: str, version: str = "1", uid: str = "") -> Pod:
@@ -14,33 +66,29 @@ def made(name: str, version: str = "1", uid: str = "") -> Pod:
     return msgspec.convert({"metadata": metadata}, Pod)
 
 
-def test_a_list_tells_what_is_new_changed_replaced_and_gone() -> None:
-    state: InformerState[Pod] = InformerState()
+def test_a_list_shows_what_is_new_changed_replaced_and_gone() -> None:
+    store: Store[Pod] = Store()
     first = (made("same"), made("changed"), made("replaced"), made("gone"))
-    assert list(state.listed(first)) == [[Change(None, item)] for item in first]
+    assert list(store.listed(first)) == [[Change(None, item)] for item in first]
     _, changed, replaced, gone = first
     second = (made("new"), made("replaced", uid="other"), made("changed", "2"), made("same"))
-    assert list(state.listed(second)) == [
+    assert list(store.listed(second)) == [
         [Change(None, second[0])],
         [Change(replaced, None), Change(None, second[1])],
         [Change(changed, second[2])],
         [],
         [Change(gone, None)],
     ]
-    assert state.objects() == {f"ns/{item.metadata.name}": item for item in second}
+    assert store.objects == {f"ns/{item.metadata.name}": item for item in second}
 
 
-def test_an_object_of_a_list_is_there_once_it_is_told_and_not_before() -> None:
-    state: InformerState[Pod] = InformerState()
-    telling = state.listed((made("a"), made("b")))
-    assert next(telling) == [Change(None, made("a"))]
-    assert list(state.objects()) == ["ns/a"]
-    assert len(list(telling)) == 1
-    assert list(state.objects()) == ["ns/a", "ns/b"]
-
-
-def named(state: InformerState[Pod]) -> list[tuple[str, bool]]:
-    return [(found.uid, begins) for found, begins in state.take_news()]
+def test_an_object_of_a_list_is_in_the_store_once_its_effects_are_there() -> None:
+    store: Store[Pod] = Store()
+    effects = store.listed((made("a"), made("b")))
+    assert next(effects) == [Change(None, made("a"))]
+    assert list(store.objects) == ["ns/a"]
+    assert len(list(effects)) == 1
+    assert list(store.objects) == ["ns/a", "ns/b"]
 
 
 def on(item: Pod, node: str, version: str = "") -> Pod:
@@ -49,115 +97,119 @@ def on(item: Pod, node: str, version: str = "") -> Pod:
     return msgspec.structs.replace(item, metadata=metadata, spec=spec)
 
 
-def test_an_unreadable_pod_is_there_with_its_node_or_not_at_all() -> None:
-    state = InformerState(pod_with_its_room)
+def test_a_pod_that_cannot_be_read_is_in_the_store_if_it_has_a_node() -> None:
+    store = Store(pod_with_its_room)
     assigned, pending = on(made("assigned"), "n", "1"), made("pending")
-    list(state.listed((assigned, pending)))
-    assert state.unread(made("assigned", "2"), "why") == []
-    assert state.unread(made("pending", "2"), "why") == [Change(pending, None)]
-    assert state.unread(made("never", "2"), "why") == []
+    list(store.listed((assigned, pending)))
+    assert store.unread(made("assigned", "2")) == []
+    assert store.unread(made("pending", "2")) == [Change(pending, None)]
+    assert store.unread(made("never", "2")) == []
     there = on(made("there", "2"), "n", "2")
-    assert state.unread(there, "why") == [Change(None, on(there, "n"))]
-    assert named(state) == [("assigned", True), ("pending", True), ("never", True), ("there", True)]
+    assert store.unread(there) == [Change(None, on(there, "n"))]
+    assert store.named() == [
+        ("assigned", True),
+        ("pending", True),
+        ("never", True),
+        ("there", True),
+    ]
     bound = on(pending, "m")
-    assert state.unread(on(made("pending", "3"), "m", "3"), "why") == [Change(None, bound)]
-    assert named(state) == []
-    assert state.objects() == {
+    assert store.unread(on(made("pending", "3"), "m", "3")) == [Change(None, bound)]
+    assert store.named() == []
+    assert store.objects == {
         "ns/assigned": assigned,
         "ns/there": on(there, "n"),
         "ns/pending": bound,
     }
-    assert state.unreadable()["ns/assigned"].problem == "why"
+    assert store.unreadable["ns/assigned"].problem == "why"
 
     again = on(made("pending"), "m", "4")
-    assert state.changed(again) == [Change(bound, again)]
-    assert state.deleted(made("never")) == []
-    assert state.deleted(there) == [Change(on(there, "n"), None)]
-    assert named(state) == [("pending", False), ("never", False), ("there", False)]
+    assert store.changed(again) == [Change(bound, again)]
+    assert store.deleted(made("never")) == []
+    assert store.deleted(there) == [Change(on(there, "n"), None)]
+    assert store.named() == [("pending", False), ("never", False), ("there", False)]
 
 
-def test_a_list_keeps_what_is_in_it_though_it_cannot_be_read() -> None:
-    state = InformerState(pod_with_its_room)
+def test_a_list_keeps_the_objects_in_it_that_cannot_be_read() -> None:
+    store = Store(pod_with_its_room)
     first = on(made("first"), "n", "1")
-    list(state.listed((first, made("other"))))
-    told = list(state.listed((), [(made("first", "2"), "why"), (made("new", "2"), "why")]))
-    assert [change for changes in told for change in changes] == [Change(made("other"), None)]
-    assert state.unreadable().keys() == {"ns/first", "ns/new"}
-    assert list(state.listed((first,))) == [
-        [Change(first, first)]
-    ]  # it is the same, and sure again
-    assert not state.unreadable()
-    assert len(named(state)) == 4
+    list(store.listed((first, made("other"))))
+    news = list(store.listed((), [(made("first", "2"), "why"), (made("new", "2"), "why")]))
+    assert [change for changes in news for change in changes] == [Change(made("other"), None)]
+    assert store.unreadable.keys() == {"ns/first", "ns/new"}
+    readable_again, missing = store.listed((first,))
+    assert (readable_again, missing) == ([Change(first, first)], [])
+    assert not store.unreadable
+    assert len(store.named()) == 4
 
 
-def test_one_of_the_same_name_and_another_uid_is_another_object() -> None:
-    state = InformerState(pod_with_its_room)
+def test_an_object_of_the_same_name_and_another_uid_is_another_object() -> None:
+    store = Store(pod_with_its_room)
     first = on(made("p"), "n", "1")
-    state.changed(first)
-    assert state.unread(made("p", "2", uid="other"), "why") == [Change(first, None)]
-    assert state.unread(made("p", "3", uid="third"), "why") == []
-    assert named(state) == [("other", True), ("third", True)]
+    store.changed(first)
+    assert store.unread(made("p", "2", uid="other")) == [Change(first, None)]
+    assert store.unread(made("p", "3", uid="third")) == []
+    assert store.named() == [("other", True), ("third", True)]
     fourth = made("p", "4", uid="fourth")
-    assert state.changed(fourth) == [Change(None, fourth)]
+    assert store.changed(fourth) == [Change(None, fourth)]
 
 
-def test_what_is_gone_is_found_by_its_uid_where_its_name_cannot_be_read() -> None:
-    state: InformerState[Pod] = InformerState()
+def test_a_deleted_object_without_a_readable_name_is_found_by_its_uid() -> None:
+    store: Store[Pod] = Store()
     item = made("p")
-    state.changed(item)
-    assert state.deleted(made("", uid="p")) == [Change(item, None)]
-    assert state.deleted(made("", uid="p")) == []
-    state.unread(made("q"), "why")
-    state.deleted(made("", uid="q"))
-    assert not state.unreadable()
+    store.changed(item)
+    assert store.deleted(made("", uid="p")) == [Change(item, None)]
+    assert store.deleted(made("", uid="p")) == []
+    store.unread(made("q"))
+    store.deleted(made("", uid="q"))
+    assert not store.unreadable
 
 
-def test_an_object_without_a_name_is_named_and_stands_for_nothing() -> None:
-    state: InformerState[Pod] = InformerState()
-    assert list(state.listed((made("p"),), [(made("", uid="u"), "why")])) == [
+def test_an_object_without_a_readable_name_is_reported_and_has_no_stand_in() -> None:
+    store: Store[Pod] = Store()
+    assert list(store.listed((made("p"),), [(made("", uid="u"), "why")])) == [
         [Change(None, made("p"))],
         [],
     ]
-    assert [found.uid for found in state.unreadable().values()] == ["u"]
-    list(state.listed((made("p"),)))
-    assert not state.unreadable()
+    assert [found.uid for found in store.unreadable.values()] == ["u"]
+    list(store.listed((made("p"),)))
+    assert not store.unreadable
 
 
-def test_an_unsure_node_is_as_it_was_read_last() -> None:
+def test_a_node_that_cannot_be_read_is_as_it_was_last_read() -> None:
     def node(version: str, *, unschedulable: bool = False) -> Node:
         metadata = {"name": "n", "uid": "u", "resourceVersion": version}
         return msgspec.convert(
             {"metadata": metadata, "spec": {"unschedulable": unschedulable}}, Node
         )
 
-    state = InformerState(node_without_new_pods)
-    assert state.unread(node("1"), "why") == []
-    state.changed(node("2", unschedulable=True))
-    ((change,),) = (state.unread(node("3"), "why"),)
+    store = Store(node_without_new_pods)
+    assert store.unread(node("1")) == []
+    store.changed(node("2", unschedulable=True))
+    ((change,),) = (store.unread(node("3")),)
     assert isinstance(change.new, UnsureNode)
     assert (change.new.spec.unschedulable, change.new.metadata.resource_version) == (True, "")
-    assert state.unread(node("4"), "why") == []
-    assert state.changed(node("2", unschedulable=True)) == [
+    assert store.unread(node("4")) == []
+    assert store.changed(node("2", unschedulable=True)) == [
         Change(change.new, node("2", unschedulable=True))
     ]
 
 
-def test_a_state_without_a_namespace_is_told_by_its_uid() -> None:
+def test_a_state_without_a_namespace_is_recognised_by_its_uid() -> None:
     def nameless(uid: str) -> Pod:
         return msgspec.convert(
             {"metadata": {"name": "p", "uid": uid}, "spec": {"nodeName": "n"}}, Pod
         )
 
-    state = InformerState(pod_with_its_room)
-    assert state.unread(nameless("p"), "why") == []  # nobody knows whose room that is
+    store = Store(pod_with_its_room)
+    assert store.unread(nameless("p")) == []  # it is not known which pod takes this room
     there = on(made("p"), "n", "2")
-    assert state.unread(there, "why") == [Change(None, on(there, "n"))]
-    assert state.unreadable().keys() == {"ns/p"}
-    assert state.unread(nameless("p"), "why") == []
-    assert list(state.listed((), [(nameless("p"), "why")])) == [[]]
-    assert state.unreadable().keys() == {"ns/p"}
-    assert state.deleted(nameless("p")) == [Change(on(there, "n"), None)]
-    assert not state.unreadable()
-    state.unread(nameless("q"), "why")
-    assert state.changed(made("other", uid="q")) == [Change(None, made("other", uid="q"))]
-    assert not state.unreadable()
+    assert store.unread(there) == [Change(None, on(there, "n"))]
+    assert store.unreadable.keys() == {"ns/p"}
+    assert store.unread(nameless("p")) == []
+    assert list(store.listed((), [(nameless("p"), "why")])) == [[]]
+    assert store.unreadable.keys() == {"ns/p"}
+    assert store.deleted(nameless("p")) == [Change(on(there, "n"), None)]
+    assert not store.unreadable
+    store.unread(nameless("q"))
+    assert store.changed(made("other", uid="q")) == [Change(None, made("other", uid="q"))]
+    assert not store.unreadable
