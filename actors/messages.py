@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class ReplyTo(Protocol[T_contra]):
-    """Where the answer to an order goes (berth.actors.runtime gives the implementation)."""
+    """The place where the answer to an order goes; berth.actors.runtime implements it."""
 
     def set(self, value: T_contra) -> None: ...
 
@@ -36,7 +36,7 @@ class Order(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Answer(msgspec.Struct, Generic[T], frozen=True):
-    """What a state has to say to an order; its actor gives it."""
+    """The answer of a state to an order; the actor gives it."""
 
     order: Order[T]
     value: T
@@ -46,7 +46,7 @@ class Answer(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True, order=True):
-    """What is otherwise here than at the API server: `what` is missed, redundant or stale.
+    """A difference from the API server: `what` is missed, redundant or stale.
 
     `kind` is Node or Pod for the cache, PendingPod for the queue.
     """
@@ -57,8 +57,8 @@ class Difference(msgspec.Struct, frozen=True, order=True):
 
 
 class UnreadableObject(msgspec.Struct, frozen=True, order=True):
-    """An object at the API server that cannot be read; `problem` says why. The uid is "" if even
-    that cannot be.
+    """An object at the API server that cannot be read, and the `problem`. The uid is "" if it
+    cannot be read either.
     """
 
     kind: str
@@ -71,10 +71,10 @@ class UnreadableObject(msgspec.Struct, frozen=True, order=True):
 
 
 class QueuedPod(msgspec.Struct, frozen=True):
-    """A pod as the queue hands it out: the attempt counts, the times are monotonic seconds.
+    """A pod that the queue hands out. `attempts` includes this one; times are monotonic seconds.
 
-    `enqueued_at` is when it came or when its last attempt failed; `first_attempt_at` when it was
-    first ready for one.
+    `enqueued_at` is when the pod came, or when its last attempt failed; `first_attempt_at` is when
+    it was first ready for an attempt.
     """
 
     info: PodInfo
@@ -84,7 +84,7 @@ class QueuedPod(msgspec.Struct, frozen=True):
 
 
 class Place(enum.StrEnum):
-    """Where a pending pod is. The four queues have the names of kube-scheduler's metric
+    """The place of a pending pod. The four queues have their names in kube-scheduler's metric
     pending_pods.
     """
 
@@ -97,7 +97,7 @@ class Place(enum.StrEnum):
 
 
 class StoryStep(msgspec.Struct, frozen=True, gc=False):
-    """A pod came to one of the four queues at a time in monotonic seconds.
+    """A pod came to one of the four queues `at` a time in monotonic seconds.
 
     `event` is the reason, as kube-scheduler's metrics name it. `cause` is the cluster event that
     came while the pod was in flight, if that is the reason. `plugin` is the plugin whose hint
@@ -112,30 +112,30 @@ class StoryStep(msgspec.Struct, frozen=True, gc=False):
 
 
 class PendingPodAdded(msgspec.Struct, frozen=True):
-    """A pod without a node has appeared."""
+    """A pod without a node was added."""
 
     pod: Pod
 
 
 class PendingPodUpdated(msgspec.Struct, frozen=True):
-    """A pod without a node has changed."""
+    """A pod without a node changed."""
 
     old: Pod
     new: Pod
 
 
 class PendingPodDeleted(msgspec.Struct, frozen=True):
-    """A pod without a node is gone, or has got a node (then it is no longer the queue's)."""
+    """A pod without a node was deleted, or was given a node."""
 
     pod: Pod
 
 
 class ClusterChanged(msgspec.Struct, frozen=True):
-    """Something happened that may help parked pods; old and new are the objects of the event.
+    """An event happened that may help parked pods; `old` and `new` are its objects.
 
-    `max_priority`: it can help only pods of at most this priority (a nomination that is gone held
-    nobody else up). `except_uid`: it cannot help the pod of this uid (the room that a pod gives up
-    when its own binding fails).
+    `max_priority`: the event helps only pods of at most this priority. A nomination that ended was
+    in the way of no others. `except_uid`: the event does not help the pod of this uid. It is set
+    for the room that the pod itself gives up when its binding fails.
     """
 
     event: ClusterEvent
@@ -146,17 +146,19 @@ class ClusterChanged(msgspec.Struct, frozen=True):
 
 
 class NextPod(Order[QueuedPod], frozen=True):
-    """Hand out the next pod, when there is one; it is in flight until Done or AttemptFailed."""
+    """Hand out the next pod as soon as there is one. It is in flight until it is bound, deleted, or
+    fails.
+    """
 
 
 class AttemptFailed(msgspec.Struct, frozen=True):
-    """The attempt for a pod in flight has failed; park it or let it back off.
+    """The attempt for a pod in flight failed: park the pod or let it back off.
 
     `unschedulable` are the plugins that rejected it, `pending` those that wait for something to
-    happen; the attempt ended with an error if there are none. `nominated_node` is the node that the
-    pod is nominated to from now on, "" for none, None for the one in its status. With a `hold`
-    above 0, room is being made for the pod: it is not tried again before the PreemptionEnded of
-    that number.
+    happen. If there are none, the attempt ended with an error. `nominated_node` is the node that
+    the pod is nominated to from now on: "" for none, None for the one in its status. A `hold` above
+    0 means that room is being made for the pod: it is not tried again before the PreemptionEnded
+    with that number.
     """
 
     pod: QueuedPod
@@ -169,7 +171,7 @@ class AttemptFailed(msgspec.Struct, frozen=True):
 class PreemptionEnded(msgspec.Struct, frozen=True):
     """All victims of a preemption were asked to go; `failed` if the API server refused one.
 
-    It ends this very hold of the preemptor, not a later one.
+    It ends the hold with this number, not a later hold of the same preemptor.
     """
 
     key: str
@@ -179,7 +181,7 @@ class PreemptionEnded(msgspec.Struct, frozen=True):
 
 
 class IsHeld(Order[bool], frozen=True):
-    """Whether the pod of this key and uid is in the queue, kept back by this very hold."""
+    """True if the pod of this key and uid is in the queue and is held by the hold with this number."""
 
     key: str
     uid: str
@@ -187,8 +189,8 @@ class IsHeld(Order[bool], frozen=True):
 
 
 class Displace(msgspec.Struct, frozen=True):
-    """A preemptor takes the node that this pod of lower priority was nominated to: it is nominated
-    no longer.
+    """A preemptor takes the node that this pod of lower priority was nominated to. The pod loses
+    its nomination.
     """
 
     info: PodInfo
@@ -202,23 +204,21 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Activate(msgspec.Struct, frozen=True):
-    """Move the pods of these keys (namespace/name) to the active queue, if they are parked or back
-    off.
+    """Move the pods of these keys (namespace/name) to the active queue if they are parked or in
+    backoff.
     """
 
     keys: tuple[str, ...]
 
 
-class TellStory(Order[tuple[StoryStep, ...]], frozen=True):
-    """Tell what moved the pod of this key (namespace/name) lately; nothing if that is not
-    remembered.
-    """
+class ShowStory(Order[tuple[StoryStep, ...]], frozen=True):
+    """The latest moves of the pod of this key (namespace/name); empty if it is not remembered."""
 
     key: str
 
 
 class QueuedPodDump(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod of the queue; `backoff_left` is in seconds.
+    """A pod of the queue, for people to read; `backoff_left` is in seconds.
 
     `rejected_by` are the plugins that rejected the last attempt, `pending` those that wait for
     something to happen.
@@ -251,22 +251,22 @@ class QueueStatistics(msgspec.Struct, frozen=True):
 
 
 class CountQueued(Order[QueueStatistics], frozen=True):
-    """Count the pods of the queue."""
+    """The number of pods in each place of the queue."""
 
 
 class ListQueued(Order[tuple[str, ...]], frozen=True):
-    """The keys of all pods of the queue, those in flight included."""
+    """The keys of all pods of the queue, including those in flight."""
 
 
 class DumpQueued(Order[tuple[QueuedPodDump, ...]], frozen=True):
-    """The pods of these keys, as far as they are in the queue, for people to read."""
+    """The pods of these keys that are in the queue."""
 
     keys: tuple[str, ...]
 
 
 class ComparePending(Order[tuple[Difference, ...]], frozen=True):
-    """Compare these keys with the pending pods of ours as last told (None: there is none); heal
-    what differs.
+    """Compare the queue with our pending pods as the informers know them, for these keys. None
+    stands for a pod that is deleted or bound. With `heal`, remove each difference.
     """
 
     pods: Mapping[str, Pod | None]
@@ -278,7 +278,7 @@ class FlushBackoff(msgspec.Struct, frozen=True):
 
 
 class FlushUnschedulable(msgspec.Struct, frozen=True):
-    """Thirty seconds have passed: move the pods that have been parked for too long."""
+    """Thirty seconds have passed: move the pods that were parked for too long."""
 
 
 QueueMessage = (
@@ -293,7 +293,7 @@ QueueMessage = (
     | IsHeld
     | Displace
     | Activate
-    | TellStory
+    | ShowStory
     | CountQueued
     | ListQueued
     | DumpQueued
@@ -306,7 +306,7 @@ QueueMessage = (
 
 
 class AssignedPodAdded(msgspec.Struct, frozen=True):
-    """A pod with a node has appeared: the echo of a binding, or somebody else's."""
+    """A pod with a node was added, or a pod was bound, by us or by another scheduler."""
 
     pod: Pod
 
@@ -334,13 +334,13 @@ class NodeDeleted(msgspec.Struct, frozen=True):
 
 
 class AssumedPodDeleted(msgspec.Struct, frozen=True):
-    """A pod without a node is gone or being deleted: if it is assumed, it will not be bound."""
+    """A pod without a node was deleted or is being deleted: if it is assumed, it will not be bound."""
 
     pod: Pod
 
 
 class ObjectPut(msgspec.Struct, frozen=True):
-    """An object that is neither pod nor node is new, or has changed; plugins look it up."""
+    """An object other than a pod or a node was added or changed; plugins look it up."""
 
     item: HasMetadata
 
@@ -350,8 +350,8 @@ class ObjectRemoved(msgspec.Struct, frozen=True):
 
 
 class KindListed(msgspec.Struct, frozen=True):
-    """All objects of a kind that plugins look up are told; or they cannot be, and the `problem`
-    says why.
+    """All objects of a kind that plugins look up have been sent. Otherwise the `problem` is the
+    reason why they cannot be.
     """
 
     kind: type[HasMetadata]
@@ -359,22 +359,22 @@ class KindListed(msgspec.Struct, frozen=True):
 
 
 class Assume(msgspec.Struct, frozen=True):
-    """Count the pod on the node from now on, ahead of its binding."""
+    """Count the pod on the node from now on, before its binding."""
 
     info: PodInfo
     node: str
 
 
 class Forget(msgspec.Struct, frozen=True):
-    """An assumed pod will not be bound; stop counting it."""
+    """An assumed pod will not be bound: stop counting it."""
 
     info: PodInfo
     node: str
 
 
 class Nominate(msgspec.Struct, frozen=True):
-    """Count a pending pod on this node, for pods of its priority or a lower one, until it is placed
-    or gone.
+    """Count a pending pod on this node for pods of its priority or a lower one, until it is placed
+    or deleted.
     """
 
     info: PodInfo
@@ -382,8 +382,8 @@ class Nominate(msgspec.Struct, frozen=True):
 
 
 class Unnominate(msgspec.Struct, frozen=True):
-    """The pod of this key (namespace/name) is no longer nominated; with a uid, only if it is that
-    one.
+    """The pod of this key (namespace/name) is no longer nominated. With a uid, only if the pod has
+    it.
     """
 
     key: str
@@ -391,7 +391,7 @@ class Unnominate(msgspec.Struct, frozen=True):
 
 
 class WhereBound(Order[str], frozen=True):
-    """The node that the API server says the pod of this key and uid runs on, "" if it says none."""
+    """The node of the pod of this key and uid at the API server, "" if it has none there."""
 
     key: str
     uid: str
@@ -410,7 +410,7 @@ class CacheStatistics(msgspec.Struct, frozen=True):
 
 
 class CountCached(Order[CacheStatistics], frozen=True):
-    """Count the nodes and pods of the cache."""
+    """The number of nodes and pods in the cache."""
 
 
 class CachedKeys(msgspec.Struct, frozen=True):
@@ -419,14 +419,12 @@ class CachedKeys(msgspec.Struct, frozen=True):
 
 
 class ListCached(Order[CachedKeys], frozen=True):
-    """The names of all nodes and the keys of all pods that the cache holds."""
+    """The names of all nodes and the keys of all pods in the cache."""
 
 
 class Compare(Order[tuple[Difference, ...]], frozen=True):
-    """Compare these nodes and pods of the cache with what was last told of them (None: they are
-    gone).
-
-    With `heal`, put right what differs.
+    """Compare the cache with these nodes and pods as the informers know them. None stands for an
+    object that is gone. With `heal`, remove each difference.
     """
 
     nodes: Mapping[str, Node | None]
@@ -442,8 +440,9 @@ class PodDump(msgspec.Struct, frozen=True):
 
 
 class NodeDump(msgspec.Struct, frozen=True):
-    """A node of the cache; `deleted` if only its pods are left. Cpu is in thousandths, all else in
-    whole units.
+    """A node of the cache, for people to read; `deleted` if only its pods are left.
+
+    Cpu is in thousandths, every other resource in whole units.
     """
 
     name: str
@@ -455,19 +454,17 @@ class NodeDump(msgspec.Struct, frozen=True):
 
 
 class TakeDump(Order[tuple[NodeDump, ...]], frozen=True):
-    """What the cache holds of the nodes of these names, for people to read."""
+    """The nodes of these names in the cache, with their pods."""
 
     nodes: tuple[str, ...]
 
 
 class TakeSnapshot(Order[Snapshot], frozen=True):
-    """Bring the snapshot up to date and lend it; nothing in it changes until ReturnSnapshot."""
+    """Bring the snapshot up to date and lend it. Nothing in it changes until ReturnSnapshot."""
 
 
 class ReturnSnapshot(msgspec.Struct, frozen=True):
-    """The decision is made; the snapshot is not looked at any more. `placed` is the order that
-    follows from it.
-    """
+    """The decision is made, and the snapshot is no longer read. `placed` is the order that follows."""
 
     placed: Assume | None = None
 
@@ -500,10 +497,10 @@ CacheMessage = (
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """A pod that the scheduling cycle has placed: assumed in the cache, reserved, not yet bound.
+    """A pod that the scheduling cycle placed: assumed in the cache, reserved, not yet bound.
 
-    `cycle` is what the plugins remember of the attempt; `waits` are the seconds that each Permit
-    plugin that said WAIT grants, by its name. `started` is when the attempt began, in monotonic
+    `cycle` has the plugins' data for this attempt. `waits` are the seconds that each Permit plugin
+    that returned WAIT grants, by its name. `started` is when the attempt began, in monotonic
     seconds.
     """
 
@@ -518,7 +515,8 @@ class Placement(msgspec.Struct, frozen=True):
 class BindPlaced(msgspec.Struct, frozen=True):
     """Run the binding cycle of a placement.
 
-    `taken` is answered once its pod is known as waiting, and there is room for another binding.
+    `taken` is answered once the pod is among the waiting pods, if it waits, and there is room for
+    another binding.
     """
 
     placement: Placement
@@ -532,7 +530,7 @@ class RejectWaiting(msgspec.Struct, frozen=True):
 
 
 class StopBinding(Order[bool], frozen=True):
-    """Stop the binding cycle of a pod that waits on Permit or is in PreBind, for it to be tried
+    """Stop the binding cycle of a pod that waits on Permit or is in PreBind, so that it is tried
     again. False if there is none, or if it can no longer be stopped.
     """
 
@@ -542,7 +540,7 @@ class StopBinding(Order[bool], frozen=True):
 
 
 class WaitingPodDump(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod that waits on Permit; `waits_for` are the seconds left by plugin."""
+    """A pod that waits on Permit, for people to read; `waits_for` are the seconds left, by plugin."""
 
     key: str
     uid: str
@@ -561,9 +559,9 @@ class EventType(enum.StrEnum):
 
 
 class RecordEvent(msgspec.Struct, frozen=True):
-    """Write an event about an object, if it can be done without holding anything up.
+    """Write an event about an object, unless that would hold up something else.
 
-    `related` is another object that has part in it, such as the preemptor of a victim.
+    `related` is another object that takes part, such as the preemptor of a victim.
     """
 
     regarding: ObjectReference
@@ -578,7 +576,7 @@ class RecordEvent(msgspec.Struct, frozen=True):
 class SetUnschedulable(msgspec.Struct, frozen=True):
     """Write the condition PodScheduled=False with this reason and message to the pod's status.
 
-    `nominated_node` is written with it: "" clears the nomination, None leaves it as it is.
+    `nominated_node` is written with it: "" clears the nomination, None leaves it unchanged.
     """
 
     pod: Pod
@@ -595,9 +593,7 @@ class SetNominatedNode(msgspec.Struct, frozen=True):
 
 
 class FinishSeries(msgspec.Struct, frozen=True):
-    """Six minutes have passed: end the series to which nothing was added since, and write their
-    last counts.
-    """
+    """Six minutes have passed: end each series that nothing was added to, and write its last count."""
 
 
 class RefreshSeries(msgspec.Struct, frozen=True):
@@ -610,10 +606,10 @@ RecorderMessage = RecordEvent | SetUnschedulable | SetNominatedNode | FinishSeri
 
 
 class Preempt(msgspec.Struct, frozen=True):
-    """Make room on a node for a preemptor: these victims have to go, these nominated pods are in
-    the way.
+    """Make room on a node for a preemptor: the victims have to go, and the displaced pods lose
+    their nomination.
 
-    It is carried out only while the preemptor is kept back by this very `hold`.
+    It is carried out only while the preemptor is held by this `hold`.
     """
 
     preemptor: PodInfo

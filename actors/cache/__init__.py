@@ -1,1 +1,1 @@
-"""The cache actor: what the cluster looks like, assumed pods included."""
+"""The cache actor: the nodes and the pods on them, including assumed pods."""

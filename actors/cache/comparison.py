@@ -1,9 +1,9 @@
-"""The comparison of the cache with what the API server last told. Pure; mirrors kube-scheduler's
-CacheComparer.
+"""The comparison of the cache with the API server, as the informers know it. Pure; mirrors
+kube-scheduler's CacheComparer.
 
-Pods that the API server has without a node may be assumed, and those that are over count nowhere;
-all else must be the same on both sides, down to the resourceVersion. Each key is compared for
-itself, so that a large cluster can be compared a slice at a time.
+A pod that has no node at the API server may be assumed here, and a finished pod counts nowhere.
+Everything else must be the same on both sides, including the resourceVersion. Each key is compared
+on its own, so a large cluster can be compared in slices.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from berth.actors.scheduling.kube.core import OVER, Node, Pod
 from berth.actors.scheduling.model.node_info import NodeInfo
 
 
-def counts(pod: Pod) -> bool:
-    """Whether the API server says of a pod that it takes room on a node."""
+def takes_room(pod: Pod) -> bool:
+    """True if the pod takes room on a node, according to the API server."""
     return bool(pod.spec.node_name) and pod.status.phase not in OVER
 
 
 def node_differences(
-    told: Mapping[str, Node | None], infos: Mapping[str, NodeInfo]
+    known: Mapping[str, Node | None], infos: Mapping[str, NodeInfo]
 ) -> Iterator[Difference]:
-    """What is otherwise in the cache than told, of these nodes; None is a node that is gone."""
-    for name, node in told.items():
+    """The differences of the cache from the `known` nodes; None is a node that is gone."""
+    for name, node in known.items():
         info = infos.get(name)
         cached = None if info is None else info.node
         if node is None:
@@ -37,16 +37,14 @@ def node_differences(
 
 
 def pod_differences(
-    told: Mapping[str, Pod | None], counted: Mapping[str, Pod], assumed: Set[str]
+    known: Mapping[str, Pod | None], counted: Mapping[str, Pod], assumed: Set[str]
 ) -> Iterator[Difference]:
-    """What is otherwise among the pods that count than told, of these pods; None is a pod that is
-    gone.
-    """
-    for name, pod in told.items():
+    """The differences of the counted pods from the `known` pods; None is a pod that is gone."""
+    for name, pod in known.items():
         cached = counted.get(name)
         if cached is pod:
             continue
-        if pod is None or not counts(pod):
+        if pod is None or not takes_room(pod):
             if cached is not None and not (name in assumed and _may_be_assumed(cached, pod)):
                 yield Difference("redundant", "Pod", name)
         elif cached is None:
@@ -57,10 +55,12 @@ def pod_differences(
             yield Difference("stale", "Pod", name)
 
 
-def _may_be_assumed(cached: Pod, told: Pod | None) -> bool:
-    return told is not None and not told.spec.node_name and told.metadata.uid == cached.metadata.uid
+def _may_be_assumed(cached: Pod, known: Pod | None) -> bool:
+    if known is None or known.spec.node_name:
+        return False
+    return known.metadata.uid == cached.metadata.uid
 
 
-def _changed(known: Node | Pod, told: Node | Pod) -> bool:
-    before, after = known.metadata, told.metadata
+def _changed(cached: Node | Pod, known: Node | Pod) -> bool:
+    before, after = cached.metadata, known.metadata
     return (before.uid, before.resource_version) != (after.uid, after.resource_version)

@@ -1,13 +1,17 @@
-"""The cache: every node with the pods that run on it, assumed ones included, and the snapshot made
+"""The cache: every node with the pods that run on it, including assumed pods, and the snapshot made
 from it.
 
-A pod is absent, assumed (placed by us, binding under way), or added (the API server says so).
-Invariant: a pod counts on exactly one node, and every NodeInfo equals a recount of its pods. Nodes
-that changed since the last snapshot are remembered, so that bringing it up to date costs only what
-changed. Mirrors kube-scheduler's cacheImpl.
+A pod is absent, assumed (placed by us, its binding under way) or added (it has its node at the API
+server). An assumed pod never expires, as in kube-scheduler, where its time to live is 0: only the
+answer to its binding or the watch ends the assumption. Invariant: a pod counts on exactly one node,
+and every NodeInfo equals a recount of its pods. The nodes that changed since the last snapshot are
+remembered, so the cost of an update depends only on what changed. Mirrors kube-scheduler's
+cacheImpl.
 
-Pods are known by namespace and name, of which the API server has one at a time; an order about a
-pod of another uid speaks of one that is gone, and changes nothing.
+Pods are identified by namespace and name, because the API server has one pod of a name at a time.
+An order about a pod of another uid refers to a pod that is gone, and changes nothing.
+
+Pure. `handle` takes no time, because nothing here depends on it.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from itertools import islice
 from typing import assert_never
 
 import msgspec
-from berth.actors.cache.comparison import counts, node_differences, pod_differences
+from berth.actors.cache.comparison import node_differences, pod_differences, takes_room
 from berth.actors.messages import (
     Answer,
     AssignedPodAdded,
@@ -74,23 +78,21 @@ class Lend(msgspec.Struct, frozen=True):
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """Answer this order with what differs, or differed before it was healed."""
+    """Answer this order with the differences, including those that were healed."""
 
     order: Compare
     found: tuple[Difference, ...]
 
 
 class Vanished(msgspec.Struct, frozen=True):
-    """An assumed pod will not run where it was assumed; the room is free, and whoever binds it may
-    stop.
-    """
+    """An assumed pod will not run where it was assumed: its room is free, its binding may stop."""
 
     pod: Pod
     node: str
 
 
 class Repaired(msgspec.Struct, frozen=True):
-    """The snapshot did not fit the nodes and was built anew."""
+    """The snapshot did not match the nodes and was rebuilt."""
 
     rows: int
     nodes: int
@@ -126,12 +128,12 @@ class CacheState:
         self._snapshot = Snapshot(self._objects, self._nominations)
 
     def handle(self, message: CacheMessage) -> tuple[Effect, ...]:
-        """Handle one message; returns what follows from it, in order.
+        """Handle one message; returns its effects, in order.
 
-        O(1), but for TakeSnapshot, which costs what changed since the last one, and what
-        compares, lists and dumps.
+        O(1), except for TakeSnapshot, whose cost depends on what changed since the last one, and
+        for comparisons, lists and dumps.
         """
-        match message:  # The frequent ones first.
+        match message:  # The most frequent messages come first.
             case TakeSnapshot():
                 return (*self._take_snapshot(), Lend(message, self._snapshot))
             case Assume():
@@ -141,7 +143,7 @@ class CacheState:
             case Forget():
                 return self._forget(message.info, message.node)
             case ReturnSnapshot():
-                pass  # Who may change the snapshot when is the actor's business.
+                pass  # The actor decides when the snapshot may change.
             case AssignedPodUpdated():
                 return self._put(message.new)
             case AssignedPodDeleted(pod):
@@ -169,7 +171,7 @@ class CacheState:
             case NodeDeleted(node):
                 self._drop_node(node)
             case Nominate(info, name):
-                if not self._is_counted(info.key, info.uid):  # Else it counts on its node already.
+                if not self._is_counted(info.key, info.uid):  # If it is, it has a node already.
                     self._nominations.put(info, name)
             case Unnominate(pod, uid):
                 self._nominations.drop(pod, uid)
@@ -204,9 +206,8 @@ class CacheState:
             info.key not in self._assumed or self._is_counted(info.key, info.uid)
         ):
             return (Refused(info.key, f"cannot be assumed on {node}: it counts on {where}"),)
-        effects = self._drop(
-            info.key
-        )  # An earlier pod of this name, whose binding is bound to fail.
+        # An earlier pod of this name may be assumed; its binding will fail.
+        effects = self._drop(info.key)
         self._count(info, node)
         self._assumed.add(info.key)
         self._nominations.drop(info.key)
@@ -214,14 +215,14 @@ class CacheState:
 
     def _forget(self, info: PodInfo, node: str) -> tuple[Effect, ...]:
         if not self._is_counted(info.key, info.uid):
-            return ()  # Gone meanwhile, and its room with it.
+            return ()  # It is gone, and its room was freed with it.
         if info.key not in self._assumed or self._node_of[info.key] != node:
             return (Refused(info.key, f"cannot be forgotten: it is not assumed on {node}"),)
         self._drop(info.key)
         return ()
 
     def _put(self, pod: Pod) -> tuple[Effect, ...]:
-        """Count a pod as the API server tells it, wherever it was counted before."""
+        """Count a pod on the node that it has at the API server, and nowhere else."""
         name, node = key(pod), pod.spec.node_name
         here = self._infos.get(node)
         before = None if here is None else here.pods.get(name)
@@ -238,7 +239,7 @@ class CacheState:
         return effects if before is None else ()
 
     def _drop(self, name: str) -> tuple[Effect, ...]:
-        """Stop counting a pod; says so if it was assumed."""
+        """Stop counting a pod. Returns an effect if it was assumed."""
         node = self._node_of.pop(name, None)
         if node is None:
             return ()
@@ -299,7 +300,7 @@ class CacheState:
     # ------------------------------------------------------------------------------------- snapshot
 
     def _take_snapshot(self) -> tuple[Repaired, ...]:
-        """Bring the snapshot up to date, and build it anew if it does not fit the nodes then."""
+        """Bring the snapshot up to date, and rebuild it if it does not match the nodes then."""
         self._update_snapshot()
         columns, nodes = self._snapshot.columns, len(self._tree)
         if len(columns.order) == len(columns.row_of) == nodes:
@@ -324,8 +325,9 @@ class CacheState:
         return len(self._dirty)
 
     def catch_up(self, most: int) -> None:
-        """Bring so many nodes of the snapshot up to date; it is fit to be looked at once it is
-        taken.
+        """Bring up to `most` nodes of the snapshot up to date. Only TakeSnapshot completes it.
+
+        The actor calls this over several turns when much has changed.
         """
         columns = self._snapshot.columns
         for name in list(islice(self._dirty, most)):
@@ -351,7 +353,11 @@ class CacheState:
     def _heal(self, difference: Difference, order: Compare) -> tuple[Effect, ...]:
         if difference.kind == "Pod":
             pod = order.pods.get(difference.key)
-            return self._put(pod) if pod is not None and counts(pod) else self._drop(difference.key)
+            return (
+                self._put(pod)
+                if pod is not None and takes_room(pod)
+                else self._drop(difference.key)
+            )
         node = order.nodes.get(difference.key)
         if node is not None:
             self._put_node(node)
@@ -380,7 +386,7 @@ class CacheState:
         )
 
     def validate(self) -> None:
-        """Raises AssertionError where an invariant does not hold."""
+        """Raises AssertionError if an invariant does not hold."""
         counted = {name: info.name for info in self._infos.values() for name in info.pods}
         assert counted == self._node_of, counted.items() ^ self._node_of.items()
         assert self._assumed <= self._node_of.keys()
@@ -388,7 +394,7 @@ class CacheState:
         assert held == self._pods, held.keys() ^ self._pods.keys()
         for info in self._infos.values():
             info.validate()
-            assert info.node is not None or info.pods, f"{info.name}: an empty ghost"
+            assert info.node is not None or info.pods, f"{info.name}: a deleted node without pods"
         if not self._dirty:
             self._snapshot.columns.counts.validate()
         live = {name for name, info in self._infos.items() if info.node is not None}

@@ -1,1 +1,1 @@
-"""The scheduling queue actor."""
+"""The scheduling queue actor: the pending pods, and what wakes them."""

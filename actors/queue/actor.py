@@ -1,6 +1,7 @@
-"""The queue actor: feeds the queue's state with messages and ticks, and sends out its answers.
+"""The queue actor: feeds the queue's state with messages and ticks, and follows its effects.
 
-The cache counts nominated pods, but the queue knows which there are: it tells the cache.
+The cache counts the nominated pods, but only the queue knows which pods are nominated. So the queue
+sends every nomination to the cache.
 """
 
 from __future__ import annotations
@@ -41,9 +42,7 @@ class QueueActor(Actor[QueueMessage]):
         self._cache = mailboxes.cache
         self._recorder = mailboxes.recorder
         self._clock = clock
-        self._log = (
-            log.bind()
-        )  # Once, and not for each line: a pod moves often, and mostly nobody wants to know.
+        self._log = log.bind()  # Bound once, because each move of a pod calls it.
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async with anyio.create_task_group() as group:
@@ -53,7 +52,7 @@ class QueueActor(Actor[QueueMessage]):
 
     async def _tick(self, seconds: float, message: QueueMessage) -> None:
         while True:
-            # On the stroke: a window of backoff is flushed as a whole, and as soon as it is over.
+            # At multiples of the period, so that a window of backoff is flushed when it ends.
             await self._clock.sleep(seconds - self._clock.now() % seconds)
             self.mailbox.tell(message)
 

@@ -1,8 +1,8 @@
-"""Who asked for which event, and whether an event is worth another attempt for one pod.
+"""Which plugin registered for which event, and whether an event makes a pod worth another attempt.
 
-Plugins register events once, so which of them an event concerns is looked up once for each kind of
-event and kept. The hint functions are asked for each pod. Mirrors kube-scheduler's queueing hint
-map and isPodWorthRequeuing.
+Plugins register once, so the plugins that an event concerns are looked up once for each kind of
+event. The hint functions are called for each pod. Mirrors kube-scheduler's queueing hint map and
+isPodWorthRequeuing.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Rejector = tuple[str, str]
 
 
 class Worth(msgspec.Struct, frozen=True):
-    """The pod is worth another attempt. `plugin` is whose hint said so, "" if nobody had to be
-    asked.
+    """The pod is worth another attempt because of this event.
 
-    `immediately`: a plugin that the pod was pending for said so; the pod does not back off.
+    `plugin` is the plugin whose hint function accepted the event, "" if none was called.
+    `immediately` is true if the pod does not back off, as when a pending plugin accepted the event.
     """
 
     event: str
@@ -38,7 +38,7 @@ class Worth(msgspec.Struct, frozen=True):
 
 
 class HintTable:
-    """`hints` gives, by scheduler name and plugin, the events that the plugin registered for."""
+    """`hints` are the events that each plugin registered for, by scheduler name and plugin."""
 
     def __init__(self, hints: Mapping[str, Mapping[str, Sequence[Registration]]]) -> None:
         self._table: dict[Rejector, Sequence[Registration]] = {
@@ -53,15 +53,13 @@ class HintTable:
         )
 
     def knows(self, rejector: Rejector) -> bool:
-        """False for a plugin that never said what it waits for: every event may help whom it
-        rejected.
-        """
+        """False for a plugin that registered nothing: any event may help a pod that it rejected."""
         return rejector in self._table
 
     def concerned(self, event: ClusterEvent) -> Mapping[Rejector, tuple[Registration, ...]]:
-        """The plugins that registered for the event, with what they registered."""
+        """The plugins that registered for the event, with their registrations."""
         if event is self._asked[0]:
-            return self._asked[1]  # The next of many pods, for one and the same event.
+            return self._asked[1]  # The same event is looked up for many pods in a row.
         found = self._concerned.get(event)
         if found is None:
             found = {}
@@ -74,13 +72,11 @@ class HintTable:
         return found
 
     def judge(self, entry: Entry, change: ClusterChanged) -> Worth | None:
-        """Whether the event may help the pod, by the plugins that rejected it; None if it does
-        not.
-        """
+        """Ask the plugins that rejected the pod. Returns None if the event does not help it."""
         event = change.event
         rejectors = entry.rejectors
         if event.resource is Resource.WILDCARD:
-            # With an object it is meant for that pod alone.
+            # An event with an object is for that pod alone.
             return (
                 None if change.new is not None and not _is(entry, change.new) else Worth(str(event))
             )
@@ -92,8 +88,8 @@ class HintTable:
             return Worth(str(event))
         concerned = self.concerned(event)
         pod = entry.info.pod
-        # Pending plugins first, because their word spares the pod its backoff; sorted, because a
-        # set has no order.
+        # Pending plugins come first, because after their answer the pod does not back off. The rest
+        # is sorted, because a set has no order.
         in_order = (
             rejectors
             if len(rejectors) == 1
@@ -113,10 +109,10 @@ class HintTable:
 
 
 def _with_taints(registrations: Sequence[Registration]) -> Sequence[Registration]:
-    """Who waits for new nodes, and not for taints, is queued by any change of a node's taints.
+    """Add changes of taints for a plugin that registered for new nodes but not for taints.
 
-    kube-scheduler adds this registration when it builds its hint map; without it the reasons that
-    users read would be older than kube-scheduler's.
+    kube-scheduler adds this registration when it builds its hint map. Without it a pod would be
+    tried less often, and the reasons that users read would be older than kube-scheduler's.
     """
     of_nodes = [r.event.action for r in registrations if r.event.resource is Resource.NODE]
     if any(action & Action.UPDATE_NODE_TAINT for action in of_nodes):

@@ -1,9 +1,10 @@
-"""Pods that are handed out, and the events that came since, so that no wake-up is lost between
-decision and parking.
+"""Pods that are handed out, and the events that came since, so that no wake-up is lost between a
+decision and the parking of the pod.
 
-The events are one list for all; each pod remembers where it began. Events that no pod in flight
-needs are dropped. A pod whose attempt is Done needs no events any more, but stays until it is
-bound, gone, or has failed. Mirrors the in-flight pods and events of kube-scheduler's activeQueue.
+There is one list of events for all pods; each pod remembers where it began. Events that no pod in
+flight needs are dropped. A pod whose attempt is Done needs no more events, but stays here until it
+is bound, deleted, or has failed. Mirrors the in-flight pods and events of kube-scheduler's
+activeQueue.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from berth.actors.scheduling.kube.core import Pod
 
 
 class InFlight:
-    """By uid, because a pod may be deleted and made again under its name while an attempt for it
-    runs.
-    """
+    """By uid, because a pod may be deleted and created again with its name while its attempt runs."""
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
-        self._latest: dict[str, Pod] = {}  # what the API server last said of a pod
-        self._since: dict[str, int] = {}  # how many events had happened when the pod was handed out
+        self._latest: dict[str, Pod] = {}  # by uid: the pod, if it changed in flight
+        self._since: dict[
+            str, int
+        ] = {}  # by uid: the number of events before the pod was handed out
         self._events: list[ClusterChanged] = []
-        self._dropped = 0  # events that no pod needs any more
+        self._dropped = 0  # how many events were dropped because no pod needs them
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -38,41 +39,40 @@ class InFlight:
         return iter(self._entries.values())
 
     def get(self, uid: str) -> Entry | None:
-        """The pod of this uid, if it is handed out."""
+        """The pod of this uid; None if it is not in flight."""
         return self._entries.get(uid)
 
     def take_off(self, entry: Entry) -> None:
-        """The pod is handed out: events count for it from now on."""
+        """Put a pod here that is handed out; the events from now on are kept for it."""
         uid = entry.info.uid
         self._entries[uid] = entry
         self._since[uid] = self._dropped + len(self._events)
 
     def remember(self, change: ClusterChanged) -> None:
-        """Keep an event for the pods that are in flight, if there are any."""
+        """Keep an event if a pod in flight needs events."""
         if self._since:
             self._events.append(change)
 
     def updated(self, pod: Pod) -> None:
-        """The pod is no longer what it was when it was handed out."""
+        """Keep a newer version of a pod."""
         self._latest[pod.metadata.uid] = pod
 
     def done(self, uid: str) -> None:
-        """The attempt for this pod no longer needs events."""
+        """Keep no more events for this pod."""
         if self._since.pop(uid, None) is None:
             return
-        # Pods are handed out in the order of `_since`, so the first one left is the one that needs
-        # most.
+        # `_since` is in the order in which pods were handed out. So the first pod that is left
+        # needs the oldest events.
         needed = next(iter(self._since.values()), self._dropped + len(self._events))
         if needed > self._dropped:
             del self._events[: needed - self._dropped]
             self._dropped = needed
 
     def land(self, uid: str) -> tuple[Entry, Pod | None, Sequence[ClusterChanged] | None] | None:
-        """Take a pod out: with its latest version if there is a newer one, and the events since it
-        was handed out.
+        """Remove a pod. Returns it with its newer version, if there is one, and the events since it
+        was handed out; None if the pod is not here.
 
-        The events are None if it was Done: nobody knows what it missed. None for a pod that is not
-        here.
+        The events are None if the pod was Done, because they were not kept.
         """
         entry = self._entries.pop(uid, None)
         if entry is None:
@@ -89,8 +89,8 @@ class InFlight:
         return Counter(str(change.event) for change in self._events)
 
     def validate(self) -> None:
-        """Raises AssertionError where an invariant does not hold."""
+        """Raises AssertionError if an invariant does not hold."""
         assert self._since.keys() <= self._entries.keys()
         assert self._latest.keys() <= self._entries.keys()
-        assert self._since or not self._events, "events are kept for nobody"
+        assert self._since or not self._events, "events are kept that no pod needs"
         assert list(self._since.values()) == sorted(self._since.values())

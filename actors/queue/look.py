@@ -1,8 +1,8 @@
-"""What the queue shows of itself: its pods for people to read, and how they differ from the API
-server's. Pure.
+"""What the queue shows of itself: its pods, for people to read, and their differences from the
+pending pods at the API server. Pure.
 
-Every pending pod of ours is in the queue or in flight until it is bound or gone; kube-scheduler's
-CacheComparer looks at its queue, too, but puts nothing right.
+Every pending pod of ours is in the queue or in flight until it is bound or deleted. kube-scheduler's
+CacheComparer also looks at its queue, but heals nothing.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ from berth.actors.scheduling.kube.core import Pod
 
 
 def differences(
-    told: Mapping[str, Pod | None], queued: Mapping[str, Entry], flying: Mapping[str, Entry]
+    known: Mapping[str, Pod | None], queued: Mapping[str, Entry], flying: Mapping[str, Entry]
 ) -> Iterator[Difference]:
-    """What is otherwise in the queue or in flight than told, of these pods; None is one that is
-    gone, or bound.
-    """
-    for key, pod in told.items():
+    """The differences of the queue from the `known` pods; None is a pod that is deleted or bound."""
+    for key, pod in known.items():
         entry = queued.get(key) or flying.get(key)
         if pod is None:
             if entry is not None:

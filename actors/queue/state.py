@@ -40,8 +40,8 @@ from berth.actors.messages import (
     QueueMessage,
     QueueStatistics,
     SetNominatedNode,
+    ShowStory,
     StoryStep,
-    TellStory,
     Unnominate,
 )
 from berth.actors.queue.backoff import Backoff
@@ -157,7 +157,7 @@ class QueueState:
                 effects = self._release(message, now)
             case Displace(info, node):
                 effects = self._displace(info, node, now)
-            case IsHeld() | TellStory() | CountQueued() | ListQueued() | DumpQueued():
+            case IsHeld() | ShowStory() | CountQueued() | ListQueued() | DumpQueued():
                 effects = (self._answer(message, now),)
             case ComparePending():
                 effects = self._compare(message, now)
@@ -465,14 +465,14 @@ class QueueState:
     # ---------------------------------------------------------------------------------- questions
 
     def _answer(
-        self, order: IsHeld | TellStory | CountQueued | ListQueued | DumpQueued, now: float
+        self, order: IsHeld | ShowStory | CountQueued | ListQueued | DumpQueued, now: float
     ) -> Effect:
         match order:
             case IsHeld(_, name, uid, hold):
                 held = self._entries.get(name)
                 is_held = held is not None and held.info.uid == uid and held.hold == hold
                 return Answer(order, is_held)
-            case TellStory(_, name):
+            case ShowStory(_, name):
                 return Answer(order, self._stories.of(name))
             case CountQueued():
                 return Answer(order, self.statistics())

@@ -1,9 +1,9 @@
-"""What brought each pod where it is: which event moved it, whose hint said so; and how many moves
-there were in all.
+"""The latest moves of each pod, with the event and the plugin behind each, and the number of all
+moves.
 
-The memory is bounded: the latest moves of the pods that moved last. Pods that are gone stay, to be
-explained afterwards, until others need the room. The counts are kube-scheduler's
-queue_incoming_pods_total.
+The memory is bounded: the latest moves of the pods that moved last. A pod that is gone is
+remembered until other pods need its room, so that it can be explained afterwards. The counts are
+for kube-scheduler's metric queue_incoming_pods_total.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Stories:
         self._stories.move_to_end(key)
 
     def of(self, key: str) -> tuple[StoryStep, ...]:
-        """The latest moves of a pod, the oldest of them first; empty if it is not remembered."""
+        """The latest moves of a pod, the oldest first; empty if the pod is not remembered."""
         return tuple(self._stories.get(key, ()))
 
     def incoming(self) -> Mapping[tuple[str, str], int]:

@@ -23,8 +23,8 @@ from berth.actors.messages import (
     NodeDump,
     QueuedPodDump,
     QueueMessage,
+    ShowStory,
     StoryStep,
-    TellStory,
     UnreadableObject,
     WaitingPodDump,
 )
@@ -136,7 +136,7 @@ class Debug:
         return await ask(self._queue, lambda reply: DumpQueued(reply, keys))
 
     async def _story(self, key: str) -> tuple[StoryStep, ...]:
-        return await ask(self._queue, lambda reply: TellStory(reply, key))
+        return await ask(self._queue, lambda reply: ShowStory(reply, key))
 
     def _dated(self, pod: QueuedPodDump) -> QueuedPodDump:
         return msgspec.structs.replace(pod, story=self._in_unix_time(pod.story))

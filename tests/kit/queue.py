@@ -18,8 +18,8 @@ from berth.actors.messages import (
     QueuedPodDump,
     QueueMessage,
     ReplyTo,
+    ShowStory,
     StoryStep,
-    TellStory,
 )
 from berth.actors.queue.effects import Effect, HandOut, Moved
 from berth.actors.queue.places import Happened, Transition
@@ -70,7 +70,7 @@ def place_of(queue: QueueState, key: str) -> Place:
 
 def story_of(queue: QueueState, key: str) -> tuple[StoryStep, ...]:
     """The latest moves of the pod of this key, the oldest first."""
-    return answer(queue, lambda reply: TellStory(reply, key))
+    return answer(queue, lambda reply: ShowStory(reply, key))
 
 
 def handle_and_follow(

@@ -23,8 +23,8 @@ from berth.actors.messages import (
     Place,
     QueuedPod,
     QueueMessage,
+    ShowStory,
     StoryStep,
-    TellStory,
 )
 from berth.actors.queue.effects import Effect, HandOut, Moved
 from berth.actors.queue.heap import KeyedHeap
@@ -387,7 +387,7 @@ def test_the_story_names_the_event_and_whose_hint_said_so(queue: Harness) -> Non
     queue.park("p", "Nodes")
     queue.now = 20
     queue.send(NODE_ADDED)
-    order = TellStory(Nowhere(), "ns/p")
+    order = ShowStory(Nowhere(), "ns/p")
     (told,) = queue.send(order)
     assert told == Answer(
         order,
