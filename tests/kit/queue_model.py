@@ -1,8 +1,8 @@
-"""The scheduling queue again, slow and plain: every pod is a row of one table, every question a
-walk over all of it.
+"""A slow and plain scheduling queue: every pod is a row of one table, and every question walks over
+all rows.
 
-It says what the queue must do, so it has no index, no heap and no shortcut; each pod in flight has
-a list of its own of the events it missed.
+It says what the queue must do, so it has no index, no heap and no shortcut. Each pod in flight has
+its own list of the events that it missed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class Row:
 
 
 class QueueModel:
-    """`moves` counts what came to each queue, `happened` what the last step did: (name, queue)."""
+    """`moves` counts the pods that came to each queue. `happened` are the moves of the last step,
+    as pairs of name and queue.
+    """
 
     def __init__(
         self,
@@ -243,7 +245,7 @@ class QueueModel:
         return registrations is None or any(r.event.matches(change.event) for r in registrations)
 
     def worth(self, row: Row, change: ClusterChanged) -> int:
-        """0 if no plugin that rejected the pod is told that the change may help."""
+        """0 if no plugin that rejected the pod accepts the change."""
         subject = change.new if change.new is not None else change.old
         if change.event.resource is Resource.WILDCARD:
             return (

@@ -1,5 +1,5 @@
-"""The cache over random histories, against a model that keeps plain lists and recounts everything
-at every look.
+"""The cache over random histories, compared with a model that keeps plain lists and recounts
+everything each time.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def interleaved(zones: list[list[str]]) -> Iterator[str]:
 
 
 class CacheHistory(RuleBasedStateMachine):
-    """The model: the nodes by zone in their order of arrival, and each pod that counts, in lists
-    and dicts only.
+    """The model has the nodes by zone in their order of arrival, and each pod that counts, in plain
+    lists and dicts.
     """
 
     def __init__(self) -> None:
@@ -178,7 +178,7 @@ class CacheHistory(RuleBasedStateMachine):
     # ----------------------------------------------------------------------------------------- pods
 
     def vanish(self, name: str, kept_on: str = "") -> tuple[Vanished, ...]:
-        """Drop a pod from the model; what the cache must say of it."""
+        """Drop a pod from the model. Returns the effects that the cache must have."""
         old = self.pods.pop(name, None)
         if old is None or not old.assumed or old.node == kept_on:
             return ()
@@ -188,8 +188,8 @@ class CacheHistory(RuleBasedStateMachine):
         name=PODS, node=NODES, milli=MILLIS, port=st.sampled_from([0, 80, 81]), same=st.booleans()
     )
     def pod_put(self, name: str, node: str, milli: int, port: int, same: bool) -> None:
-        """Added or updated by the API server: confirmed, moved, or another pod of the name,
-        whatever was known.
+        """A pod is added or updated at the API server. It may confirm the known pod, move it, or be
+        another pod of its name.
         """
         old = self.pods.get(name)
         same = same and old is not None
@@ -202,7 +202,7 @@ class CacheHistory(RuleBasedStateMachine):
 
     @rule(name=PODS, stale=st.booleans(), pending=st.booleans())
     def pod_deleted(self, name: str, stale: bool, pending: bool) -> None:
-        """Gone, as a pod with a node or without; a stale word about an earlier pod of the name
+        """A pod is deleted, with or without a node. The deletion of an earlier pod of its name
         changes nothing.
         """
         old = self.pods.get(name)
@@ -268,24 +268,24 @@ class CacheHistory(RuleBasedStateMachine):
     def compared(
         self, lost_pod: str, lost_node: str, extra: str, extra_node: str, heal: bool, twice: bool
     ) -> None:
-        """The API server may know more, less, or otherwise than the cache does; what differs is put
-        right if asked.
+        """The API server may have more, fewer or other objects than the cache. The differences are
+        healed if asked.
         """
         nodes = {name: node for name, node in self.nodes.items() if name != lost_node}
-        told: dict[str, Pod] = {
+        known: dict[str, Pod] = {
             f"ns/{name}": counted.pod for name, counted in self.pods.items() if name != lost_pod
         }
-        if f"ns/{extra}" not in told or not self.pods[extra].assumed:
-            told[f"ns/{extra}"] = make_pod(extra, self.next(), extra_node, 1, 0, self.next())
+        if f"ns/{extra}" not in known or not self.pods[extra].assumed:
+            known[f"ns/{extra}"] = make_pod(extra, self.next(), extra_node, 1, 0, self.next())
         for _ in range(1 + twice):
-            found = set(self.expected_differences(nodes, told))
+            found = set(self.expected_differences(nodes, known))
             (listed,) = self.send(ListCached(Nowhere()))
             assert isinstance(listed, Answer)
             here = listed.value
             order = Compare(
                 Nowhere(),
                 {name: nodes.get(name) for name in (*nodes, *here.nodes)},
-                {name: told.get(name) for name in (*told, *here.pods)},
+                {name: known.get(name) for name in (*known, *here.pods)},
                 heal,
             )
             *vanished, compared = self.send(order)
@@ -293,18 +293,18 @@ class CacheHistory(RuleBasedStateMachine):
             assert all(isinstance(effect, Vanished) for effect in vanished)
             for difference in found if heal else ():
                 self.healed += 1
-                self.heal(difference, nodes, told)
+                self.heal(difference, nodes, known)
 
     def expected_differences(
-        self, nodes: dict[str, Node], told: dict[str, Pod]
+        self, nodes: dict[str, Node], known: dict[str, Pod]
     ) -> Iterator[Difference]:
         for name in nodes.keys() | self.nodes.keys():
             if name not in self.nodes:
                 yield Difference("missed", "Node", name)
             elif name not in nodes:
                 yield Difference("redundant", "Node", name)
-        for name in told.keys() | {f"ns/{name}" for name in self.pods}:
-            counted, pod = self.pods.get(name.removeprefix("ns/")), told.get(name)
+        for name in known.keys() | {f"ns/{name}" for name in self.pods}:
+            counted, pod = self.pods.get(name.removeprefix("ns/")), known.get(name)
             if counted is None:
                 if pod is not None and pod.spec.node_name:
                     yield Difference("missed", "Pod", name)
@@ -313,11 +313,11 @@ class CacheHistory(RuleBasedStateMachine):
             elif not (counted.assumed and not pod.spec.node_name) and counted.pod != pod:
                 yield Difference("stale", "Pod", name)
 
-    def heal(self, difference: Difference, nodes: dict[str, Node], told: dict[str, Pod]) -> None:
+    def heal(self, difference: Difference, nodes: dict[str, Node], known: dict[str, Pod]) -> None:
         name = difference.key.removeprefix("ns/")
         if difference.kind == "Pod":
             self.pods.pop(name, None)
-            pod = told.get(difference.key)
+            pod = known.get(difference.key)
             if pod is not None:
                 self.pods[name] = Counted(pod, pod.spec.node_name, assumed=False)
             return
@@ -422,7 +422,7 @@ CacheHistory.TestCase.settings = histories()
 TestCache = CacheHistory.TestCase
 
 
-def test_a_standby_keeps_no_list_of_what_nobody_asks_for() -> None:
+def test_a_standby_keeps_no_list_of_changes_that_nothing_reads() -> None:
     cache = CacheState()
     cache.handle(NodeAdded(make_node("n1", "a", 4)))
     pod = make_pod("p", 1, "n1", 100, 0)

@@ -1,4 +1,4 @@
-"""Nominations against a list of who was promised what, in the order of the promises."""
+"""Nominations compared with a plain list of pods and their nodes, in order of nomination."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NominationsHistory(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.nominations = Nominations()
-        self.promises: list[tuple[str, PodInfo]] = []
+        self.nominated: list[tuple[str, PodInfo]] = []
 
     @rule(name=NAMES, uid=UIDS, priority=st.integers(0, 2), node=NODES)
     def put(self, name: str, uid: str, priority: int, node: str) -> None:
@@ -30,12 +30,12 @@ class NominationsHistory(RuleBasedStateMachine):
         version = self.nominations.changes.version
         self.nominations.put(info, node)
         changed = self.nominations.changes.since(version)
-        known = [(on, known) for on, known in self.promises if known.key == info.key]
+        known = [(on, known) for on, known in self.nominated if known.key == info.key]
         assert changed == {node, *(on for on, _ in known)}
         if [on for on, _ in known] == [node]:
-            self.promises[self.promises.index(known[0])] = (node, info)
+            self.nominated[self.nominated.index(known[0])] = (node, info)
         else:
-            self.promises = [promise for promise in self.promises if promise not in known] + [
+            self.nominated = [entry for entry in self.nominated if entry not in known] + [
                 (node, info)
             ]
 
@@ -45,19 +45,19 @@ class NominationsHistory(RuleBasedStateMachine):
         version = self.nominations.changes.version
         self.nominations.drop(key, whole)
         gone = [
-            (on, info) for on, info in self.promises if info.key == key and whole in ("", info.uid)
+            (on, info) for on, info in self.nominated if info.key == key and whole in ("", info.uid)
         ]
         assert self.nominations.changes.since(version) == {on for on, _ in gone}
-        self.promises = [promise for promise in self.promises if promise not in gone]
+        self.nominated = [entry for entry in self.nominated if entry not in gone]
 
     @rule(name=NAMES, uid=UIDS, priority=st.integers(0, 2), node=NODES)
     def ahead(self, name: str, uid: str, priority: int, node: str) -> None:
-        """All of at least its priority but itself; after its own promise, only those of a higher
-        one.
+        """All pods of at least its priority except itself; after its own entry in the list, only
+        pods of a higher priority.
         """
         asking = pod(name, uid, priority)
         least, expected = priority, []
-        for on, info in self.promises:
+        for on, info in self.nominated:
             if on == node and info.uid == asking.uid:
                 least += 1
             elif on == node and info.priority >= least:
@@ -66,14 +66,14 @@ class NominationsHistory(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
-        assert bool(self.nominations) == bool(self.promises)
-        assert set(self.nominations.nodes()) == {on for on, _ in self.promises}
+        assert bool(self.nominations) == bool(self.nominated)
+        assert set(self.nominations.nodes()) == {on for on, _ in self.nominated}
         for node in ("n1", "n2", "n3"):
             assert list(self.nominations.on(node)) == [
-                info for on, info in self.promises if on == node
+                info for on, info in self.nominated if on == node
             ]
         for name in "abcd":
-            where = [on for on, info in self.promises if info.key == f"ns/{name}"]
+            where = [on for on, info in self.nominated if info.key == f"ns/{name}"]
             assert self.nominations.node_of(f"ns/{name}") == (where[0] if where else "")
 
 

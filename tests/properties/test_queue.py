@@ -1,6 +1,6 @@
-"""The queue over random histories, step by step like the plain model of it: no pod is lost, none is
-in two queues, no wake-up is missed, none happens that no hint asked for, and pods come out in
-QueueSort's order.
+"""The queue over random histories, compared with a plain model after each step: no pod is lost or
+in two places, no wake-up is missed, none happens that no hint function accepted, pods come out in
+QueueSort's order, and only moves of the table of places happen.
 
 BERTH_HISTORIES in the environment is how many histories to try instead of 500.
 """
@@ -100,7 +100,7 @@ def make_pod(name: str, uid: int, priority: int, *, gated: bool, label: str = ""
 
 
 def heal(name: str, pod: Pod | None) -> ComparePending:
-    """The comparison that tells the queue what it should have heard of a pod."""
+    """The comparison that gives the queue the state of a pod that it should have."""
     return ComparePending(Nowhere(), {f"ns/{name}": pod}, heal=True)
 
 
@@ -145,7 +145,7 @@ class QueueHistory(RuleBasedStateMachine):
         return unresolvable("shut").by("Door") if pod.metadata.name in self.doors else SUCCESS
 
     def send(self, *messages: QueueMessage) -> None:
-        """The queue handles what the model has handled; both must have done the same."""
+        """Let the queue handle what the model has handled; both must have done the same."""
         effects: list[Effect] = []
         for message in messages:
             some, transitions = handle_and_follow(self.queue, message, self.model.now)
@@ -153,7 +153,7 @@ class QueueHistory(RuleBasedStateMachine):
             assert TRANSITIONS.issuperset(transitions)
         given = [effect.pod for effect in effects if isinstance(effect, HandOut)]
         for queued, row in zip(given, self.model.handed_out, strict=True):
-            assert queued.info.pod is row.pod, "another pod, or one as it was before its update"
+            assert queued.info.pod is row.pod, "another pod, or an old version"
             assert (queued.attempts, queued.enqueued_at) == (row.attempts, row.timestamp)
             self.flying[row.uid] = queued
         moves = [(e.key.removeprefix("ns/"), e.step.queue) for e in effects if isinstance(e, Moved)]
@@ -179,14 +179,14 @@ class QueueHistory(RuleBasedStateMachine):
         self.send(heal(name, pod) if healed else PendingPodAdded(pod))
 
     def some(self, pick: int) -> Pod:
-        """One of the pods there are."""
+        """One of the pods."""
         return self.model.rows[pick % len(self.model.rows)].pod
 
     @precondition(lambda self: len(self.model.rows) < len(NAMES))
     @rule(priority=st.integers(0, 2), gated=st.booleans(), healed=st.booleans())
     def added(self, priority: int, gated: bool, healed: bool) -> None:
-        """The queue is told, or has not heard of it and is healed; so with what is deleted, and
-        made anew.
+        """A pod is added, by a message or by healing a missed one; so it is with deleted and
+        recreated pods.
         """
         taken = {row.name for row in self.model.rows}
         self.add(
@@ -230,7 +230,8 @@ class QueueHistory(RuleBasedStateMachine):
         self.model.delete(pod)
         self.send(heal(pod.metadata.name, None) if healed else PendingPodDeleted(pod))
 
-    # Whoever waits takes every pod at once, so that none would ever be active: one waits at most.
+    # An order that waits takes the next pod at once. So there is at most one, or no pod would ever
+    # be active.
     @precondition(lambda self: not self.model.asked)
     @rule()
     def asked_for_one(self) -> None:
@@ -338,13 +339,13 @@ class QueueHistory(RuleBasedStateMachine):
 
     @invariant()
     def a_comparison_finds_nothing(self) -> None:
-        told = {f"ns/{row.name}": row.pod for row in self.model.rows}
+        known = {f"ns/{row.name}": row.pod for row in self.model.rows}
         (listed,) = self.queue.handle(ListQueued(Nowhere()), self.model.now)
         assert isinstance(listed, Answer)
         assert isinstance(listed.value, tuple)
-        assert {*listed.value} == told.keys()
-        assert len(listed.value) == len(told)
-        (compared,) = self.queue.handle(ComparePending(Nowhere(), told, heal=True), self.model.now)
+        assert {*listed.value} == known.keys()
+        assert len(listed.value) == len(known)
+        (compared,) = self.queue.handle(ComparePending(Nowhere(), known, heal=True), self.model.now)
         assert isinstance(compared, Compared)
         assert compared.found == ()
 

@@ -1,5 +1,5 @@
-"""The cache debugger: what differs for two looks is put right and counted, once, in the cache and
-in the queue.
+"""The cache debugger heals and counts a difference that two comparisons in a row find, in the cache
+and in the queue.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ def pod(
 
 
 class Room:
-    """A cache and a queue, the debugger beside them, and what the API server has told, which a test
-    may change.
-    """
+    """A cache, a queue, their debugger, and the objects at the API server, which a test changes."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -74,8 +72,8 @@ class Room:
             PodsInBinding().statistics,
         )
 
-    def told(self, *items: Node | Pod) -> None:
-        """The API server has told of these; neither the cache nor the queue has heard of it."""
+    def put(self, *items: Node | Pod) -> None:
+        """Put objects at the API server, without a message to the cache or the queue."""
         for item in items:
             if isinstance(item, Node):
                 self.nodes[item.metadata.name] = item
@@ -106,10 +104,10 @@ async def room() -> AsyncIterator[Room]:
     running.mailboxes.close()
 
 
-async def test_what_differs_for_two_looks_is_healed_and_counted() -> None:
+async def test_a_difference_in_two_comparisons_is_healed_and_counted() -> None:
     with structlog.testing.capture_logs() as logs:
         async with room() as running:
-            running.told(node("n"), node("missed"), pod("p", "n"), pod("missed", "n"))
+            running.put(node("n"), node("missed"), pod("p", "n"), pod("missed", "n"))
             for fact in (
                 NodeAdded(running.nodes["n"]),
                 AssignedPodAdded(running.pods["ns/p"]),
@@ -141,15 +139,15 @@ async def test_what_differs_for_two_looks_is_healed_and_counted() -> None:
     assert dumped == {"missed": [], "n": ["ns/p", "ns/missed"]}
 
 
-async def test_a_pending_pod_that_is_nowhere_comes_back_to_the_queue() -> None:
+async def test_a_pending_pod_that_was_lost_returns_to_the_queue() -> None:
     async with room() as running:
-        running.told(
+        running.put(
             pod("lost"),
             pod("bound", "n"),
             pod("theirs", scheduler="theirs"),
             pod("over", phase="Failed"),
         )
-        running.told(pod("again", uid="second"), pod("queued"))
+        running.put(pod("again", uid="second"), pod("queued"))
         for known in (pod("again", uid="first"), pod("queued"), pod("bound"), pod("gone")):
             running.queue.tell(PendingPodAdded(known))
         running.cache.tell(AssignedPodAdded(running.pods["ns/bound"]))
@@ -168,12 +166,10 @@ async def test_a_pending_pod_that_is_nowhere_comes_back_to_the_queue() -> None:
 
 
 @pytest.mark.parametrize("done", [False, True])
-async def test_a_pod_in_flight_is_not_lost(done: bool) -> None:
-    """Not while its node is chosen, and not while its binding is written, when the cache has it as
-    assumed.
-    """
+async def test_a_pod_in_flight_is_not_a_difference(done: bool) -> None:
+    """Neither while its node is chosen, nor while its binding is written and it is assumed."""
     async with room() as running:
-        running.told(node("n"), pod("p"))
+        running.put(node("n"), pod("p"))
         running.cache.tell(NodeAdded(running.nodes["n"]))
         running.queue.tell(PendingPodAdded(running.pods["ns/p"]))
         queued = await ask(running.queue, NextPod)
@@ -185,14 +181,12 @@ async def test_a_pod_in_flight_is_not_lost(done: bool) -> None:
         assert running.healed == (0, 0)
 
 
-async def test_what_changes_during_a_look_is_no_difference() -> None:
-    """Every slice is told of as it is when it is sent: nothing here is ever otherwise than in the
-    cache.
-    """
+async def test_a_change_during_a_comparison_is_not_a_difference() -> None:
+    """Each slice is compared as it is when it is sent. So the cache never differs from it here."""
     async with room() as running:
-        running.told(*(pod(f"p{number}", "n") for number in range(3 * SLICE)))
-        for told in running.pods.values():
-            running.cache.tell(AssignedPodAdded(told))
+        running.put(*(pod(f"p{number}", "n") for number in range(3 * SLICE)))
+        for item in running.pods.values():
+            running.cache.tell(AssignedPodAdded(item))
         found: list[tuple[Difference, ...]] = []
         async with anyio.create_task_group() as group:
 
@@ -205,7 +199,7 @@ async def test_what_changes_during_a_look_is_no_difference() -> None:
                 turns += 1
                 for number in (turns, 3 * SLICE - turns, 3 * SLICE + turns):
                     changed = pod(f"p{number}", "n", uid=f"{number} in turn {turns}")
-                    running.told(changed)
+                    running.put(changed)
                     running.cache.tell(AssignedPodAdded(changed))
                 await anyio.lowlevel.checkpoint()
         assert found == [()]

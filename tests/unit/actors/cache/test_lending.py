@@ -1,4 +1,4 @@
-"""The snapshot is lent: nothing in it changes while a decision is made, however long that takes."""
+"""Nothing in the snapshot changes while it is lent, however long a decision takes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 NODES = 8 * SLICE
 
 
-async def test_what_comes_while_the_snapshot_is_lent_waits_for_its_return() -> None:
+async def test_changes_wait_while_the_snapshot_is_lent() -> None:
     node = msgspec.convert(
         {"metadata": {"name": "n"}, "status": {"allocatable": {"pods": 10}}}, Node
     )
@@ -58,8 +58,8 @@ async def test_what_comes_while_the_snapshot_is_lent_waits_for_its_return() -> N
 
 
 async def caught_up(state: CacheState, given_back: bool) -> tuple[list[int], bool]:
-    """Take a snapshot of many nodes that are new; how far behind it was at each turn, and whether
-    it was lent.
+    """Take a snapshot of many new nodes. Returns how many nodes it was behind in each turn, and
+    whether it was lent.
     """
     mailboxes = Mailboxes()
     cache = mailboxes.cache
@@ -89,7 +89,7 @@ async def caught_up(state: CacheState, given_back: bool) -> tuple[list[int], boo
     return behind, lent
 
 
-async def test_much_that_is_new_is_brought_up_to_date_in_several_turns_and_what_comes_meanwhile_too() -> (
+async def test_a_large_update_takes_several_turns_and_includes_changes_that_come_meanwhile() -> (
     None
 ):
     behind, lent = await caught_up(CacheState(), given_back=False)
@@ -98,7 +98,7 @@ async def test_much_that_is_new_is_brought_up_to_date_in_several_turns_and_what_
     assert len(set(behind)) >= NODES // SLICE
 
 
-async def test_who_does_not_wait_any_more_is_lent_nothing() -> None:
+async def test_nothing_is_lent_after_the_snapshot_was_returned_early() -> None:
     behind, lent = await caught_up(CacheState(), given_back=True)
     assert not lent
-    assert behind[-1] > NODES - 4 * SLICE, "there is nobody to go on for"
+    assert behind[-1] > NODES - 4 * SLICE, "the update goes on without a receiver"

@@ -1,4 +1,4 @@
-"""How long the cache counts a pending pod on the node that it is promised."""
+"""How long the cache counts a pending pod on the node that it is nominated to."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def node_of(cache: CacheState) -> str:
     return lend.snapshot.nominations.node_of("ns/p")
 
 
-def test_until_it_is_placed_and_not_again_if_it_comes_back() -> None:
+def test_until_the_pod_is_assumed_and_not_again_after_forget() -> None:
     cache, info = CacheState(), PodInfo(pod(nominated="n"))
     cache.handle(Nominate(info, "n"))
     cache.handle(Assume(info, "m"))
@@ -43,14 +43,14 @@ def test_until_it_is_placed_and_not_again_if_it_comes_back() -> None:
     assert node_of(cache) == ""
 
 
-def test_until_somebody_else_has_bound_it() -> None:
+def test_until_another_scheduler_has_bound_the_pod() -> None:
     cache = CacheState()
     cache.handle(Nominate(PodInfo(pod()), "n"))
     cache.handle(AssignedPodAdded(pod(on="m")))
     assert node_of(cache) == ""
 
 
-def test_what_is_told_of_another_pod_of_the_name_takes_nothing_from_it() -> None:
+def test_messages_about_another_pod_of_the_name_do_not_end_it() -> None:
     cache = CacheState()
     cache.handle(Nominate(PodInfo(pod("new")), "n"))
     cache.handle(AssignedPodAdded(pod("old", on="m")))

@@ -1,4 +1,4 @@
-"""A long list holds nobody up."""
+"""Other tasks run while a long list is delivered."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ class Source:
         await anyio.sleep_forever()
 
 
-async def test_others_have_their_turn_while_a_list_is_told() -> None:
+async def test_other_tasks_run_while_a_list_is_delivered() -> None:
     cache: Inbox[CacheMessage] = Inbox("cache")
     informer = InformerActor(Source(), route_node, Mailboxes(cache=cache))
     seen: list[int] = []
 
     async def look() -> None:
         while True:
-            assert len(informer.objects()) == len(cache.messages)  # what is known has been told
+            assert len(informer.objects()) == len(
+                cache.messages
+            )  # Everything in the store was sent.
             seen.append(len(informer.objects()))
             await anyio.lowlevel.checkpoint()
 

@@ -1,4 +1,4 @@
-"""Which changes the queue hears of, and by what name."""
+"""Which changes are sent to the queue, and the names of their events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ours(name: str = "p", *, on: str = "", nominated: str = "", priority: int = 
     )
 
 
-def told(change: Change[Pod]) -> list[QueueMessage]:
+def sent_to_queue(change: Change[Pod]) -> list[QueueMessage]:
     return route_pod(change, OURS)[1]
 
 
@@ -65,7 +65,7 @@ def test_an_update_with_several_changes_is_as_many_events_in_kubernetes_order() 
     new = node(labels={"a": ""}, declaredFeatures=["A"], allocatable={"cpu": "1"})
     events = route_node(Change(old, new))[1]
     assert names(events) == [
-        "NodeUpdateNodeTaint",  # no cordon any more
+        "NodeUpdateNodeTaint",  # the end of the cordon
         "NodeUpdateNodeAllocatable",
         "NodeUpdateNodeLabel",
         "NodeUpdateNodeTaint",
@@ -77,14 +77,14 @@ def test_an_update_with_several_changes_is_as_many_events_in_kubernetes_order() 
     )
     large = pod("p", node="n", containers=[{"resources": {"requests": {"cpu": "2"}}}])
     small = pod("p", node="n", labels={"a": ""}, tolerations=[{"key": "a"}])
-    assert names(told(Change(large, small))) == [
+    assert names(sent_to_queue(Change(large, small))) == [
         "AssignedPodUpdatePodLabel",
         "AssignedPodUpdatePodScaleDown",
         "AssignedPodUpdatePodToleration",
     ]
 
 
-def test_a_node_that_can_be_read_again_is_as_one_that_comes() -> None:
+def test_a_node_that_can_be_read_again_is_an_added_node() -> None:
     unsure = node_without_new_pods(node(), node())
     assert unsure is not None
     (fact,), events = route_node(Change(node(), unsure))
@@ -95,7 +95,7 @@ def test_a_node_that_can_be_read_again_is_as_one_that_comes() -> None:
     assert names(events) == ["NodeAdd", "NodeUpdateNodeLabel"]
 
 
-def test_events_of_kinds_bear_the_group() -> None:
+def test_events_are_named_with_the_group_of_the_kind() -> None:
     labels = [str(ClusterEvent(resource, Action.ADD)) for resource in Resource]
     assert labels == [
         "PodAdd",
@@ -118,39 +118,47 @@ def test_events_of_kinds_bear_the_group() -> None:
     ]
 
 
-def test_a_cordon_and_a_heartbeat_help_nobody() -> None:
+def test_a_cordon_and_a_heartbeat_are_no_events() -> None:
     assert not route_node(Change(node(), node(unschedulable=True)))[1]
     assert not route_node(Change(node(), node()))[1]
 
 
 def test_assigned_pods() -> None:
-    assert names(told(Change(None, ours(on="n")))) == ["AssignedPodAdd"]
-    assert names(told(Change(ours(on="n"), None))) == ["AssignedPodDelete"]
-    assert names(told(Change(ours(on="n"), ours(on="n")))) == ["AssignedPodUpdate"]
+    assert names(sent_to_queue(Change(None, ours(on="n")))) == ["AssignedPodAdd"]
+    assert names(sent_to_queue(Change(ours(on="n"), None))) == ["AssignedPodDelete"]
+    assert names(sent_to_queue(Change(ours(on="n"), ours(on="n")))) == ["AssignedPodUpdate"]
     labelled = pod("p", node="n", labels={"a": ""})
-    assert names(told(Change(pod("p", node="n"), labelled))) == ["AssignedPodUpdatePodLabel"]
+    assert names(sent_to_queue(Change(pod("p", node="n"), labelled))) == [
+        "AssignedPodUpdatePodLabel"
+    ]
     small, large = (
         pod("p", node="n", containers=[{"resources": {"requests": {"cpu": cpu}}}]) for cpu in "12"
     )
-    assert names(told(Change(large, small))) == ["AssignedPodUpdatePodScaleDown"]
-    assert names(told(Change(small, large))) == ["AssignedPodUpdate"]
+    assert names(sent_to_queue(Change(large, small))) == ["AssignedPodUpdatePodScaleDown"]
+    assert names(sent_to_queue(Change(small, large))) == ["AssignedPodUpdate"]
 
 
 def test_a_pod_that_is_bound_leaves_the_queue_and_is_an_event() -> None:
-    left, event = told(Change(ours(), ours(on="n")))
+    left, event = sent_to_queue(Change(ours(), ours(on="n")))
     assert left == PendingPodDeleted(ours())
     assert names([event]) == ["AssignedPodAdd"]
 
 
-def test_a_nomination_that_is_gone_is_as_a_pod_that_is_gone() -> None:
+def test_the_end_of_a_nomination_is_the_event_of_a_deleted_pod() -> None:
     nominated = ours(nominated="n", priority=7)
     freed = ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), nominated, None, 7)
     elsewhere, nowhere = ours(nominated="m", priority=7), ours(priority=7)
-    assert told(Change(nominated, elsewhere)) == [PendingPodUpdated(nominated, elsewhere), freed]
-    assert told(Change(nominated, nowhere)) == [PendingPodUpdated(nominated, nowhere), freed]
-    assert told(Change(nominated, None)) == [PendingPodDeleted(nominated), freed]
-    assert told(Change(nominated, nominated)) == [PendingPodUpdated(nominated, nominated)]
-    assert names(told(Change(nominated, ours(on="n")))) == ["AssignedPodAdd"]
+    assert sent_to_queue(Change(nominated, elsewhere)) == [
+        PendingPodUpdated(nominated, elsewhere),
+        freed,
+    ]
+    assert sent_to_queue(Change(nominated, nowhere)) == [
+        PendingPodUpdated(nominated, nowhere),
+        freed,
+    ]
+    assert sent_to_queue(Change(nominated, None)) == [PendingPodDeleted(nominated), freed]
+    assert sent_to_queue(Change(nominated, nominated)) == [PendingPodUpdated(nominated, nominated)]
+    assert names(sent_to_queue(Change(nominated, ours(on="n")))) == ["AssignedPodAdd"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A PreEnqueue plugin that fails keeps its pod gated, and the pod's user reads what it said."""
+"""A PreEnqueue plugin that fails keeps its pod gated, and the pod's user reads its message."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def make_pod(name: str, uid: str = "", label: str = "") -> Pod:
 
 
 class Gate:
-    """A queue whose one PreEnqueue plugin answers as it is told; the cycle asks when it is told."""
+    """A queue with one PreEnqueue plugin. The test sets its answer, and asks for pods."""
 
     def __init__(self) -> None:
         self.answer = SUCCESS
@@ -41,19 +41,19 @@ class Gate:
         self.handed_out: list[str] = []
 
     def send(self, *messages: QueueMessage) -> list[str]:
-        """What users are told."""
-        told = []
+        """Returns what is written for users."""
+        written = []
         for message in messages:
             effects = self.state.handle(message, 1.0)
             self.state.validate()
-            told += self.told(effects)
+            written += self.written(effects)
             self.handed_out += [
                 effect.pod.info.key for effect in effects if isinstance(effect, HandOut)
             ]
-        return told
+        return written
 
     @staticmethod
-    def told(effects: Sequence[object]) -> list[str]:
+    def written(effects: Sequence[object]) -> list[str]:
         conditions = [effect for effect in effects if isinstance(effect, SetUnschedulable)]
         events = [effect for effect in effects if isinstance(effect, RecordEvent)]
         assert [(c.pod.metadata.uid, c.message) for c in conditions] == [
@@ -63,72 +63,72 @@ class Gate:
         assert all((e.reason, e.type.value) == ("FailedScheduling", "Warning") for e in events)
         return [f"{condition.pod.metadata.uid}: {condition.message}" for condition in conditions]
 
-    def says(self, status: Status) -> None:
+    def answers(self, status: Status) -> None:
         self.answer = status.by("Door")
 
     def asks(self) -> list[str]:
         return self.send(NextPod(Nowhere()))
 
 
-def test_a_failure_is_told_once_and_another_one_again() -> None:
+def test_each_failure_is_reported_once() -> None:
     gate = Gate()
     gate.asks()
-    gate.says(error("no disk"))
+    gate.answers(error("no disk"))
     assert gate.send(PendingPodAdded(make_pod("p"))) == ["p: no disk"]
     assert gate.send(LOOK, LOOK) == []
-    gate.says(error("no network"))
+    gate.answers(error("no network"))
     assert gate.send(LOOK, LOOK) == ["p: no network"]
     assert place_of(gate.state, "ns/p") == "gated"
-    gate.says(SUCCESS)
+    gate.answers(SUCCESS)
     assert gate.send(LOOK) == []
     assert gate.handed_out == ["ns/p"]
 
 
-def test_a_rejection_is_none() -> None:
+def test_a_rejection_is_not_reported() -> None:
     gate = Gate()
     gate.asks()
-    gate.says(unschedulable("not yet"))
+    gate.answers(unschedulable("not yet"))
     assert gate.send(PendingPodAdded(make_pod("p")), LOOK) == []
-    gate.says(error("no disk"))
+    gate.answers(error("no disk"))
     assert gate.send(LOOK) == ["p: no disk"]
-    gate.says(unschedulable("not yet"))
+    gate.answers(unschedulable("not yet"))
     assert gate.send(LOOK) == []
-    gate.says(error("no disk"))
-    assert gate.send(LOOK) == ["p: no disk"], "it is a new one"
+    gate.answers(error("no disk"))
+    assert gate.send(LOOK) == ["p: no disk"], "it is a new failure"
 
 
-def test_a_standby_tells_nobody_until_it_leads() -> None:
+def test_a_standby_reports_nothing_until_it_leads() -> None:
     gate = Gate()
-    gate.says(error("no disk"))
+    gate.answers(error("no disk"))
     assert gate.send(*(PendingPodAdded(make_pod(name)) for name in "pqr")) == []
     assert gate.send(PendingPodDeleted(make_pod("q"))) == []
-    gate.says(error("no network"))
+    gate.answers(error("no network"))
     assert gate.send(LOOK) == []
     assert gate.asks() == ["p: no network", "r: no network"]
     assert gate.asks() == []
 
 
-def test_what_does_not_hold_any_more_is_not_told() -> None:
+def test_a_failure_that_is_over_is_not_reported() -> None:
     gate = Gate()
-    gate.says(error("no disk"))
+    gate.answers(error("no disk"))
     gate.send(PendingPodAdded(make_pod("p")))
-    gate.says(SUCCESS)
+    gate.answers(SUCCESS)
     gate.send(LOOK)
     assert gate.asks() == []
     assert gate.handed_out == ["ns/p"]
 
 
-def test_a_pod_of_the_same_name_is_another_one() -> None:
+def test_a_new_pod_of_the_same_name_has_its_failures_reported() -> None:
     gate = Gate()
-    gate.says(error("no disk"))
+    gate.answers(error("no disk"))
     gate.send(PendingPodAdded(make_pod("p", "1")))
     gate.send(PendingPodDeleted(make_pod("p", "1")), PendingPodAdded(make_pod("p", "2")))
     assert gate.asks() == ["2: no disk"]
 
 
-def test_the_pod_is_told_of_as_it_is_now() -> None:
+def test_the_report_is_about_the_latest_version_of_the_pod() -> None:
     gate = Gate()
-    gate.says(error("no disk"))
+    gate.answers(error("no disk"))
     old, new = make_pod("p"), make_pod("p", label="new")
     gate.send(PendingPodAdded(old), PendingPodUpdated(old, new))
     (condition,) = (

@@ -1,6 +1,4 @@
-"""A pod that is held while room is made for it: it misses nothing, and it is never held for
-ever.
-"""
+"""A pod that is held while room is made for it misses no event, and every hold ends."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ def is_held(queue: Harness, hold: int = 1) -> bool:
     return effect.value
 
 
-def test_what_happens_while_it_is_held_wakes_it_when_that_ends(held: Harness) -> None:
+def test_an_event_during_the_hold_wakes_the_pod_when_the_hold_ends(held: Harness) -> None:
     held.send(POD_GONE)
     assert place_of(held.state, "ns/p") == "gated"
     assert is_held(held)
@@ -45,7 +43,7 @@ def test_what_happens_while_it_is_held_wakes_it_when_that_ends(held: Harness) ->
     assert not is_held(held)
 
 
-def test_what_happened_in_flight_waits_for_the_end_too() -> None:
+def test_an_event_in_flight_wakes_the_pod_when_the_hold_ends() -> None:
     queue = Harness()
     queue.add(make_pod("p"))
     flying = queue.pop()
@@ -56,7 +54,7 @@ def test_what_happened_in_flight_waits_for_the_end_too() -> None:
     assert place_of(queue.state, "ns/p") == "backoff"
 
 
-def test_without_an_event_it_stays_parked_until_there_is_one(held: Harness) -> None:
+def test_without_an_event_the_pod_stays_parked(held: Harness) -> None:
     held.send(PreemptionEnded("ns/p", "p", 1))
     assert place_of(held.state, "ns/p") == "unschedulable"
     held.send(POD_GONE)
@@ -69,8 +67,8 @@ def test_a_failed_preemption_is_tried_again_without_an_event(held: Harness) -> N
 
 
 @pytest.mark.parametrize("event_came", [False, True])
-def test_the_flush_does_not_end_it(held: Harness, event_came: bool) -> None:
-    """However late the API server is, no second room is made while the first one is."""
+def test_the_flush_does_not_end_the_hold(held: Harness, event_came: bool) -> None:
+    """However late the API server is, a second preemption never starts before the first ended."""
     if event_came:
         held.send(POD_GONE)
     for held.now in (61.0, 122.0):
@@ -81,7 +79,7 @@ def test_the_flush_does_not_end_it(held: Harness, event_came: bool) -> None:
     assert place_of(held.state, "ns/p") == "active"
 
 
-def test_it_ends_with_its_own_preemption_and_not_with_an_older_one(held: Harness) -> None:
+def test_a_hold_ends_with_its_own_preemption_and_not_with_an_older_one(held: Harness) -> None:
     held.send(PreemptionEnded("ns/p", "p", 1, failed=True))
     held.now = 10.0
     held.send(FlushBackoff())
@@ -94,7 +92,7 @@ def test_it_ends_with_its_own_preemption_and_not_with_an_older_one(held: Harness
     assert not is_held(held, 2)
 
 
-def test_another_pod_of_its_name_is_not_held(held: Harness) -> None:
+def test_another_pod_of_the_name_is_not_held(held: Harness) -> None:
     held.add(make_pod("p", uid="other"))
     assert not is_held(held)
     held.send(PreemptionEnded("ns/p", "p", 1, failed=True))

@@ -1,5 +1,5 @@
-"""Who is asked about an event: what is registered, and changes of taints for whoever waits for new
-nodes.
+"""Which plugins are asked about an event: those that registered for it, and for changes of taints
+also those that registered for new nodes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def skips(action: Action, resource: Resource = Resource.NODE) -> Registration:
     return Registration(ClusterEvent(resource, action), lambda *_: Hint.SKIP)
 
 
-def test_any_change_of_taints_wakes_who_waits_for_new_nodes() -> None:
+def test_a_change_of_taints_wakes_pods_of_plugins_that_wait_for_new_nodes() -> None:
     table = HintTable(
         {
             "s": {

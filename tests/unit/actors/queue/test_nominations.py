@@ -1,4 +1,4 @@
-"""Which nominations the queue has the cache count, and until when."""
+"""Which nominations the queue sends to the cache, and when it takes them back."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def nominated(node: str, uid: str = "p", label: str = "") -> Pod:
     return msgspec.structs.replace(pod, metadata=metadata, status=status)
 
 
-class Told:
-    """What the cache counts, as far as the queue told it."""
+class Nominated:
+    """A queue, and the nominations that it has sent to the cache."""
 
     def __init__(self) -> None:
         self.queue = Harness()
         self.counted: dict[str, str] = {}
 
     def send(self, message: QueueMessage) -> str:
-        """Where the pod is nominated after this."""
+        """Returns the node that the pod is nominated to after this message."""
         self._note(self.queue.send(message))
         return self.node
 
@@ -64,85 +64,91 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def cached() -> Nominated:
+    return Nominated()
 
 
-def test_by_its_status_once_it_is_active_and_not_while_it_is_gated(told: Told) -> None:
-    told.queue.shut = True
-    assert told.send(PendingPodAdded(nominated("n"))) == ""
-    assert told.send(PendingPodUpdated(nominated("n"), nominated("m"))) == ""
-    told.queue.shut = False
-    assert told.send(Activate(("ns/p",))) == "m"
-    assert told.send(PendingPodDeleted(nominated("m"))) == ""
+def test_a_pod_is_nominated_by_its_status_once_it_is_active(cached: Nominated) -> None:
+    cached.queue.shut = True
+    assert cached.send(PendingPodAdded(nominated("n"))) == ""
+    assert cached.send(PendingPodUpdated(nominated("n"), nominated("m"))) == ""
+    cached.queue.shut = False
+    assert cached.send(Activate(("ns/p",))) == "m"
+    assert cached.send(PendingPodDeleted(nominated("m"))) == ""
 
 
-def test_it_follows_the_status_where_that_changes(told: Told) -> None:
-    assert told.send(PendingPodAdded(nominated(""))) == ""
-    assert told.send(PendingPodUpdated(nominated(""), nominated("n"))) == "n"
-    assert told.send(PendingPodUpdated(nominated("n"), nominated("n", label="x"))) == "n"
-    assert told.send(PendingPodUpdated(nominated("n", label="x"), nominated(""))) == ""
+def test_the_nomination_follows_a_change_of_the_status(cached: Nominated) -> None:
+    assert cached.send(PendingPodAdded(nominated(""))) == ""
+    assert cached.send(PendingPodUpdated(nominated(""), nominated("n"))) == "n"
+    assert cached.send(PendingPodUpdated(nominated("n"), nominated("n", label="x"))) == "n"
+    assert cached.send(PendingPodUpdated(nominated("n", label="x"), nominated(""))) == ""
 
 
 @pytest.mark.parametrize("status", ["", "n"])
-def test_an_attempt_sets_keeps_or_clears_it(told: Told, status: str) -> None:
-    """An update that says nothing new of it changes nothing: our own word may not be written
-    yet.
+def test_an_attempt_sets_keeps_or_clears_the_nomination(cached: Nominated, status: str) -> None:
+    """An update with the same nomination in the status changes nothing: our own decision may not be
+    written yet.
     """
-    told.send(PendingPodAdded(nominated(status)))
-    queued = told.queue.pop()
-    assert told.fail(queued, "m") == "m"
-    assert told.send(PendingPodUpdated(nominated(status), nominated(status, label="x"))) == "m"
-    told.queue.now = 10.0
-    told.send(ClusterChanged(ASSIGNED_POD_DELETE))
-    queued = told.queue.pop()
-    assert told.fail(queued, None) == "m"
-    told.queue.now = 20.0
-    told.send(ClusterChanged(ASSIGNED_POD_DELETE))
-    queued = told.queue.pop()
-    assert told.fail(queued, "") == ""
-    assert told.send(PendingPodUpdated(nominated(status, label="x"), nominated(status))) == ""
+    cached.send(PendingPodAdded(nominated(status)))
+    queued = cached.queue.pop()
+    assert cached.fail(queued, "m") == "m"
+    assert cached.send(PendingPodUpdated(nominated(status), nominated(status, label="x"))) == "m"
+    cached.queue.now = 10.0
+    cached.send(ClusterChanged(ASSIGNED_POD_DELETE))
+    queued = cached.queue.pop()
+    assert cached.fail(queued, None) == "m"
+    cached.queue.now = 20.0
+    cached.send(ClusterChanged(ASSIGNED_POD_DELETE))
+    queued = cached.queue.pop()
+    assert cached.fail(queued, "") == ""
+    assert cached.send(PendingPodUpdated(nominated(status, label="x"), nominated(status))) == ""
 
 
-def test_what_the_status_says_meanwhile_counts_if_the_attempt_does_not_say(told: Told) -> None:
-    told.send(PendingPodAdded(nominated("n")))
-    queued = told.queue.pop()
-    assert told.send(PendingPodUpdated(nominated("n"), nominated("m"))) == "n"
-    assert told.fail(queued, None) == "m"
-
-
-@pytest.mark.parametrize("flying", [True, False])
-def test_it_ends_with_the_pod(told: Told, flying: bool) -> None:
-    told.send(PendingPodAdded(nominated("n")))
-    if flying:
-        queued = told.queue.pop()
-    assert told.send(PendingPodDeleted(nominated("n"))) == ""
-    if flying:
-        assert told.fail(queued, "m") == ""
-
-
-def test_another_pod_of_the_name_takes_none_over(told: Told) -> None:
-    told.send(PendingPodAdded(nominated("n")))
-    assert told.send(PendingPodUpdated(nominated("n"), nominated("", uid="other"))) == ""
+def test_the_status_counts_if_the_attempt_decides_nothing_about_the_nomination(
+    cached: Nominated,
+) -> None:
+    cached.send(PendingPodAdded(nominated("n")))
+    queued = cached.queue.pop()
+    assert cached.send(PendingPodUpdated(nominated("n"), nominated("m"))) == "n"
+    assert cached.fail(queued, None) == "m"
 
 
 @pytest.mark.parametrize("flying", [True, False])
-def test_a_displaced_pod_loses_it_and_is_tried_elsewhere(told: Told, flying: bool) -> None:
-    told.send(PendingPodAdded(nominated("n")))
-    queued = told.queue.pop()
+def test_the_nomination_ends_with_the_pod(cached: Nominated, flying: bool) -> None:
+    cached.send(PendingPodAdded(nominated("n")))
+    if flying:
+        queued = cached.queue.pop()
+    assert cached.send(PendingPodDeleted(nominated("n"))) == ""
+    if flying:
+        assert cached.fail(queued, "m") == ""
+
+
+def test_another_pod_of_the_name_does_not_take_the_nomination_over(cached: Nominated) -> None:
+    cached.send(PendingPodAdded(nominated("n")))
+    assert cached.send(PendingPodUpdated(nominated("n"), nominated("", uid="other"))) == ""
+
+
+@pytest.mark.parametrize("flying", [True, False])
+def test_a_displaced_pod_loses_its_nomination_and_is_tried_again(
+    cached: Nominated, flying: bool
+) -> None:
+    cached.send(PendingPodAdded(nominated("n")))
+    queued = cached.queue.pop()
     if not flying:
-        told.fail(queued, None)
-    effects = told.queue.send(Displace(queued.info, "n"))
+        cached.fail(queued, None)
+    effects = cached.queue.send(Displace(queued.info, "n"))
     assert SetNominatedNode(queued.info.pod, "") in effects
     assert Unnominate("ns/p", "p") in effects
     if flying:
-        told.fail(queued, "")
-    assert told.queue.where("p") == "backoff"
+        cached.fail(queued, "")
+    assert cached.queue.where("p") == "backoff"
 
 
-def test_who_is_nominated_elsewhere_by_now_is_not_displaced(told: Told) -> None:
-    told.send(PendingPodAdded(nominated("n")))
-    queued = told.queue.pop()
-    told.fail(queued, "m")
-    assert not told.queue.send(Displace(queued.info, "n"))
-    assert told.queue.where("p") == "unschedulable"
+def test_a_pod_that_was_nominated_to_another_node_meanwhile_is_not_displaced(
+    cached: Nominated,
+) -> None:
+    cached.send(PendingPodAdded(nominated("n")))
+    queued = cached.queue.pop()
+    cached.fail(queued, "m")
+    assert not cached.queue.send(Displace(queued.info, "n"))
+    assert cached.queue.where("p") == "unschedulable"

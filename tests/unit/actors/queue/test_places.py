@@ -67,14 +67,14 @@ class Watched:
         pending: frozenset[str] = frozenset(),
         hold: int = 0,
     ) -> None:
-        """The attempt for the pod in flight fails, if there is one."""
+        """Let the attempt for the pod in flight fail, if there is one."""
         if self.flying is not None:
             self.send(AttemptFailed(self.flying, unschedulable, pending, hold=hold))
             self.flying = None
 
 
 def outside(queue: Watched) -> None:
-    """Nothing has happened."""
+    """The queue does not know the pod."""
 
 
 def active(queue: Watched) -> None:

@@ -1,6 +1,4 @@
-"""The queue's own rules, one at a time: order, backoff, flushes, gates, races with what happens in
-flight, stories.
-"""
+"""The queue's rules, one at a time: order, backoff, flushes, gates, events in flight, stories."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ from berth.actors.messages import (
     StoryStep,
 )
 from berth.actors.queue.effects import Effect, HandOut, Moved
-from berth.actors.queue.heap import KeyedHeap
 from berth.actors.queue.state import QueueRules, QueueState
-from berth.actors.queue.story import Stories
 from berth.actors.scheduling.framework.events import (
     Action,
     ClusterEvent,
@@ -113,7 +109,7 @@ def queue() -> Harness:
     return Harness()
 
 
-def test_pods_come_out_by_the_sort_key_and_then_as_they_came(queue: Harness) -> None:
+def test_pods_are_handed_out_by_the_sort_key_then_in_order_of_arrival(queue: Harness) -> None:
     queue.add(make_pod("low"), make_pod("first", 5), make_pod("second", 5), make_pod("top", 9))
     queue.send(PendingPodUpdated(make_pod("low"), make_pod("low", 7)))
     assert [queue.pop().info.pod.metadata.name for _ in range(4)] == [
@@ -124,7 +120,7 @@ def test_pods_come_out_by_the_sort_key_and_then_as_they_came(queue: Harness) -> 
     ]
 
 
-def test_a_pod_that_failed_goes_behind_its_equals(queue: Harness) -> None:
+def test_a_pod_that_failed_comes_after_pods_of_the_same_priority(queue: Harness) -> None:
     queue.add(make_pod("a"))
     queue.now = 1
     queue.add(make_pod("b"))
@@ -137,7 +133,7 @@ def test_a_pod_that_failed_goes_behind_its_equals(queue: Harness) -> None:
 
 
 def backoffs(queue: Harness, attempts: int, *, error: bool) -> list[float]:
-    """How long each of so many failed attempts keeps the pod off the active queue."""
+    """The seconds that the pod backs off after each of this many failed attempts."""
     seconds = []
     for _ in range(attempts):
         queue.fail(queue.pop(), *([] if error else ["Unknown"]), error=error)
@@ -159,7 +155,7 @@ def test_backoff_doubles_up_to_the_longest_and_ends_with_its_window(
     assert backoffs(queue, 6, error=error) == [2.0, 3.0, 5.0, 9.0, 11.0, 11.0]
 
 
-def test_errors_count_apart_from_rejections(queue: Harness) -> None:
+def test_errors_are_counted_separately_from_rejections(queue: Harness) -> None:
     queue.add(make_pod("p"))
     assert backoffs(queue, 3, error=False) == [2.0, 3.0, 5.0]
     assert backoffs(queue, 1, error=True) == [2.0]
@@ -180,7 +176,7 @@ def test_an_empty_active_queue_takes_from_backoff_but_not_after_errors(queue: Ha
     assert queue.state.incoming()["active", "PopFromBackoffQ"] == 2
 
 
-def test_only_the_events_that_a_rejecting_plugin_registered_for_wake_a_pod(queue: Harness) -> None:
+def test_a_pod_wakes_only_on_events_that_a_rejecting_plugin_registered_for(queue: Harness) -> None:
     queue.park("a", "Nodes")
     queue.park("b", "Pods", "Deaf")
     queue.park("c", "Deaf")
@@ -194,7 +190,7 @@ def test_only_the_events_that_a_rejecting_plugin_registered_for_wake_a_pod(queue
     assert queue.state.parked_by() == {("s", "Nodes"): 1, ("s", "Deaf"): 1}
 
 
-def test_a_nomination_that_is_gone_wakes_only_those_it_held_up(queue: Harness) -> None:
+def test_the_end_of_a_nomination_wakes_only_pods_of_at_most_its_priority(queue: Harness) -> None:
     queue.park("low", "Pods", priority=1)
     queue.park("high", "Pods", priority=3)
     queue.now = 20
@@ -202,7 +198,7 @@ def test_a_nomination_that_is_gone_wakes_only_those_it_held_up(queue: Harness) -
     assert (queue.where("low"), queue.where("high")) == ("active", "unschedulable")
 
 
-def test_a_pending_plugin_spares_the_pod_its_backoff(queue: Harness) -> None:
+def test_a_pod_does_not_back_off_after_an_event_of_a_pending_plugin(queue: Harness) -> None:
     queue.add(make_pod("a"), make_pod("b"))
     queue.fail(queue.pop(), "Pods", pending="Nodes")
     queue.fail(queue.pop(), "Nodes", pending="Pods")
@@ -211,11 +207,9 @@ def test_a_pending_plugin_spares_the_pod_its_backoff(queue: Harness) -> None:
 
 
 class TestInFlight:
-    """What moveRequestCycle was for: an event between a pod's hand-out and its failure must not be
-    lost.
-    """
+    """An event between the hand-out of a pod and its failure must not be lost."""
 
-    def test_an_event_in_flight_counts_when_the_attempt_fails(self, queue: Harness) -> None:
+    def test_an_event_in_flight_wakes_the_pod_when_its_attempt_fails(self, queue: Harness) -> None:
         queue.add(make_pod("p"))
         queued = queue.pop()
         queue.send(NODE_ADDED)
@@ -225,7 +219,7 @@ class TestInFlight:
             0.0, Place.BACKOFF, "ScheduleAttemptFailure", "Nodes", "NodeAdd"
         )
 
-    def test_an_event_that_does_not_concern_the_rejecting_plugin_does_not(
+    def test_an_event_in_flight_that_does_not_concern_the_plugin_does_not_wake_it(
         self, queue: Harness
     ) -> None:
         queue.add(make_pod("p"))
@@ -234,14 +228,14 @@ class TestInFlight:
         queue.fail(queued, "Nodes")
         assert queue.where("p") == "unschedulable"
 
-    def test_an_event_before_the_hand_out_does_not(self, queue: Harness) -> None:
+    def test_an_event_before_the_hand_out_does_not_wake_it(self, queue: Harness) -> None:
         queue.add(make_pod("other", 9), make_pod("p"))
         queue.pop()
         queue.send(NODE_ADDED)
         queue.fail(queue.pop(), "Nodes")
         assert queue.where("p") == "unschedulable"
 
-    def test_an_event_after_done_is_not_kept_but_the_pod_is_not_parked_either(
+    def test_an_event_after_done_is_not_kept_and_the_pod_is_not_parked(
         self, queue: Harness
     ) -> None:
         queue.add(make_pod("p"))
@@ -252,7 +246,7 @@ class TestInFlight:
         queue.fail(queued, "Deaf")
         assert queue.where("p") == "backoff"
 
-    def test_events_are_kept_for_as_long_as_somebody_needs_them(self, queue: Harness) -> None:
+    def test_events_are_kept_as_long_as_a_pod_needs_them(self, queue: Harness) -> None:
         queue.add(make_pod("a"), make_pod("b"))
         queue.pop()
         queue.send(NODE_ADDED)
@@ -264,7 +258,7 @@ class TestInFlight:
         queue.send(Done("b"))
         assert not queue.state.in_flight_events()
 
-    def test_its_own_release_does_not_wake_a_pod(self, queue: Harness) -> None:
+    def test_the_room_that_a_pod_itself_gave_up_does_not_wake_it(self, queue: Harness) -> None:
         queue.add(make_pod("p"))
         queued = queue.pop()
         queue.send(ClusterChanged(POD_GONE.event, queued.info.pod, None, except_uid="p"))
@@ -273,14 +267,14 @@ class TestInFlight:
         queue.send(ClusterChanged(POD_GONE.event, queued.info.pod, None, except_uid="p"))
         assert queue.where("p") == "unschedulable"
 
-    def test_the_end_of_its_nomination_does(self, queue: Harness) -> None:
+    def test_the_end_of_its_own_nomination_wakes_it(self, queue: Harness) -> None:
         queue.add(make_pod("p"))
         queued = queue.pop()
         queue.send(ClusterChanged(POD_GONE.event, queued.info.pod, None))
         queue.fail(queued, "Pods")
         assert queue.where("p") == "backoff"
 
-    def test_what_happens_to_another_pending_pod_does_not(self, queue: Harness) -> None:
+    def test_an_update_of_another_pending_pod_does_not_wake_it(self, queue: Harness) -> None:
         queue.add(make_pod("a"), make_pod("b"))
         first, second = queue.pop(), queue.pop()
         queue.send(PendingPodUpdated(make_pod("b"), make_pod("b", 1)))
@@ -288,7 +282,7 @@ class TestInFlight:
         queue.fail(second, "Itself")
         assert (queue.where("a"), queue.where("b")) == ("unschedulable", "backoff")
 
-    def test_of_all_events_the_one_that_spares_it_its_backoff_counts(self, queue: Harness) -> None:
+    def test_of_several_events_one_of_a_pending_plugin_prevails(self, queue: Harness) -> None:
         queue.add(make_pod("p"))
         queued = queue.pop()
         queue.send(POD_GONE)
@@ -296,7 +290,7 @@ class TestInFlight:
         queue.fail(queued, "Pods", pending="Nodes")
         assert queue.where("p") == "active"
 
-    def test_activated_in_flight_it_is_tried_again(self, queue: Harness) -> None:
+    def test_a_pod_that_is_activated_in_flight_is_tried_again(self, queue: Harness) -> None:
         queue.add(make_pod("a"), make_pod("b"))
         first, second = queue.pop(), queue.pop()
         queue.send(Activate(("ns/a", "ns/unheard-of")))
@@ -304,7 +298,7 @@ class TestInFlight:
         queue.fail(second, "Deaf")
         assert (queue.where("a"), queue.where("b")) == ("backoff", "unschedulable")
 
-    def test_deleted_and_made_again_under_its_name(self, queue: Harness) -> None:
+    def test_a_pod_is_deleted_and_created_again_in_flight(self, queue: Harness) -> None:
         queue.add(make_pod("p", uid="old"))
         queued = queue.pop()
         queue.send(PendingPodDeleted(queued.info.pod))
@@ -314,7 +308,9 @@ class TestInFlight:
         again = queue.pop()
         assert (again.info.uid, again.attempts) == ("new", 1)
 
-    def test_updated_it_comes_back_as_it_is_now(self, queue: Harness) -> None:
+    def test_a_pod_that_is_updated_in_flight_returns_in_its_latest_version(
+        self, queue: Harness
+    ) -> None:
         queue.add(make_pod("p"))
         queued = queue.pop()
         newer = make_pod("p", 5)
@@ -326,7 +322,7 @@ class TestInFlight:
 
 
 class TestGates:
-    def test_only_the_gating_plugins_events_are_looked_at(self, queue: Harness) -> None:
+    def test_a_gated_pod_is_tried_only_on_events_of_the_gating_plugin(self, queue: Harness) -> None:
         queue.park("p", "Nodes")
         queue.shut, queue.now = True, 20
         queue.send(NODE_ADDED)
@@ -335,8 +331,10 @@ class TestGates:
         queue.send(NODE_ADDED)
         assert queue.where("p") == "gated", "the plugin that gates it did not register for nodes"
 
-    def test_the_plugin_that_rejected_the_attempt_may_still_free_it(self, queue: Harness) -> None:
-        """As with a preemptor: its gate hints nothing, the room that the victim leaves does."""
+    def test_an_event_of_the_plugin_that_rejected_the_attempt_still_wakes_it(
+        self, queue: Harness
+    ) -> None:
+        """As with a preemptor: its gate accepts no event, but the deletion of a victim wakes it."""
         queue.park("p", "Pods")
         queue.shut, queue.now = True, 20
         queue.send(POD_GONE)
@@ -346,7 +344,9 @@ class TestGates:
         queue.send(POD_GONE)
         assert queue.where("p") == "active"
 
-    def test_a_gated_pod_does_not_hang_if_the_event_is_missed(self, queue: Harness) -> None:
+    def test_a_gated_pod_is_tried_after_the_longest_time_without_an_event(
+        self, queue: Harness
+    ) -> None:
         queue.shut = True
         queue.add(make_pod("p"))
         queue.shut, queue.now = False, 59.0
@@ -365,7 +365,7 @@ class TestGates:
         queue.send(Activate(("ns/p",)))
         assert queue.where("p") == "active"
 
-    def test_a_pod_is_gated_on_its_way_to_backoff_too(self, queue: Harness) -> None:
+    def test_a_pod_that_would_back_off_is_gated(self, queue: Harness) -> None:
         queue.park("p", "Nodes")
         queue.shut = True
         queue.send(NODE_ADDED)
@@ -373,7 +373,7 @@ class TestGates:
         assert not queue.send(NextPod(Nowhere()))
 
 
-def test_the_flush_takes_those_parked_for_too_long_and_says_so(queue: Harness) -> None:
+def test_the_flush_moves_pods_that_were_parked_for_too_long(queue: Harness) -> None:
     queue.park("old", "Deaf")
     queue.now = 40
     queue.park("young", "Deaf")
@@ -383,13 +383,13 @@ def test_the_flush_takes_those_parked_for_too_long_and_says_so(queue: Harness) -
     assert story_of(queue.state, "ns/old")[-1].event == "UnschedulableTimeout"
 
 
-def test_the_story_names_the_event_and_whose_hint_said_so(queue: Harness) -> None:
+def test_the_story_names_the_event_and_the_plugin(queue: Harness) -> None:
     queue.park("p", "Nodes")
     queue.now = 20
     queue.send(NODE_ADDED)
     order = ShowStory(Nowhere(), "ns/p")
-    (told,) = queue.send(order)
-    assert told == Answer(
+    (answered,) = queue.send(order)
+    assert answered == Answer(
         order,
         (
             StoryStep(0.0, Place.ACTIVE, "UnschedulablePodAdd"),
@@ -399,34 +399,13 @@ def test_the_story_names_the_event_and_whose_hint_said_so(queue: Harness) -> Non
     )
 
 
-def test_stories_take_bounded_memory() -> None:
-    stories = Stories(most=3, longest=2)
-    for name in ("a", "b", "a", "a", "c", "d"):
-        stories.add(name, StoryStep(0.0, Place.ACTIVE, "e"))
-    assert [len(stories.of(name)) for name in "abcd"] == [2, 0, 1, 1]
-    assert stories.incoming() == {("active", "e"): 6}
-
-
-def test_the_heap_does_not_grow_with_what_was_moved_or_removed() -> None:
-    heap: KeyedHeap[str] = KeyedHeap()
-    for number in range(1000):
-        heap.put("moving", (float(-number),), "v")
-        heap.put("short-lived", (float(number),), "v")
-        heap.remove("short-lived")
-        heap.validate()
-    assert heap.peek() == ((-999.0,), "v")
-    assert len(heap) == 1
-    assert (heap.remove("moving"), heap.remove("moving"), len(heap)) == ("v", None, 0)
-    heap.validate()
-
-
-def test_pods_without_plugins_that_rejected_them_are_tried_again(queue: Harness) -> None:
+def test_a_pod_that_no_plugin_rejected_is_tried_again(queue: Harness) -> None:
     queue.add(make_pod("p"))
     queue.fail(queue.pop(), error=True)
     assert queue.where("p") == "backoff"
 
 
-def test_an_update_of_the_pod_itself_with_two_changes_is_two_events(queue: Harness) -> None:
+def test_an_update_of_the_pod_with_two_changes_is_two_events(queue: Harness) -> None:
     def changed(name: str) -> tuple[Pod, Pod]:
         old = make_pod(name)
         metadata = msgspec.structs.replace(old.metadata, labels={"a": "b"})
@@ -441,7 +420,7 @@ def test_an_update_of_the_pod_itself_with_two_changes_is_two_events(queue: Harne
     ]
     assert [effect.step.event for effect in moved] == [
         "UnschedulablePodUpdatePodLabel"
-    ]  # and for the other it is awake
+    ]  # The pod is awake when the second event comes.
     assert queue.where("parked") == "backoff"
 
     queue.add(make_pod("flying"))
