@@ -168,7 +168,8 @@ class QueueState:
             case _:
                 assert_never(message)
         if self._waiting:
-            effects = (*effects, *self._hand_out(now))
+            handed_out = self._hand_out(now)
+            effects = (*effects, *handed_out) if effects else handed_out
         return effects
 
     # ------------------------------------------------------------------ pods come, change and go
