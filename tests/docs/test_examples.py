@@ -10,10 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 from berth.actors.scheduling.decision.registry import build_profiles
-from berth.actors.scheduling.framework.interface import Plugin, PodInfo
-from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.config.load import from_mapping
+from berth.plugin import Plugin, Pod, PodInfo
 from berth.tools.bench.command import bench
 from berth.tools.bench.measure import Result
 from berth.tools.explain.cluster import snapshot_of

@@ -15,13 +15,13 @@ from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import CacheStatistics, QueueStatistics
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
-from berth.actors.scheduling.framework.interface import Plugin
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.server.metrics import Metrics, Sizes
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping, load_file
 from berth.config.profiles import DEFAULT_MULTI_POINT
 from berth.config.types import KubeSchedulerConfiguration
+from berth.plugin import Plugin
 from berth.tools.bench.measure import Result
 from berth.tools.explain.decision import Decision, Preemption
 

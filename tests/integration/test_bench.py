@@ -103,7 +103,7 @@ FILE = """
   - {name: one}
 """
 MOODY = """
-from berth.actors.scheduling.framework.interface import NodeScorePlugin
+from berth.plugin import NodeScorePlugin
 
 
 class Moody(NodeScorePlugin):

@@ -22,23 +22,22 @@ from berth.actors.messages import (
     StopBinding,
 )
 from berth.actors.runtime.ask import ask
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.interface import (
-    PermitPlugin,
-    PostBindPlugin,
-    PreBindPlugin,
-    ReservePlugin,
-)
-from berth.actors.scheduling.framework.status import (
+from berth.plugin import (
     SKIP,
     SUCCESS,
     Code,
+    CycleState,
+    Node,
+    PermitPlugin,
+    Pod,
+    PodInfo,
+    PostBindPlugin,
+    PreBindPlugin,
+    ReservePlugin,
     Status,
     error,
     unschedulable,
 )
-from berth.actors.scheduling.kube.core import Node, Pod
-from berth.actors.scheduling.model.pod_info import PodInfo
 
 from tests.kit.pipeline import Pipeline, pipeline
 from tests.kit.queue import place_of

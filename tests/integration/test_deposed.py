@@ -77,7 +77,7 @@ async def test_a_resumed_leader_writes_nothing_after_another_leads(tmp_path: Pat
 
 
 SLEEPY = """import os, time
-from berth.actors.scheduling.framework.interface import SUCCESS, NodeFilterPlugin
+from berth.plugin import SUCCESS, NodeFilterPlugin
 
 
 class Sleepy(NodeFilterPlugin):

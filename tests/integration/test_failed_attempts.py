@@ -13,11 +13,16 @@ from random import Random
 
 import pytest
 import structlog
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.interface import PermitPlugin, PreBindPlugin
-from berth.actors.scheduling.framework.status import SUCCESS, Status, unschedulable
-from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.plugin import (
+    SUCCESS,
+    CycleState,
+    PermitPlugin,
+    PodInfo,
+    PreBindPlugin,
+    Status,
+    unschedulable,
+)
 
 from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
 

@@ -9,7 +9,8 @@ from typing import ClassVar
 
 import pytest
 from berth.actors.messages import RecordEvent, SetUnschedulable
-from berth.actors.scheduling.framework.interface import (
+from berth.plugin import (
+    SUCCESS,
     CycleState,
     NodeFilterPlugin,
     NodeInfo,
@@ -21,7 +22,6 @@ from berth.actors.scheduling.framework.interface import (
     PreEnqueuePlugin,
     Status,
 )
-from berth.actors.scheduling.framework.status import SUCCESS
 from structlog.testing import capture_logs
 
 from tests.integration.test_pipeline import node, pod

@@ -21,14 +21,21 @@ import pytest
 import structlog
 from berth.actors.client.rest import Client, Connection
 from berth.actors.runtime.clock import SystemClock
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.events import Action, ClusterEvent, Registration, Resource
-from berth.actors.scheduling.framework.interface import PermitPlugin
-from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
-from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.system import run_scheduler
 from berth.config.load import from_mapping
+from berth.plugin import (
+    SUCCESS,
+    Action,
+    ClusterEvent,
+    Code,
+    CycleState,
+    PermitPlugin,
+    PodInfo,
+    Registration,
+    Resource,
+    Status,
+)
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.app import Server
 from berth.tools.apiserver.http import Follow, Response, Stream, listen

@@ -11,11 +11,7 @@ import msgspec
 import pytest
 from berth.actors.client.rest import ApiError
 from berth.actors.messages import AssignedPodDeleted, PendingPodDeleted
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.interface import PermitPlugin
-from berth.actors.scheduling.framework.status import Code, Status
-from berth.actors.scheduling.kube.core import Node, Pod
-from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.plugin import Code, CycleState, Node, PermitPlugin, Pod, PodInfo, Status
 
 from tests.kit.pipeline import Pipeline, pipeline
 

@@ -12,17 +12,25 @@ from berth.actors.messages import (
     RecordEvent,
     SetUnschedulable,
 )
-from berth.actors.scheduling.framework.cycle_state import PODS_TO_ACTIVATE, CycleState
-from berth.actors.scheduling.framework.events import Action, ClusterEvent, Registration, Resource
-from berth.actors.scheduling.framework.interface import (
+from berth.plugin import (
+    PODS_TO_ACTIVATE,
+    SUCCESS,
+    Action,
+    ClusterEvent,
+    Code,
+    CycleState,
+    Node,
     NodeFilterPlugin,
+    NodeInfo,
     PermitPlugin,
+    Pod,
+    PodInfo,
+    Registration,
     ReservePlugin,
+    Resource,
+    Status,
+    unschedulable,
 )
-from berth.actors.scheduling.framework.status import SUCCESS, Code, Status, unschedulable
-from berth.actors.scheduling.kube.core import Node, Pod
-from berth.actors.scheduling.model.node_info import NodeInfo
-from berth.actors.scheduling.model.pod_info import PodInfo
 
 from tests.kit.messages import no_room
 from tests.kit.pipeline import Pipeline, pipeline

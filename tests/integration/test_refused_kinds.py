@@ -8,7 +8,11 @@ import aiohttp
 import numpy as np
 import pytest
 from berth.actors.client.rest import ApiError
-from berth.actors.scheduling.framework.interface import (
+from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.server.actor import Address
+from berth.actors.system import Options
+from berth.plugin import (
     Action,
     ClusterEvent,
     Code,
@@ -23,10 +27,6 @@ from berth.actors.scheduling.framework.interface import (
     Resource,
     Verdicts,
 )
-from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.actors.server.actor import Address
-from berth.actors.system import Options
 from structlog.testing import capture_logs
 
 from tests.kit.clock import VirtualClock

@@ -25,7 +25,7 @@ import time
 
 import anyio
 
-from berth.actors.scheduling.framework.interface import SUCCESS, NodeFilterPlugin, PreBindPlugin, ReservePlugin
+from berth.plugin import SUCCESS, NodeFilterPlugin, PreBindPlugin, ReservePlugin
 
 
 class Stuck(NodeFilterPlugin, ReservePlugin, PreBindPlugin):

@@ -17,12 +17,15 @@ from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, 
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.interface import (
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.config.load import from_mapping
+from berth.plugin import (
     SUCCESS,
     Code,
+    CycleState,
     FilterPlugin,
     Ints,
+    Node,
     NodeFilterPlugin,
     NodeInfo,
     NodeView,
@@ -36,9 +39,6 @@ from berth.actors.scheduling.framework.interface import (
     Verdicts,
     unschedulable,
 )
-from berth.actors.scheduling.kube.core import Node
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.config.load import from_mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs

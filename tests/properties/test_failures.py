@@ -20,28 +20,37 @@ import structlog
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.extender.merging import Filtering
 from berth.actors.scheduling.decision.algorithm import Failed
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.events import Action, ClusterEvent, Registration, Resource
-from berth.actors.scheduling.framework.interface import (
+from berth.actors.scheduling.framework.questions import Filtered
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.plugin import (
+    SUCCESS,
+    Action,
+    ClusterEvent,
+    Code,
+    CycleState,
+    FailedAttempt,
     FilterPlugin,
+    Ints,
+    NodeInfo,
     NodeScorePlugin,
+    NodeView,
     PermitPlugin,
+    Pod,
+    PodInfo,
+    PostFiltered,
     PostFilterPlugin,
     PreBindPlugin,
     PreFilterPlugin,
     PreScorePlugin,
+    Registration,
     ReservePlugin,
+    Resource,
+    Snapshot,
+    Status,
+    Verdicts,
+    Victims,
+    error,
 )
-from berth.actors.scheduling.framework.post_filter import FailedAttempt, PostFiltered
-from berth.actors.scheduling.framework.questions import Filtered, Victims
-from berth.actors.scheduling.framework.status import SUCCESS, Code, Status, error
-from berth.actors.scheduling.framework.verdicts import Verdicts
-from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.model.columns import Ints
-from berth.actors.scheduling.model.node_info import NodeInfo
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

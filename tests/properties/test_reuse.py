@@ -38,31 +38,34 @@ from berth.actors.scheduling.decision.recall.recall import Recall
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.sampling import Sampling
 from berth.actors.scheduling.decision.scheduler import NO_NODES, Scheduler
-from berth.actors.scheduling.framework.interface import (
+from berth.actors.scheduling.framework.questions import unasked
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.system import profiles_of
+from berth.config.load import from_mapping
+from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
+from berth.plugin import (
     SUCCESS,
     Code,
     CycleState,
     FilterPlugin,
     Ints,
+    Namespace,
+    Node,
     NodeView,
     Plugin,
+    Pod,
+    PodDisruptionBudget,
+    PodInfo,
     PreFilterPlugin,
     PreScorePlugin,
     Reads,
     ScorePlugin,
+    Service,
+    Snapshot,
     Status,
     Verdicts,
     default_normalize,
 )
-from berth.actors.scheduling.framework.questions import unasked
-from berth.actors.scheduling.kube.core import Namespace, Node, Pod, Service
-from berth.actors.scheduling.kube.policy import PodDisruptionBudget
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.actors.system import profiles_of
-from berth.config.load import from_mapping
-from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule

@@ -17,30 +17,20 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 import numpy as np
-from berth.actors.scheduling.framework.cycle_state import CycleState, StateKey
+from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.events import (
-    Action,
-    ClusterEvent,
-    Hint,
     Registration,
-    Resource,
 )
 from berth.actors.scheduling.framework.post_filter import FailedAttempt, PostFiltered
 from berth.actors.scheduling.framework.questions import Steps
 from berth.actors.scheduling.framework.status import (
-    SKIP,
     SUCCESS,
-    Code,
     Status,
-    error,
-    unresolvable,
-    unschedulable,
 )
 from berth.actors.scheduling.framework.verdicts import PASSES, Verdicts
-from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.amounts import PLAIN
-from berth.actors.scheduling.model.cluster_objects import UnlistedError
 from berth.actors.scheduling.model.columns import Bools, Ints
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -317,56 +307,3 @@ def default_normalize(scores: Ints, *, reverse: bool) -> Ints:
     else:
         scaled = (MAX_NODE_SCORE * scores.astype(object) // highest).astype(np.int64)
     return MAX_NODE_SCORE - scaled if reverse else scaled
-
-
-__all__ = [
-    "MAX_NODE_SCORE",
-    "SKIP",
-    "SUCCESS",
-    "Action",
-    "ApiHandle",
-    "ArgsError",
-    "BindPlugin",
-    "Bools",
-    "ClusterEvent",
-    "Code",
-    "CycleState",
-    "FilterPlugin",
-    "Handle",
-    "Hint",
-    "Ints",
-    "Node",
-    "NodeFilterPlugin",
-    "NodeInfo",
-    "NodeScorePlugin",
-    "NodeView",
-    "PermitPlugin",
-    "Plugin",
-    "Pod",
-    "PodInfo",
-    "PostBindPlugin",
-    "PostFilterPlugin",
-    "PreBindPlugin",
-    "PreEnqueuePlugin",
-    "PreFilterPlugin",
-    "PreFilterResult",
-    "PreScorePlugin",
-    "QueueSortPlugin",
-    "Reads",
-    "Registration",
-    "ReservePlugin",
-    "Resource",
-    "ScorePlugin",
-    "Snapshot",
-    "StateKey",
-    "Status",
-    "UnlistedError",
-    "Verdicts",
-    "WaitingPod",
-    "WaitingPods",
-    "default_normalize",
-    "error",
-    "read_args",
-    "unresolvable",
-    "unschedulable",
-]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.interface import BindPlugin
-from berth.actors.scheduling.framework.status import Status
-from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.plugin import BindPlugin, CycleState, PodInfo, Status
 
 
 class DefaultBinder(BindPlugin):

@@ -8,13 +8,17 @@ and 1000 MB a container. Spread damps the pull towards the few nodes that happen
 from __future__ import annotations
 
 import numpy as np
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.interface import MAX_NODE_SCORE, Reads, ScorePlugin
-from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.quantity import MAX
-from berth.actors.scheduling.model.columns import Ints
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import NodeView
+from berth.plugin import (
+    MAX_NODE_SCORE,
+    CycleState,
+    Ints,
+    NodeView,
+    Pod,
+    PodInfo,
+    Reads,
+    ScorePlugin,
+)
 
 MIN_THRESHOLD = 23 * 1024 * 1024
 MAX_CONTAINER_THRESHOLD = 1000 * 1024 * 1024

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from berth.actors.scheduling.framework.interface import Plugin
 from berth.actors.scheduling.plugins.default_binder import DefaultBinder
 from berth.actors.scheduling.plugins.default_preemption.plugin import DefaultPreemption
 from berth.actors.scheduling.plugins.image_locality import ImageLocality
@@ -29,6 +28,7 @@ from berth.actors.scheduling.plugins.unsupported import (
     VolumeRestrictions,
     VolumeZone,
 )
+from berth.plugin import Plugin
 
 IN_TREE: dict[str, type[Plugin]] = {
     plugin.name: plugin

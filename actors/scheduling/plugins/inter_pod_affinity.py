@@ -13,29 +13,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from berth.actors.scheduling.framework.cycle_state import CycleState, StateKey
-from berth.actors.scheduling.framework.events import (
-    Action,
-    ClusterEvent,
-    Hint,
-    Registration,
-    Resource,
-)
-from berth.actors.scheduling.framework.interface import (
-    MAX_NODE_SCORE,
-    ArgsError,
-    FilterPlugin,
-    Handle,
-    Plugin,
-    PreFilterPlugin,
-    PreFilterResult,
-    PreScorePlugin,
-    ScorePlugin,
-    read_args,
-)
-from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
-from berth.actors.scheduling.framework.verdicts import Verdicts
-from berth.actors.scheduling.kube.core import Namespace, Node, Pod
 from berth.actors.scheduling.kube.labels import SelectorError
 from berth.actors.scheduling.model.affinity_terms import (
     NO_LABELS,
@@ -46,12 +23,45 @@ from berth.actors.scheduling.model.affinity_terms import (
     WeightedTerm,
     with_namespaces,
 )
-from berth.actors.scheduling.model.cluster_objects import ClusterObjects, UnlistedError
+from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.actors.scheduling.model.columns import NodeColumns
 from berth.actors.scheduling.model.pod_counts import MOST_COLUMNS, Column, Counted, Weighed
-from berth.actors.scheduling.model.pod_info import PodInfo, info_of
-from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
-from berth.actors.scheduling.model.vectors import Bools, Ints, highest, lowest, some
+from berth.actors.scheduling.model.pod_info import info_of
+from berth.actors.scheduling.model.vectors import highest, lowest, some
+from berth.plugin import (
+    MAX_NODE_SCORE,
+    SKIP,
+    SUCCESS,
+    Action,
+    ArgsError,
+    Bools,
+    ClusterEvent,
+    Code,
+    CycleState,
+    FilterPlugin,
+    Handle,
+    Hint,
+    Ints,
+    Namespace,
+    Node,
+    NodeView,
+    Plugin,
+    Pod,
+    PodInfo,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    Registration,
+    Resource,
+    ScorePlugin,
+    Snapshot,
+    StateKey,
+    Status,
+    UnlistedError,
+    Verdicts,
+    read_args,
+    unresolvable,
+)
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"

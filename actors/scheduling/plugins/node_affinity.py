@@ -12,50 +12,51 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.events import (
-    Action,
-    ClusterEvent,
-    Hint,
-    Registration,
-    Resource,
-)
-from berth.actors.scheduling.framework.interface import (
-    ArgsError,
-    FilterPlugin,
-    Handle,
-    Plugin,
-    PreFilterPlugin,
-    PreFilterResult,
-    PreScorePlugin,
-    Reads,
-    ScorePlugin,
-    default_normalize,
-    read_args,
-)
-from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
-from berth.actors.scheduling.framework.verdicts import Verdicts
-from berth.actors.scheduling.kube.core import (
-    Node,
-    NodeSelectorTerm,
-    Pod,
-)
 from berth.actors.scheduling.kube.core import (
     NodeAffinity as NodeAffinitySpec,
 )
+from berth.actors.scheduling.kube.core import NodeSelectorTerm
 from berth.actors.scheduling.kube.node_selector import (
     node_selector_matches,
     validate_node_selector_term,
 )
-from berth.actors.scheduling.model.columns import Ints
 from berth.actors.scheduling.model.node_selection import (
     NodeTerms,
     pod_affinity_matches,
     required_terms,
 )
-from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.pod_template import PerTemplate
-from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+from berth.plugin import (
+    SKIP,
+    SUCCESS,
+    Action,
+    ArgsError,
+    ClusterEvent,
+    Code,
+    CycleState,
+    FilterPlugin,
+    Handle,
+    Hint,
+    Ints,
+    Node,
+    NodeView,
+    Plugin,
+    Pod,
+    PodInfo,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    Reads,
+    Registration,
+    Resource,
+    ScorePlugin,
+    Snapshot,
+    Status,
+    Verdicts,
+    default_normalize,
+    read_args,
+    unresolvable,
+)
 
 REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"

@@ -9,30 +9,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from berth.actors.scheduling.framework.cycle_state import CycleState, StateKey
-from berth.actors.scheduling.framework.events import (
+from berth.actors.scheduling.kube.core import Taint
+from berth.actors.scheduling.kube.taints import tolerates_any
+from berth.actors.scheduling.model.node_info import WILDCARD_IP
+from berth.actors.scheduling.model.pod_info import info_of
+from berth.actors.scheduling.model.pod_template import HostPort
+from berth.plugin import (
+    SKIP,
+    SUCCESS,
     Action,
     ClusterEvent,
-    Hint,
-    Registration,
-    Resource,
-)
-from berth.actors.scheduling.framework.interface import (
+    Code,
+    CycleState,
     FilterPlugin,
+    Hint,
+    Node,
+    NodeView,
+    Pod,
+    PodInfo,
     PreEnqueuePlugin,
     PreFilterPlugin,
     PreFilterResult,
     QueueSortPlugin,
     Reads,
+    Registration,
+    Resource,
+    Snapshot,
+    StateKey,
+    Status,
+    Verdicts,
+    unresolvable,
 )
-from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
-from berth.actors.scheduling.framework.verdicts import Verdicts
-from berth.actors.scheduling.kube.core import Node, Pod, Taint
-from berth.actors.scheduling.kube.taints import tolerates_any
-from berth.actors.scheduling.model.node_info import WILDCARD_IP
-from berth.actors.scheduling.model.pod_info import PodInfo, info_of
-from berth.actors.scheduling.model.pod_template import HostPort
-from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 

@@ -7,25 +7,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from berth.actors.scheduling.framework.cycle_state import CycleState, StateKey
-from berth.actors.scheduling.framework.events import (
+from berth.plugin import (
+    SKIP,
+    SUCCESS,
     Action,
     ClusterEvent,
-    Hint,
-    Registration,
-    Resource,
-)
-from berth.actors.scheduling.framework.interface import (
+    Code,
+    CycleState,
     FilterPlugin,
+    Hint,
+    Node,
+    NodeView,
+    Pod,
+    PodInfo,
     PreFilterPlugin,
     PreFilterResult,
     Reads,
+    Registration,
+    Resource,
+    Snapshot,
+    StateKey,
+    Status,
+    Verdicts,
 )
-from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status
-from berth.actors.scheduling.framework.verdicts import Verdicts
-from berth.actors.scheduling.kube.core import Node, Pod
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
 
 REASON = "node(s) didn't match Pod's required features"
 

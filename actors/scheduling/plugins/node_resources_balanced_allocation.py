@@ -10,26 +10,29 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.interface import (
-    MAX_NODE_SCORE,
-    Handle,
-    Plugin,
-    PreScorePlugin,
-    Reads,
-    ScorePlugin,
-    read_args,
-)
-from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Status
 from berth.actors.scheduling.model.amounts import PLAIN
-from berth.actors.scheduling.model.columns import Bools, Ints
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import NodeView
 from berth.actors.scheduling.model.vectors import Floats, lowest
 from berth.actors.scheduling.plugins.node_resources_fit import NATIVE
 from berth.actors.scheduling.plugins.resource_args import (
     NodeResourcesBalancedAllocationArgs,
     checked_resources,
+)
+from berth.plugin import (
+    MAX_NODE_SCORE,
+    SKIP,
+    SUCCESS,
+    Bools,
+    CycleState,
+    Handle,
+    Ints,
+    NodeView,
+    Plugin,
+    PodInfo,
+    PreScorePlugin,
+    Reads,
+    ScorePlugin,
+    Status,
+    read_args,
 )
 from numpy.typing import NDArray
 

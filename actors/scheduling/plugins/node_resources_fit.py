@@ -13,34 +13,9 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from berth.actors.scheduling.framework.cycle_state import CycleState, StateKey
-from berth.actors.scheduling.framework.events import (
-    Action,
-    ClusterEvent,
-    Hint,
-    Registration,
-    Resource,
-)
-from berth.actors.scheduling.framework.interface import (
-    MAX_NODE_SCORE,
-    ArgsError,
-    FilterPlugin,
-    Handle,
-    Plugin,
-    PreFilterPlugin,
-    PreFilterResult,
-    PreScorePlugin,
-    Reads,
-    ScorePlugin,
-    read_args,
-)
-from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
-from berth.actors.scheduling.framework.verdicts import Explain, Verdicts
-from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.quantity import milli_value, value
-from berth.actors.scheduling.model.columns import CPU, MEMORY, PODS, Bools, Ints
-from berth.actors.scheduling.model.pod_info import PodInfo, info_of
-from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+from berth.actors.scheduling.model.columns import CPU, MEMORY, PODS
+from berth.actors.scheduling.model.pod_info import info_of
 from berth.actors.scheduling.model.vectors import lowest, some
 from berth.actors.scheduling.plugins.resource_args import (
     NodeResourcesFitArgs,
@@ -48,6 +23,37 @@ from berth.actors.scheduling.plugins.resource_args import (
     ShapePoint,
     checked_resources,
     checked_shape,
+)
+from berth.plugin import (
+    MAX_NODE_SCORE,
+    SUCCESS,
+    Action,
+    ArgsError,
+    Bools,
+    ClusterEvent,
+    Code,
+    CycleState,
+    FilterPlugin,
+    Handle,
+    Hint,
+    Ints,
+    Node,
+    NodeView,
+    Plugin,
+    Pod,
+    PodInfo,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    Reads,
+    Registration,
+    Resource,
+    ScorePlugin,
+    Snapshot,
+    StateKey,
+    Status,
+    Verdicts,
+    read_args,
 )
 from numpy.typing import NDArray
 
@@ -222,7 +228,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return Hint.QUEUE if grown else Hint.SKIP
 
 
-def _told(short: Mapping[str, Bools], size: int) -> tuple[Ints, Explain]:
+def _told(short: Mapping[str, Bools], size: int) -> tuple[Ints, Callable[[int], tuple[str, ...]]]:
     """Keys that say where which of the reasons hold, a bit for each; if there are too many, which
     combination does.
     """

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.events import (
+from berth.plugin import (
     Action,
     ClusterEvent,
+    Code,
+    CycleState,
+    FilterPlugin,
     Hint,
+    NodeView,
+    Pod,
+    PodInfo,
+    Reads,
     Registration,
     Resource,
+    Verdicts,
 )
-from berth.actors.scheduling.framework.interface import FilterPlugin, Reads
-from berth.actors.scheduling.framework.status import Code
-from berth.actors.scheduling.framework.verdicts import Verdicts
-from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import NodeView
 
 REASON = "node(s) could not be read"
 

@@ -15,30 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
-from berth.actors.scheduling.framework.cycle_state import CycleState, StateKey
-from berth.actors.scheduling.framework.events import (
-    Action,
-    ClusterEvent,
-    Hint,
-    Registration,
-    Resource,
-)
-from berth.actors.scheduling.framework.interface import (
-    MAX_NODE_SCORE,
-    ArgsError,
-    FilterPlugin,
-    Handle,
-    Plugin,
-    PreFilterPlugin,
-    PreFilterResult,
-    PreScorePlugin,
-    ScorePlugin,
-    read_args,
-)
-from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status
-from berth.actors.scheduling.framework.verdicts import Verdicts
-from berth.actors.scheduling.kube.apps import ReplicaSet, ReplicationController, StatefulSet
-from berth.actors.scheduling.kube.core import Node, Pod, Service, TopologySpreadConstraint
+from berth.actors.scheduling.kube.core import TopologySpreadConstraint
 from berth.actors.scheduling.kube.labels import (
     EVERYTHING,
     NOTHING,
@@ -49,10 +26,9 @@ from berth.actors.scheduling.kube.labels import (
 )
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.actors.scheduling.model.columns import LabelColumn
-from berth.actors.scheduling.model.pod_info import PodInfo, info_of
+from berth.actors.scheduling.model.pod_info import info_of
 from berth.actors.scheduling.model.pod_template import PerTemplate
-from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
-from berth.actors.scheduling.model.vectors import Bools, Floats, Ints, highest, lowest, some
+from berth.actors.scheduling.model.vectors import Floats, highest, lowest, some
 from berth.actors.scheduling.plugins.spread_domains import (
     Constraint,
     Eligibility,
@@ -60,6 +36,41 @@ from berth.actors.scheduling.plugins.spread_domains import (
     have_all,
     pods_by_domain,
     pods_by_row,
+)
+from berth.plugin import (
+    MAX_NODE_SCORE,
+    SKIP,
+    SUCCESS,
+    Action,
+    ArgsError,
+    Bools,
+    ClusterEvent,
+    Code,
+    CycleState,
+    FilterPlugin,
+    Handle,
+    Hint,
+    Ints,
+    Node,
+    NodeView,
+    Plugin,
+    Pod,
+    PodInfo,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    Registration,
+    ReplicaSet,
+    ReplicationController,
+    Resource,
+    ScorePlugin,
+    Service,
+    Snapshot,
+    StatefulSet,
+    StateKey,
+    Status,
+    Verdicts,
+    read_args,
 )
 
 REASON = "node(s) didn't match pod topology spread constraints"

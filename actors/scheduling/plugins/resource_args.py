@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from berth.actors.scheduling.framework.interface import ArgsError
+from berth.plugin import ArgsError
 
 
 class ResourceWeight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

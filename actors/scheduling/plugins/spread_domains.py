@@ -19,10 +19,9 @@ from berth.actors.scheduling.model.bookmark import Bookmark
 from berth.actors.scheduling.model.columns import LabelColumn, NodeColumns
 from berth.actors.scheduling.model.node_selection import pod_affinity_matches
 from berth.actors.scheduling.model.pod_counts import Counted, pods_selected
-from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.pod_template import PodTemplate
-from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
-from berth.actors.scheduling.model.vectors import Bools, Ints, Rows
+from berth.actors.scheduling.model.vectors import Rows
+from berth.plugin import Bools, Ints, NodeView, PodInfo, Snapshot
 
 MOST_SKEW = (1 << 31) - 1  # an int32 in Kubernetes
 

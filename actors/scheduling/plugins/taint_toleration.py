@@ -10,29 +10,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from berth.actors.scheduling.framework.cycle_state import CycleState, StateKey
-from berth.actors.scheduling.framework.events import (
+from berth.actors.scheduling.kube.core import Taint
+from berth.actors.scheduling.kube.taints import Tolerations, lets_in
+from berth.actors.scheduling.model.pod_template import PerTemplate
+from berth.plugin import (
+    SUCCESS,
     Action,
     ClusterEvent,
-    Hint,
-    Registration,
-    Resource,
-)
-from berth.actors.scheduling.framework.interface import (
+    Code,
+    CycleState,
     FilterPlugin,
+    Hint,
+    Ints,
+    Node,
+    NodeView,
+    Pod,
+    PodInfo,
     PreScorePlugin,
     Reads,
+    Registration,
+    Resource,
     ScorePlugin,
+    StateKey,
+    Status,
+    Verdicts,
     default_normalize,
 )
-from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
-from berth.actors.scheduling.framework.verdicts import Verdicts
-from berth.actors.scheduling.kube.core import Node, Pod, Taint
-from berth.actors.scheduling.kube.taints import Tolerations, lets_in
-from berth.actors.scheduling.model.columns import Ints
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.pod_template import PerTemplate
-from berth.actors.scheduling.model.snapshot import NodeView
 
 REASON = "node(s) had untolerated taint(s)"
 

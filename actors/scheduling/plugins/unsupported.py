@@ -11,30 +11,31 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from berth.actors.scheduling.framework.cycle_state import CycleState, StateKey
-from berth.actors.scheduling.framework.events import Registration
-from berth.actors.scheduling.framework.interface import (
+from berth.plugin import (
+    SKIP,
+    CycleState,
+    FailedAttempt,
     Handle,
+    Ints,
+    NodeView,
     Plugin,
+    Pod,
+    PodInfo,
+    PostFiltered,
     PostFilterPlugin,
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
     Reads,
+    Registration,
     ScorePlugin,
-)
-from berth.actors.scheduling.framework.post_filter import FailedAttempt, PostFiltered
-from berth.actors.scheduling.framework.status import (
-    SKIP,
+    Snapshot,
+    StateKey,
     Status,
     error,
     unresolvable,
     unschedulable,
 )
-from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
-from berth.actors.scheduling.model.vectors import Ints
 
 
 class _Refusal(PreFilterPlugin):

@@ -14,27 +14,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from berth.actors.scheduling.framework.events import (
-    Action,
-    ClusterEvent,
-    Hint,
-    Registration,
-    Resource,
-)
-from berth.actors.scheduling.framework.interface import (
-    ArgsError,
-    Handle,
-    Plugin,
-    PostFilterPlugin,
-    read_args,
-)
-from berth.actors.scheduling.framework.post_filter import FailedAttempt, Nomination, PostFiltered
-from berth.actors.scheduling.framework.questions import PreemptVictims, Steps, Victims
-from berth.actors.scheduling.framework.status import SUCCESS, Code, Status, fit_error, unschedulable
-from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.policy import PodDisruptionBudget
-from berth.actors.scheduling.model.cluster_objects import UnlistedError
-from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.pod_template import PodTemplate
 from berth.actors.scheduling.model.vectors import nth
 from berth.actors.scheduling.plugins.default_preemption.dry_runs import DryRuns, Search
@@ -43,6 +22,33 @@ from berth.actors.scheduling.plugins.default_preemption.victims import (
     Candidate,
     budgets,
     cheapest,
+)
+from berth.plugin import (
+    SUCCESS,
+    Action,
+    ArgsError,
+    ClusterEvent,
+    Code,
+    FailedAttempt,
+    Handle,
+    Hint,
+    Nomination,
+    Plugin,
+    Pod,
+    PodDisruptionBudget,
+    PodInfo,
+    PostFiltered,
+    PostFilterPlugin,
+    PreemptVictims,
+    Registration,
+    Resource,
+    Status,
+    Steps,
+    UnlistedError,
+    Victims,
+    fit_error,
+    read_args,
+    unschedulable,
 )
 
 MOST_TEMPLATES = 16

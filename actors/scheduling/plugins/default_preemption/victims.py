@@ -15,13 +15,18 @@ from functools import cached_property
 
 import msgspec
 import numpy as np
-from berth.actors.scheduling.framework.post_filter import FailedAttempt
-from berth.actors.scheduling.framework.questions import Victims
-from berth.actors.scheduling.framework.status import Status, error, unresolvable
 from berth.actors.scheduling.kube.labels import Selector, SelectorError, from_label_selector
-from berth.actors.scheduling.kube.policy import PodDisruptionBudget
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.what_if import Supposition, supposing
+from berth.plugin import (
+    FailedAttempt,
+    PodDisruptionBudget,
+    PodInfo,
+    Status,
+    Supposition,
+    Victims,
+    error,
+    supposing,
+    unresolvable,
+)
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 LEAST_PRIORITY = 1 << 31  # added to every priority, so that a sum grows with the number of pods

@@ -10,16 +10,21 @@ import msgspec
 import pytest
 import yaml
 from berth.actors.scheduling.decision.registry import build_profiles
-from berth.actors.scheduling.framework.interface import Plugin, PostFilterPlugin
-from berth.actors.scheduling.framework.post_filter import FailedAttempt, Nomination, PostFiltered
-from berth.actors.scheduling.framework.questions import Victims
-from berth.actors.scheduling.framework.status import SUCCESS
-from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.plugins.default_preemption.victims import Candidate
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND
+from berth.plugin import (
+    SUCCESS,
+    FailedAttempt,
+    Nomination,
+    Plugin,
+    Pod,
+    PodInfo,
+    PostFiltered,
+    PostFilterPlugin,
+    Victims,
+)
 from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.command import explain
 from berth.tools.explain.contest import Contest

@@ -16,25 +16,33 @@ from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.framework.cycle_state import PODS_TO_ACTIVATE, CycleState
-from berth.actors.scheduling.framework.interface import (
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.config.load import from_mapping
+from berth.plugin import (
+    PODS_TO_ACTIVATE,
+    SUCCESS,
     Action,
     BindPlugin,
     ClusterEvent,
     Code,
+    CycleState,
+    FailedAttempt,
     FilterPlugin,
     Hint,
     NodeFilterPlugin,
     NodeInfo,
     NodeScorePlugin,
     NodeView,
+    Nomination,
     PermitPlugin,
     Plugin,
     Pod,
     PodInfo,
     PostBindPlugin,
+    PostFiltered,
     PostFilterPlugin,
     PreBindPlugin,
+    PreemptVictims,
     PreEnqueuePlugin,
     PreFilterPlugin,
     PreFilterResult,
@@ -50,11 +58,6 @@ from berth.actors.scheduling.framework.interface import (
     Verdicts,
     unschedulable,
 )
-from berth.actors.scheduling.framework.post_filter import FailedAttempt, Nomination, PostFiltered
-from berth.actors.scheduling.framework.questions import PreemptVictims
-from berth.actors.scheduling.framework.status import SUCCESS
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.config.load import from_mapping
 from berth.tools.explain.cluster import snapshot_of
 from structlog.testing import capture_logs
 

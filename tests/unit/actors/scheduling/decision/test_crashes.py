@@ -15,17 +15,16 @@ from berth.actors.scheduling.decision.algorithm import Failed, Outcome
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.events import (
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.config.load import from_mapping
+from berth.plugin import (
     Action,
-    ClusterEvent,
-    Hint,
-    Registration,
-    Resource,
-)
-from berth.actors.scheduling.framework.interface import (
     BindPlugin,
+    ClusterEvent,
+    CycleState,
+    FailedAttempt,
     FilterPlugin,
+    Hint,
     NodeFilterPlugin,
     NodeInfo,
     NodeScorePlugin,
@@ -42,16 +41,15 @@ from berth.actors.scheduling.framework.interface import (
     PreScorePlugin,
     QueueSortPlugin,
     Reads,
+    Registration,
     ReservePlugin,
+    Resource,
     ScorePlugin,
     Snapshot,
     Status,
     Verdicts,
     unschedulable,
 )
-from berth.actors.scheduling.framework.post_filter import FailedAttempt
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.config.load import from_mapping
 from berth.tools.explain.cluster import snapshot_of
 from structlog.testing import capture_logs
 

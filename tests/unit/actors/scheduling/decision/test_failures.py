@@ -19,9 +19,15 @@ from berth.actors.scheduling.decision.algorithm import Failed, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.interface import (
+from berth.actors.scheduling.kube.kinds import decode
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.config.load import from_mapping
+from berth.plugin import (
+    SKIP,
     BindPlugin,
+    Code,
+    CycleState,
+    FailedAttempt,
     Ints,
     NodeFilterPlugin,
     NodeInfo,
@@ -29,7 +35,9 @@ from berth.actors.scheduling.framework.interface import (
     NodeView,
     PermitPlugin,
     Plugin,
+    Pod,
     PodInfo,
+    PostFiltered,
     PostFilterPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
@@ -39,13 +47,10 @@ from berth.actors.scheduling.framework.interface import (
     ScorePlugin,
     Snapshot,
     Status,
+    error,
+    unresolvable,
+    unschedulable,
 )
-from berth.actors.scheduling.framework.post_filter import FailedAttempt, PostFiltered
-from berth.actors.scheduling.framework.status import SKIP, Code, error, unresolvable, unschedulable
-from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.kinds import decode
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.config.load import from_mapping
 from berth.tools.explain.cluster import snapshot_of
 
 from tests.kit.handle import NoApi

@@ -14,11 +14,13 @@ from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, 
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.interface import (
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.config.load import from_mapping
+from berth.plugin import (
     SKIP,
     SUCCESS,
     Code,
+    CycleState,
     FilterPlugin,
     NodeView,
     Plugin,
@@ -34,8 +36,6 @@ from berth.actors.scheduling.framework.interface import (
     unresolvable,
     unschedulable,
 )
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.config.load import from_mapping
 from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.decision import Decision, Failure, decide
 from hypothesis import given, settings

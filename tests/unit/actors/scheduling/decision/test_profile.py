@@ -13,11 +13,17 @@ from berth.actors.scheduling.decision.feasibility import evaluate
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.framework.interface import (
+from berth.actors.scheduling.kube.kinds import decode
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.scheduling.plugins.resource_args import NodeResourcesFitArgs
+from berth.config.load import from_mapping
+from berth.plugin import (
+    SUCCESS,
     Action,
     ArgsError,
     ClusterEvent,
     CycleState,
+    FailedAttempt,
     FilterPlugin,
     Handle,
     Hint,
@@ -28,6 +34,7 @@ from berth.actors.scheduling.framework.interface import (
     Plugin,
     Pod,
     PodInfo,
+    PostFiltered,
     PostFilterPlugin,
     PreFilterPlugin,
     Registration,
@@ -39,12 +46,6 @@ from berth.actors.scheduling.framework.interface import (
     Verdicts,
     read_args,
 )
-from berth.actors.scheduling.framework.post_filter import FailedAttempt, PostFiltered
-from berth.actors.scheduling.framework.status import SUCCESS
-from berth.actors.scheduling.kube.kinds import decode
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.actors.scheduling.plugins.resource_args import NodeResourcesFitArgs
-from berth.config.load import from_mapping
 from berth.tools.explain.cluster import snapshot_of
 from structlog.testing import capture_logs
 

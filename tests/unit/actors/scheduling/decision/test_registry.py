@@ -21,7 +21,7 @@ from tests.kit.handle import NoApi
 from tests.kit.processes import install
 
 SOUND = """
-from berth.actors.scheduling.framework.interface import SUCCESS, NodeFilterPlugin
+from berth.plugin import SUCCESS, NodeFilterPlugin
 
 
 class Sound(NodeFilterPlugin):
@@ -157,10 +157,7 @@ MAKING = """
         ),
         ("raise SystemExit(2)", "profiles[0]: plugin Sound cannot be made: SystemExit: 2"),
         (
-            (
-                "from berth.actors.scheduling.framework.interface import ArgsError; raise "
-                "ArgsError('url: expected one')"
-            ),
+            ("from berth.plugin import ArgsError; raise ArgsError('url: expected one')"),
             "profiles[0].pluginConfig[Sound].args.url: expected one",
         ),
     ],

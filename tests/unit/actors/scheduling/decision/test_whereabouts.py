@@ -8,23 +8,21 @@ import sys
 import pytest
 from berth.actors.scheduling.decision.profile import hinting
 from berth.actors.scheduling.decision.whereabouts import whereabouts
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.events import (
+from berth.plugin import (
+    SUCCESS,
     Action,
     ClusterEvent,
+    CycleState,
     Hint,
-    Registration,
-    Resource,
-)
-from berth.actors.scheduling.framework.interface import (
     NodeFilterPlugin,
     NodeInfo,
     Pod,
     PodInfo,
+    Registration,
     ReservePlugin,
+    Resource,
     Status,
 )
-from berth.actors.scheduling.framework.status import SUCCESS
 
 from tests.kit.handle import NoApi
 from tests.unit.actors.scheduling.decision.test_profile import profile_with

@@ -9,10 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from berth.actors.scheduling.framework.interface import default_normalize
-from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.plugin import Pod, PodInfo, Snapshot, default_normalize
 from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.decision import Decision, decide
 

@@ -13,23 +13,24 @@ from berth.actors.scheduling.decision.algorithm import Chosen
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.interface import (
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.system import profiles_of
+from berth.config.load import from_mapping
+from berth.config.types import KubeSchedulerConfiguration
+from berth.plugin import (
+    CycleState,
     Ints,
+    Node,
     NodeView,
     Plugin,
+    Pod,
+    PodInfo,
     PreFilterPlugin,
     PreFilterResult,
     Reads,
     ScorePlugin,
     Snapshot,
 )
-from berth.actors.scheduling.kube.core import Node, Pod
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.actors.system import profiles_of
-from berth.config.load import from_mapping
-from berth.config.types import KubeSchedulerConfiguration
 
 from tests.kit.handle import NoApi, Nowhere
 

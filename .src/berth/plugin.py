@@ -1,0 +1,132 @@
+"""Everything that a plugin of your own imports: `from berth.plugin import ...`.
+
+The names in `__all__` are the promise. Within a minor version, a plugin that imports only from here
+and uses only what docs/plugins.md describes keeps working: names stay, methods keep their
+parameters, statuses keep their meaning. Names are added in any version; a removal is listed in
+docs/changelog.md a minor version ahead. All other modules below `berth` may change at any time.
+The in-tree plugins import from here too.
+"""
+
+from __future__ import annotations
+
+from berth.actors.scheduling.framework.cycle_state import PODS_TO_ACTIVATE, CycleState, StateKey
+from berth.actors.scheduling.framework.events import (
+    Action,
+    ClusterEvent,
+    Hint,
+    Registration,
+    Resource,
+)
+from berth.actors.scheduling.framework.interface import (
+    MAX_NODE_SCORE,
+    ArgsError,
+    BindPlugin,
+    FilterPlugin,
+    Handle,
+    NodeFilterPlugin,
+    NodeScorePlugin,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    QueueSortPlugin,
+    Reads,
+    ReservePlugin,
+    ScorePlugin,
+    WaitingPod,
+    default_normalize,
+    read_args,
+)
+from berth.actors.scheduling.framework.post_filter import FailedAttempt, Nomination, PostFiltered
+from berth.actors.scheduling.framework.questions import PreemptVictims, Steps, Victims
+from berth.actors.scheduling.framework.status import (
+    SKIP,
+    SUCCESS,
+    Code,
+    Status,
+    error,
+    fit_error,
+    unresolvable,
+    unschedulable,
+)
+from berth.actors.scheduling.framework.verdicts import Verdicts
+from berth.actors.scheduling.kube.apps import ReplicaSet, ReplicationController, StatefulSet
+from berth.actors.scheduling.kube.core import Namespace, Node, Pod, Service
+from berth.actors.scheduling.kube.policy import PodDisruptionBudget
+from berth.actors.scheduling.model.cluster_objects import UnlistedError
+from berth.actors.scheduling.model.node_info import NodeInfo
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+from berth.actors.scheduling.model.vectors import Bools, Ints
+from berth.actors.scheduling.model.what_if import Supposition, supposing
+
+__all__ = [
+    "MAX_NODE_SCORE",
+    "PODS_TO_ACTIVATE",
+    "SKIP",
+    "SUCCESS",
+    "Action",
+    "ArgsError",
+    "BindPlugin",
+    "Bools",
+    "ClusterEvent",
+    "Code",
+    "CycleState",
+    "FailedAttempt",
+    "FilterPlugin",
+    "Handle",
+    "Hint",
+    "Ints",
+    "Namespace",
+    "Node",
+    "NodeFilterPlugin",
+    "NodeInfo",
+    "NodeScorePlugin",
+    "NodeView",
+    "Nomination",
+    "PermitPlugin",
+    "Plugin",
+    "Pod",
+    "PodDisruptionBudget",
+    "PodInfo",
+    "PostBindPlugin",
+    "PostFilterPlugin",
+    "PostFiltered",
+    "PreBindPlugin",
+    "PreEnqueuePlugin",
+    "PreFilterPlugin",
+    "PreFilterResult",
+    "PreScorePlugin",
+    "PreemptVictims",
+    "QueueSortPlugin",
+    "Reads",
+    "Registration",
+    "ReplicaSet",
+    "ReplicationController",
+    "ReservePlugin",
+    "Resource",
+    "ScorePlugin",
+    "Service",
+    "Snapshot",
+    "StateKey",
+    "StatefulSet",
+    "Status",
+    "Steps",
+    "Supposition",
+    "UnlistedError",
+    "Verdicts",
+    "Victims",
+    "WaitingPod",
+    "default_normalize",
+    "error",
+    "fit_error",
+    "read_args",
+    "supposing",
+    "unresolvable",
+    "unschedulable",
+]
