@@ -1,6 +1,6 @@
 """Everything that a plugin of your own imports: `from berth.plugin import ...`.
 
-The names in `__all__` are the promise. Within a minor version, a plugin that imports only from here
+The names in `__all__` are stable. Within a minor version, a plugin that imports only from here
 and uses only what docs/plugins.md describes keeps working: names stay, methods keep their
 parameters, statuses keep their meaning. Names are added in any version; a removal is listed in
 docs/changelog.md a minor version ahead. All other modules below `berth` may change at any time.

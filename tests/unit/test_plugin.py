@@ -1,0 +1,65 @@
+"""berth.plugin has what a plugin's author needs, and nothing else."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from berth import plugin
+
+from tests.docs.blocks import PLUGINS, ROOT, blocks, write_files
+
+README = ROOT / "README.md"
+
+
+def imported(text: str) -> dict[str, set[str]]:
+    """The names that a module imports from each module below berth."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "berth":
+            found.setdefault(str(node.module), set()).update(alias.name for alias in node.names)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "berth":
+                    found.setdefault(alias.name, set())
+    return found
+
+
+def documented() -> set[str]:
+    """The words in code on docs/plugins.md."""
+    text = PLUGINS.read_text()
+    spans = re.findall(r"```python.*?```|`[^`\n]+`", text, re.DOTALL)
+    return {word for span in spans for word in re.findall(r"\w+", span)}
+
+
+def test_every_name_can_be_imported_and_is_listed_once() -> None:
+    assert len(set(plugin.__all__)) == len(plugin.__all__)
+    public = {name for name in vars(plugin) if not name.startswith("_")} - {"annotations"}
+    assert public == set(plugin.__all__)
+
+
+def test_it_has_no_name_that_the_documentation_does_not_use() -> None:
+    assert set(plugin.__all__) <= documented()
+
+
+@pytest.mark.parametrize("page", [README, PLUGINS], ids=lambda page: page.name)
+def test_examples_import_from_it_alone(page: Path) -> None:
+    for block in blocks(page, "python"):
+        assert imported(block.text).keys() == {"berth.plugin"}, block
+
+
+def test_examples_pass_a_strict_type_check_in_a_repository_of_their_own(tmp_path: Path) -> None:
+    write_files(PLUGINS, tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", "."],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
