@@ -12,6 +12,7 @@ import click
 import msgspec
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load
+from berth.actors.config_file import load_file
 from berth.actors.leader.actor import LeaseLostError
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.collector import collecting, tune_collector
@@ -24,7 +25,7 @@ from berth.actors.scheduling.decision.whereabouts import whereabouts
 from berth.actors.server.actor import Address
 from berth.actors.system import Options, run_scheduler
 from berth.config.feature_gates import FeatureGateError, parse_gates, with_defaults
-from berth.config.load import ConfigError, dump, from_mapping, load_file, validated
+from berth.config.load import ConfigError, dump, from_mapping, validated
 from berth.config.profiles import ProfileError
 from berth.config.types import Duration, KubeSchedulerConfiguration
 

@@ -34,6 +34,7 @@ from berth.actors.leader.election import Election
 from berth.actors.leader.state import Terms
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import KindListed, UnreadableObject
+from berth.actors.plugin_packages import with_installed
 from berth.actors.preemption.actor import PreemptionActor
 from berth.actors.queue.actor import QueueActor
 from berth.actors.queue.state import QueueRules, QueueState
@@ -45,7 +46,7 @@ from berth.actors.runtime.heartbeat import Heartbeat
 from berth.actors.runtime.observer import NOBODY, Both, Observer
 from berth.actors.runtime.supervisor import Child, OnCrash, Supervisor
 from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.registry import build_profiles, with_entry_points
+from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.interface import ApiHandle, Handle
 from berth.actors.scheduling.framework.status import SUCCESS, Status, error
@@ -104,9 +105,7 @@ def profiles_of(configuration: KubeSchedulerConfiguration, handle: Handle) -> di
     """The profiles by scheduler name. Raises RegistryError or ProfileError, with the path of the
     field that is wrong.
     """
-    return build_profiles(
-        without_ignored_resources(configuration), with_entry_points(IN_TREE), handle
-    )
+    return build_profiles(without_ignored_resources(configuration), with_installed(IN_TREE), handle)
 
 
 # ------------------------------------------------------------------------- from the queue to a binding

@@ -5,14 +5,12 @@ of its field.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
-from berth.actors.scheduling.kube.yaml_documents import documents
 from berth.config.extenders import extender_problems
-from berth.config.fields import path_first, sort_of, without_nulls
+from berth.config.fields import path_first, without_nulls
 from berth.config.types import API_VERSION, KIND, Duration, KubeSchedulerConfiguration
 
 
@@ -22,22 +20,6 @@ class ConfigError(ValueError):
     def __init__(self, *problems: str) -> None:
         super().__init__("; ".join(problems))
         self.problems = problems
-
-
-def load_file(path: str | Path) -> KubeSchedulerConfiguration:
-    """Read, default and validate a configuration file. Raises ConfigError."""
-    try:
-        found = [
-            document for document in documents(Path(path).read_bytes()) if document is not None
-        ]
-    except (OSError, ValueError) as error:
-        problem = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(f"{path}: cannot be read: {problem}") from None
-    if len(found) != 1:
-        raise ConfigError(f"{path}: expected one document, a {KIND}, got {len(found) or 'none'}")
-    if not isinstance(found[0], Mapping):
-        raise ConfigError(f"{path}: expected a {KIND}, got {sort_of(found[0])}")
-    return from_mapping(found[0])
 
 
 def from_mapping(document: Mapping[str, Any] | None) -> KubeSchedulerConfiguration:
@@ -66,7 +48,7 @@ def validated(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfigu
 
 
 def dump(configuration: KubeSchedulerConfiguration) -> str:
-    """The configuration with all its defaults, as YAML that `load_file` reads back to the same."""
+    """The configuration with all its defaults, as YAML that reads back to the same."""
     return yaml.safe_dump(to_document(configuration), sort_keys=False)
 
 

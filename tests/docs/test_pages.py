@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import msgspec
 import pytest
+from berth.actors.config_file import load_file
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import CacheStatistics, QueueStatistics
 from berth.actors.scheduling.decision.profile import Profile
@@ -18,7 +19,7 @@ from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.server.metrics import Metrics, Sizes
 from berth.config.feature_gates import DEFAULTS
-from berth.config.load import from_mapping, load_file
+from berth.config.load import from_mapping
 from berth.config.profiles import DEFAULT_MULTI_POINT
 from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import Plugin

@@ -24,12 +24,13 @@ from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.kubeconfig import load as load_connection
 from berth.actors.client.rest import Connection
+from berth.actors.config_file import load_file
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.collector import collecting, tune_collector
 from berth.actors.runtime.logs import configure_logs
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.system import schedule
-from berth.config.load import ConfigError, from_mapping, load_file
+from berth.config.load import ConfigError, from_mapping
 from berth.config.profiles import ProfileError
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.bench.check import Witness, WitnessMeter, check

@@ -17,6 +17,7 @@ from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.kubeconfig import load
 from berth.actors.client.rest import ConnectionFailedError
+from berth.actors.config_file import load_file
 from berth.actors.runtime.logs import configure_logs
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import RegistryError
@@ -27,7 +28,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.system import profiles_of
 from berth.config.fields import path_first
-from berth.config.load import ConfigError, from_mapping, load_file
+from berth.config.load import ConfigError, from_mapping
 from berth.config.profiles import ProfileError
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.explain.cluster import snapshot_of

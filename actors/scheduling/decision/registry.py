@@ -1,16 +1,12 @@
-"""The registry: plugin classes by name, and the profiles built from them.
+"""The registry: the profiles of a configuration, built from plugin classes by name.
 
-In-tree plugins are handed in; plugins of users come from the entry-point group `berth.plugins`,
-where each entry has the name of a plugin and stands for its class. What is installed and not named
-by a profile is never imported, so it can do no harm; a name that two packages give is an error once
-a profile names it.
+The caller gives the classes. Each lookup of a class may import the package that provides it, so a
+profile's build looks up only the plugins that the profile names.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
 import structlog
@@ -26,7 +22,6 @@ from berth.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 log = structlog.get_logger(__name__)
 
 V = TypeVar("V")
-ENTRY_POINT_GROUP = "berth.plugins"
 _LOOKED_UP = tuple(kind.type for kind in LOOKED_UP)
 
 EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
@@ -78,58 +73,6 @@ class OnDemand(Mapping[str, V]):
 
     def __len__(self) -> int:
         return len(self._names)
-
-
-def with_entry_points(in_tree: Mapping[str, type[Plugin]]) -> Mapping[str, type[Plugin]]:
-    """The in-tree plugins and those of users, which are imported when they are asked for: that may
-    raise RegistryError.
-
-    An in-tree plugin is never replaced by one of the same name.
-    """
-    installed: dict[str, list[EntryPoint]] = defaultdict(list)
-    for entry in entry_points(group=ENTRY_POINT_GROUP):
-        if entry.name in in_tree:
-            known = {
-                "plugin": entry.name,
-                "package": _package(entry),
-                "error": "the name is that of an in-tree plugin",
-            }
-            log.warning("plugin left out", **known, repeats=(ENTRY_POINT_GROUP, entry.name))
-        else:
-            installed[entry.name].append(entry)
-
-    def make(name: str) -> type[Plugin]:
-        return in_tree[name] if name in in_tree else _load(name, installed[name])
-
-    return OnDemand((*in_tree, *installed), make)
-
-
-def _package(entry: EntryPoint) -> str:
-    return entry.dist.name if entry.dist is not None else "unknown"
-
-
-def _load(name: str, entries: Sequence[EntryPoint]) -> type[Plugin]:
-    if len(entries) > 1:
-        packages = " and ".join(sorted(_package(entry) for entry in entries))
-        raise RegistryError(
-            f"plugin {name}: expected one package with an entry point of this name, got {packages}"
-        )
-    (entry,) = entries
-    where = f"plugin {name} of package {_package(entry)}, entry point {entry.value}"
-    try:
-        found: object = entry.load()
-    except CRASHES as exception:
-        let_pass(exception)
-        log.exception(
-            "plugin cannot be loaded", plugin=name, package=_package(entry), exc_info=exception
-        )
-        raise RegistryError(f"{where}: cannot be loaded: {text_of(exception)}") from None
-    if not (isinstance(found, type) and issubclass(found, Plugin)):
-        raise RegistryError(f"{where}: expected a Plugin class")
-    given: object = getattr(found, "name", None)
-    if given != name:
-        raise RegistryError(f"{where}: expected a class with the name {name!r}, got {given!r}")
-    return found
 
 
 def build_profiles(

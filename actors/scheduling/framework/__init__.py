@@ -1,3 +1,3 @@
-"""The scheduling framework: extension points, Status, CycleState, events, registry, profile runner.
-Pure.
+"""The scheduling framework's contract: extension points, Status, CycleState, verdicts, cluster
+events and hints, PostFilter's values, questions to extenders. Pure.
 """

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from berth.config.load import ConfigError, from_mapping, load_file
+from berth.config.load import ConfigError, from_mapping
 from berth.config.types import API_VERSION, KIND, Duration, KubeSchedulerConfiguration
 
 
@@ -55,21 +54,6 @@ def test_nothing_given_is_the_default() -> None:
 def test_what_does_not_fit_is_named(fields: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         from_mapping(document(**fields))
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("- a\n", "expected a KubeSchedulerConfiguration, got a list"),
-        ("a: 1\na: 2\n", "line 2: a stands twice in the mapping of line 1"),
-        ("a: [", "cannot be read: line 2: did not find"),
-    ],
-)
-def test_a_broken_file_is_named(tmp_path: Path, text: str, problem: str) -> None:
-    file = tmp_path / "config.yaml"
-    file.write_text(text)
-    with pytest.raises(ConfigError, match=problem):
-        load_file(file)
 
 
 @pytest.mark.parametrize(

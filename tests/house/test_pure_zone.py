@@ -1,0 +1,71 @@
+"""A module or class whose docstring says "Pure" is under the contract of the pure zone."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import ROOT
+
+PURE = re.compile(r"\bPure\b")
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(("berth", *(part for part in parts if part != "__init__")))
+
+
+def called_pure() -> list[str]:
+    """The modules with "Pure" in a docstring."""
+    found = []
+    for folder in ("actors", "config", "tools"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            nodes = ast.walk(ast.parse(path.read_text()))
+            documented = (node for node in nodes if isinstance(node, ast.Module | ast.ClassDef))
+            if any(PURE.search(ast.get_docstring(node) or "") for node in documented):
+                found.append(module_name(path))
+    return found
+
+
+def covered(module: str, contract: dict[str, list[str]]) -> bool:
+    """True if the contract holds for the module and ignores none of its imports."""
+    ignored = (importer for importer, _ in pairs(contract["ignore_imports"]))
+    return any(
+        module == source or module.startswith(f"{source}.") for source in contract["source_modules"]
+    ) and not any(re.fullmatch(pattern(importer), module) for importer in ignored)
+
+
+def pairs(imports: list[str]) -> Iterator[tuple[str, str]]:
+    for line in imports:
+        importer, imported = line.split(" -> ")
+        yield importer, imported
+
+
+def pattern(expression: str) -> str:
+    """import-linter's `*` stands for one part of a name."""
+    return re.escape(expression).replace(r"\*", r"[^.]+")
+
+
+@pytest.fixture(scope="module")
+def contract() -> dict[str, list[str]]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    contracts = project["tool"]["importlinter"]["contracts"]
+    found: dict[str, list[str]] = next(c for c in contracts if "pure zone" in c["name"])
+    return found
+
+
+def test_what_calls_itself_pure_is_under_the_contract(contract: dict[str, list[str]]) -> None:
+    modules = called_pure()
+    assert modules
+    assert [module for module in modules if not covered(module, contract)] == []
+
+
+def test_every_state_is_under_the_contract(contract: dict[str, list[str]]) -> None:
+    states = [module_name(path) for path in sorted((ROOT / "actors").glob("*/state.py"))]
+    assert states
+    assert [module for module in states if not covered(module, contract)] == []
