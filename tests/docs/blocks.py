@@ -101,10 +101,9 @@ def run_berth(command: str, folder: Path, *path: Path) -> str:
     command, _, errors = command.partition(" 2> ")
     program, *arguments = command.split()
     assert program == "berth"
-    search = os.pathsep.join(map(str, (ROOT, *path)))
     environment = {
         **os.environ,
-        "PYTHONPATH": search,
+        "PYTHONPATH": os.pathsep.join(map(str, path)),
         "COLUMNS": "110",
         "NO_COLOR": "1",
         "TERM": "dumb",

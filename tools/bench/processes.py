@@ -4,12 +4,10 @@ embedded API server.
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import IO, TypeVar
 
 import anyio
@@ -30,7 +28,6 @@ from berth.tools.bench.worker import (
     StopMeasuring,
 )
 
-ROOT = Path(__file__).parents[2]
 LONGEST_LINE = 16 << 20
 STOP_SECONDS = 10.0
 LOG_LINES = 5
@@ -44,16 +41,9 @@ class ProcessEndedError(Exception):
 
 @asynccontextmanager
 async def _process(*arguments: str) -> AsyncIterator[tuple[Process, IO[bytes]]]:
-    """Python with these arguments, finding the modules that this process has; and the file that it
-    logs to.
-    """
-    paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    """A Python process with these arguments, and the file that it logs to."""
     with tempfile.TemporaryFile() as log:
-        process = await anyio.open_process(
-            [sys.executable, "-P", *arguments],
-            stderr=log,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        )
+        process = await anyio.open_process([sys.executable, "-P", *arguments], stderr=log)
         try:
             yield process, log
         finally:
