@@ -80,3 +80,10 @@ def test_an_environment_that_fits_is_taken(made: Made) -> None:
     dev.setup()
     assert made == [True]
     assert sys.implementation.cache_tag in dev.STAMP.read_text()
+
+
+def test_coverage_runs_the_tests_of_every_state() -> None:
+    tests = dev.state_tests()
+    assert {"tests/unit/actors/queue", "tests/properties/test_queue.py"} <= set(tests)
+    for state in (dev.ROOT / "actors").glob("*/state.py"):
+        assert any(state.parent.name in test for test in tests), state
