@@ -31,8 +31,9 @@ def imported(text: str) -> dict[str, set[str]]:
 
 def documented() -> set[str]:
     """The words in code on docs/plugins.md."""
-    text = PLUGINS.read_text()
-    spans = re.findall(r"```python.*?```|`[^`\n]+`", text, re.DOTALL)
+    prose = re.sub(r"^```.*?^```$", "", PLUGINS.read_text(), flags=re.MULTILINE | re.DOTALL)
+    examples = (block.text for block in blocks(PLUGINS, "python"))
+    spans = (*examples, *re.findall(r"`([^`]+)`", prose))
     return {word for span in spans for word in re.findall(r"\w+", span)}
 
 
