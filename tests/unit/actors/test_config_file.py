@@ -13,7 +13,7 @@ from berth.config.load import ConfigError
     ("text", "problem"),
     [
         ("- a\n", "expected a KubeSchedulerConfiguration, got a list"),
-        ("a: 1\na: 2\n", "line 2: a stands twice in the mapping of line 1"),
+        ("a: 1\na: 2\n", "line 2: the key a occurs twice in the mapping of line 1"),
         ("a: [", "cannot be read: line 2: did not find"),
     ],
 )
