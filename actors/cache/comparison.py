@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 
 from berth.actors.messages import Difference
-from berth.actors.scheduling.kube.core import OVER, Node, Pod
+from berth.actors.scheduling.kube.core import FINISHED, Node, Pod
 from berth.actors.scheduling.model.node_info import NodeInfo
 
 
 def takes_room(pod: Pod) -> bool:
     """True if the pod takes room on a node, according to the API server."""
-    return bool(pod.spec.node_name) and pod.status.phase not in OVER
+    return bool(pod.spec.node_name) and pod.status.phase not in FINISHED
 
 
 def node_differences(

@@ -31,7 +31,7 @@ from berth.actors.messages import (
 from berth.actors.runtime.ask import ask
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.signals import DUMP, each_signal
-from berth.actors.scheduling.kube.core import OVER, Node, Pod
+from berth.actors.scheduling.kube.core import FINISHED, Node, Pod
 
 log = structlog.get_logger(__name__)
 
@@ -118,7 +118,7 @@ class CacheDebugger:
 
     def _pending(self, pod: Pod | None) -> Pod | None:
         """The pod if it belongs in the queue, otherwise None."""
-        if pod is None or pod.spec.node_name or pod.status.phase in OVER:
+        if pod is None or pod.spec.node_name or pod.status.phase in FINISHED:
             return None
         return pod if pod.spec.scheduler_name in self._schedulers else None
 

@@ -53,7 +53,7 @@ from berth.actors.messages import (
 )
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.meta import key
-from berth.actors.scheduling.kube.quantity import capped
+from berth.actors.scheduling.kube.quantity import cap_int64
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.actors.scheduling.model.columns import NodeColumns
 from berth.actors.scheduling.model.node_info import NodeInfo
@@ -373,7 +373,7 @@ class CacheState:
             for name, pod in info.pods.items()
         )
         nominated = tuple(pod.key for pod in self._nominations.on(info.name))
-        requested = {name: capped(amount) for name, amount in info.requested.items() if amount}
+        requested = {name: cap_int64(amount) for name, amount in info.requested.items() if amount}
         return NodeDump(
             info.name, info.node is None, requested, dict(info.allocatable), pods, nominated
         )

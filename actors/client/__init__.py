@@ -1,1 +1,1 @@
-"""The Kubernetes API client: kubeconfig, REST, list and watch, retries, rate limit."""
+"""The Kubernetes API client: kubeconfig, REST, list and watch, retries, rate limit, extenders."""

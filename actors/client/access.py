@@ -1,5 +1,6 @@
-"""What the scheduler asks of an API server: the same actors run over HTTP, or on a store in their
-own process.
+"""The scheduler's interface to an API server, and its implementation over HTTP.
+
+Another implementation is a store in the same process; the actors run on either.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from berth.actors.client.rest import Client, Connection
 from berth.actors.client.tenure import Tenure
-from berth.actors.client.watch import Reflector, Told
+from berth.actors.client.watch import Reflector, WatchUpdate
 from berth.actors.runtime.backoff import Rng
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.own_thread import in_own_thread
@@ -21,8 +22,10 @@ Kept = TypeVar("Kept", bound=HasMetadata)
 
 
 class Calls(Protocol):
-    """Requests, with typed answers. They raise ApiError for a refusal, ConnectionFailedError for no
-    answer.
+    """Requests with typed answers.
+
+    They raise ApiError if the server refuses the request, and ConnectionFailedError if there is no
+    usable answer.
     """
 
     async def call(
@@ -40,16 +43,18 @@ class Calls(Protocol):
 
 
 class Source(Protocol[Kept]):
-    """One kind: Listed first, then changes, without end. It may hand on what is the same as known
-    as what is known.
+    """The objects of one kind: first Listed, then changes, without end.
+
+    An unchanged object may be yielded as the very object in `known`.
     """
 
-    def changes(self, known: Mapping[str, Kept]) -> AsyncIterator[Told[Kept]]: ...
+    def changes(self, known: Mapping[str, Kept]) -> AsyncIterator[WatchUpdate[Kept]]: ...
 
 
 class Access(Protocol):
-    """`events` are apart from `calls`, so that neither holds up the other. Both write only while
-    `tenure` permits.
+    """`events` and `calls` are separate, so that neither delays the other.
+
+    Both write only while `tenure` permits it.
     """
 
     @property
@@ -62,21 +67,23 @@ class Access(Protocol):
     def events(self) -> Calls: ...
 
     async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
-        """Run what keeps the lease, which neither a flood of requests nor a busy event loop may
-        hold up, with calls of its own that need no tenure. Cancelling this cancels the work, and
-        waits for its end.
+        """Runs the work that renews the lease, in its own thread and with its own calls.
+
+        Neither a flood of requests nor a busy event loop can delay it. Its calls need no tenure.
+        Cancelling this cancels the work and waits for its end.
         """
         ...
 
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> Source[Kept]:
-        """The objects under a path, such as `/api/v1/pods`, that a query such as
-        `fieldSelector=...` selects.
+        """Follows the objects under a path, such as `/api/v1/pods`.
+
+        `selector` is a query that selects some of them, such as `fieldSelector=...`, or "".
         """
         ...
 
 
 class Remote:
-    """Over HTTP, each kind of calls with connections and a rate limit of its own."""
+    """Access over HTTP. Calls, events and leases each have their own connections and rate limit."""
 
     def __init__(
         self,
@@ -110,8 +117,9 @@ class Remote:
 async def remote(
     connection: Connection, clock: Clock, rng: Rng, qps: float, burst: int
 ) -> AsyncIterator[Remote]:
-    """Access for as long as the block runs; `qps` and `burst` limit the calls and the events, not
-    the leases.
+    """Gives access for the duration of the block.
+
+    `qps` and `burst` limit the calls and the events separately, and do not limit the leases.
     """
     tenure = Tenure()
     async with (

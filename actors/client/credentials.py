@@ -1,8 +1,8 @@
-"""Who we are to the API server: what is shown with each request, and what to show once it was
-refused.
+"""Credentials: how a client proves its identity to the API server.
 
-A credential is asked for its proof before every request, so that one which expires is replaced in
-time; it never shows itself in a repr. Kubernetes calls this the authentication info of a client.
+The proof is requested anew for every request, so that one that expires is replaced in time. When
+the server refuses a proof, the credentials may have another one. No repr shows a secret. Kubernetes
+calls this the authentication info of a client.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ REREAD_SECONDS = 60.0
 
 
 class KubeconfigError(ValueError):
-    """A kubeconfig, or what it points to, cannot be used: one line naming the file, the field and
-    what is expected.
+    """A kubeconfig, or a file that it names, cannot be used.
+
+    The message is one line that names the file and the field and says what was expected.
     """
 
 
 class Proof(msgspec.Struct, frozen=True, eq=False):
-    """The Authorization header ("" for none), and a TLS context of its own (None: the
-    connection's).
+    """`authorization` is the value of the header, or "" for none.
+
+    `tls` is a TLS context with a client certificate, or None for the connection's own context.
     """
 
     authorization: str = ""
@@ -40,24 +42,23 @@ class Proof(msgspec.Struct, frozen=True, eq=False):
 
 class Credentials(Protocol):
     async def proof(self) -> Proof:
-        """What to show with the next request. Raises KubeconfigError if there is nothing to
-        show.
-        """
+        """Returns the proof for the next request. Raises KubeconfigError if there is none."""
         ...
 
     async def renewed(self, refused: Proof) -> Proof | None:
-        """What to try once more after a 401 upon `refused`; None if there is nothing else. Raises
-        KubeconfigError.
+        """Returns another proof after a 401 for `refused`, or None if there is no other.
+
+        Raises KubeconfigError.
         """
         ...
 
     def for_another_thread(self) -> Credentials:
-        """The same, to be used in the event loop of another thread."""
+        """Returns equal credentials for the event loop of another thread."""
         ...
 
 
 class Fixed:
-    """The same proof for ever: a token, a user name with its password, or nothing at all."""
+    """A proof that never changes: a token, a user name with a password, or no proof at all."""
 
     def __init__(self, proof: Proof) -> None:
         self._proof = proof
@@ -76,11 +77,10 @@ ANONYMOUS = Fixed(Proof())
 
 
 class TokenFile:
-    """A token in a file that somebody else rotates. Read at most once a minute, and when the server
-    refuses it.
+    """A token in a file that another program rotates.
 
-    While the file cannot be read the last token (or `fallback`) goes on being shown; `where` names
-    the file's field.
+    The file is read at most once a minute, and whenever the server refuses the token. If it cannot
+    be read, the last token (or `fallback`) stays in use. `where` names the field of the file.
     """
 
     def __init__(self, path: Path, clock: Clock, where: str, fallback: str = "") -> None:
@@ -114,7 +114,7 @@ class TokenFile:
                 raise KubeconfigError(
                     f"{self._where}: {self._path} cannot be read: {reason(problem)}"
                 ) from None
-            log.warning("token not read again", path=str(self._path), error=reason(problem))
+            log.warning("cannot read the token again", path=str(self._path), error=reason(problem))
             proof = self._proof
         self._read_at = self._clock.now()
         if self._proof is None or proof.authorization != self._proof.authorization:
@@ -123,8 +123,9 @@ class TokenFile:
 
 
 def bearer(token: str, where: str) -> Proof:
-    """The proof of a bearer token. Raises KubeconfigError for what cannot stand in a header; never
-    quotes it.
+    """Returns the proof for a bearer token.
+
+    Raises KubeconfigError for a token that is not valid in a header; the message never quotes it.
     """
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise KubeconfigError(
@@ -135,7 +136,7 @@ def bearer(token: str, where: str) -> Proof:
 
 
 def reason(problem: Exception) -> str:
-    """Why, in one line; the path is named by whoever tells it."""
+    """Returns the reason for an error in one line, without the path."""
     if isinstance(problem, OSError) and problem.strerror:
         return problem.strerror
     return " ".join(str(problem).split())

@@ -1,7 +1,7 @@
-"""Credentials printed by a command: the client side of client.authentication.k8s.io/v1 and v1beta1.
+"""Credentials from a command: the client side of client.authentication.k8s.io/v1 and v1beta1.
 
-The command runs when there is no credential yet, when the last one expired and when the server
-refused it; never twice at a time. What it prints is never quoted, as it may hold a secret.
+The command runs when there is no credential yet, when the last one has expired, and when the server
+refused it; never twice at the same time. Its output is never quoted, because it may hold a secret.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ class _ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ExecPlugin:
-    """`argv` is what to run, in `environment`; `where` names its field in the kubeconfig.
+    """Runs `argv` with `environment`; `where` names the plugin's field in the kubeconfig.
 
-    `context` makes a TLS context that trusts the server, or is None if the connection is plain
-    HTTP.
+    `context` creates a TLS context that trusts the server; it is None for plain HTTP.
     """
 
     def __init__(
@@ -72,13 +71,13 @@ class ExecPlugin:
 
     async def renewed(self, refused: Proof) -> Proof | None:
         async with self._lock:
-            # Many requests may be refused at once; the first of them renews for all.
+            # If many requests are refused at once, the first of them renews the proof for all.
             if self._proof is None or self._proof is refused:
                 self._proof = await self._ask()
             return self._proof
 
     def for_another_thread(self) -> ExecPlugin:
-        """It runs the command for itself: locks are an event loop's own."""
+        """Returns a plugin that runs the command by itself, as a lock belongs to one event loop."""
         return ExecPlugin(
             self._where,
             self._api_version,
@@ -114,8 +113,8 @@ class ExecPlugin:
                 show_certificate(context, certificate.encode(), key.encode())
             except ValueError as problem:
                 raise self._unusable(f"clientCertificateData: {problem}") from None
-            # Kept as long as the certificate is the same one, so that open connections go on being
-            # used.
+            # The context is kept while the certificate is the same, so that open connections stay
+            # in use.
             self._certificate, self._tls = (certificate, key), context
         authorization = (
             bearer(token, f"{self._where}: {self._argv[0]}: status.token").authorization
@@ -132,7 +131,7 @@ class ExecPlugin:
                     self._argv, stdin=subprocess.DEVNULL, check=False, env=self._environment
                 )
         except TimeoutError:
-            raise self._unusable(f"expected an answer within {TIMEOUT_SECONDS:.0f} s") from None
+            raise self._unusable(f"expected it to end within {TIMEOUT_SECONDS:.0f} s") from None
         except (OSError, ValueError) as problem:
             raise self._unusable(f"cannot be run: {reason(problem)}") from None
         if done.returncode:

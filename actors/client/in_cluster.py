@@ -1,6 +1,4 @@
-"""The connection that a pod has to its own cluster: the service in the environment, the service
-account in a folder.
-"""
+"""The connection of a pod to its own cluster, from environment variables and a service account."""
 
 from __future__ import annotations
 
@@ -18,7 +16,10 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 def in_cluster(
     environ: Mapping[str, str], clock: Clock, folder: Path = SERVICE_ACCOUNT
 ) -> Connection:
-    """Raises KubeconfigError outside a cluster, and where the service account is not mounted."""
+    """Returns the connection.
+
+    Raises KubeconfigError outside a cluster, and if the service account is not mounted.
+    """
     host, port = (
         environ.get("KUBERNETES_SERVICE_HOST", ""),
         environ.get("KUBERNETES_SERVICE_PORT", ""),

@@ -1,7 +1,7 @@
-"""From a kubeconfig to a connection: which files count, and what their cluster and user mean.
+"""Turns a kubeconfig into a connection: finds the files, and interprets their cluster and user.
 
-Of several files the first that sets a name wins, as kubectl has it. Whatever cannot be used raises
-KubeconfigError.
+If several files define a name, the first one counts, as in kubectl. A field that cannot be used
+raises KubeconfigError.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ def load(
     environ: Mapping[str, str] = os.environ,
     folder: Path = SERVICE_ACCOUNT,
 ) -> Connection:
-    """The connection that a user means: a named file; else, unless `master` says it all, the files
-    of $KUBECONFIG; with `home` also ~/.kube/config; else the pod's own cluster, whose service
-    account is in `folder`.
+    """Returns the connection that the arguments and the environment describe.
 
-    `context` is used in place of current-context, `master` (a URL) in place of the cluster's
-    server. Reads files, so it is called before the event loop runs. Raises KubeconfigError.
+    The first of these that exists counts: the file at `path`; the files of $KUBECONFIG; if `home`,
+    ~/.kube/config; `master` alone; the pod's own cluster, whose service account is in `folder`.
+    With `master`, $KUBECONFIG and ~/.kube/config count only if `home`. `context` replaces
+    current-context, and `master` (a URL) replaces the cluster's server. It reads files, so call it
+    before the event loop runs. Raises KubeconfigError.
     """
     if master:
         _url(master, "--master", ("http", "https"))
@@ -95,13 +96,13 @@ def _connection(
     credentials = (
         ANONYMOUS if user is None else _credentials(user, cluster, server, trust, clock, environ)
     )
-    # The name is that of the cluster's server; another server bears another.
+    # tls-server-name is for the cluster's own server; `master` has another name.
     server_name = None if master else cluster.value.tls_server_name or None
     return Connection(server, tls, credentials, server_name if secure else None, proxy)
 
 
 def _trust(cluster: Found[Cluster]) -> Callable[[], ssl.SSLContext]:
-    """What makes contexts that verify this cluster's server."""
+    """Returns a function that creates TLS contexts which verify this cluster's server."""
     fields = cluster.value
     field, pem = _pem(
         cluster,
@@ -128,7 +129,8 @@ def _show_own_certificate(user: Found[User], tls: ssl.SSLContext) -> None:
     key_field, key = _pem(user, "client-key", fields.client_key_data, fields.client_key)
     if bool(certificate) != bool(key):
         raise KubeconfigError(
-            f"{key_field if certificate else field}: expected it too, got only the other half"
+            f"{key_field if certificate else field}: expected both the certificate and its key,"
+            f" got only the {'certificate' if certificate else 'key'}"
         )
     if certificate:
         try:
@@ -140,17 +142,16 @@ def _show_own_certificate(user: Found[User], tls: ssl.SSLContext) -> None:
 def _pem(
     entry: Found[Cluster] | Found[User], name: str, data: str | None, path: str | None
 ) -> tuple[str, bytes]:
-    """The field that counts, data before file, and the bytes it stands for (none if neither is
-    set).
+    """Returns the path of the field that counts, and its PEM.
+
+    The data counts before the file. The PEM is empty if neither is set.
     """
     if data:
         field = entry.at(f"{name}-data")
         try:
             decoded = base64.b64decode("".join(data.split()), validate=True)
         except ValueError:
-            raise KubeconfigError(
-                f"{field}: expected PEM in base64, got what is no base64"
-            ) from None
+            raise KubeconfigError(f"{field}: expected PEM in base64, got something else") from None
     elif path:
         field = f"{entry.at(name)}: {entry.beside(path)}"
         try:
@@ -172,7 +173,7 @@ def _credentials(
     clock: Clock,
     environ: Mapping[str, str],
 ) -> Credentials:
-    """A token goes before a password, and either before a command, as in Kubernetes' own client."""
+    """A token takes precedence over a password, and either over a command, as in client-go."""
     fields = user.value
     if fields.auth_provider is not None:
         raise KubeconfigError(
@@ -223,11 +224,11 @@ def _plugin(
     if fields.interactive_mode not in modes:
         got = fields.interactive_mode
         raise KubeconfigError(
-            f"{where}.interactiveMode: expected Never or IfAvailable, as nobody answers, got "
+            f"{where}.interactiveMode: expected Never or IfAvailable, as there is no terminal, got "
             f"{got!r}"
         )
     command = fields.command or ""
-    # A command with a slash lies beside the kubeconfig, any other on the PATH.
+    # A command with a slash is relative to the kubeconfig; any other is looked up in $PATH.
     named = str(user.beside(command)) if os.sep in command else command
     found = shutil.which(named, path=environ.get("PATH")) if command else None
     if found is None:
@@ -237,7 +238,7 @@ def _plugin(
         )
     spec: dict[str, object] = {"interactive": False}
     if fields.provide_cluster_info:
-        spec["cluster"] = _told(cluster, server)
+        spec["cluster"] = _cluster_info(cluster, server)
     info = {"kind": "ExecCredential", "apiVersion": fields.api_version, "spec": spec}
     variables = {variable.name: variable.value for variable in fields.env or ()}
     environment = {
@@ -250,8 +251,8 @@ def _plugin(
     )
 
 
-def _told(cluster: Found[Cluster], server: str) -> dict[str, object]:
-    """The cluster as a plugin is told of it: the authority as data, wherever it came from."""
+def _cluster_info(cluster: Found[Cluster], server: str) -> dict[str, object]:
+    """Returns the cluster as a plugin gets it: with the certificate authority always as data."""
     fields = cluster.value
     _, pem = _pem(
         cluster,
@@ -260,7 +261,7 @@ def _told(cluster: Found[Cluster], server: str) -> dict[str, object]:
         fields.certificate_authority,
     )
     extensions = {extension.name: extension.extension for extension in fields.extensions or ()}
-    told = {
+    info = {
         "server": server,
         "tls-server-name": fields.tls_server_name,
         "insecure-skip-tls-verify": fields.insecure_skip_tls_verify,
@@ -268,7 +269,7 @@ def _told(cluster: Found[Cluster], server: str) -> dict[str, object]:
         "proxy-url": fields.proxy_url,
         "config": extensions.get(EXEC_EXTENSION),
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in info.items() if value}
 
 
 def _url(text: str, where: str, schemes: tuple[str, ...]) -> None:
@@ -280,7 +281,7 @@ def _url(text: str, where: str, schemes: tuple[str, ...]) -> None:
             and parts.port != 0
             and not parts.query + parts.fragment
         )
-    except ValueError:  # a port that is no number, a bracket that does not close
+    except ValueError:  # a port that is not a number, a bracket that does not close
         fits = False
     if not fits or not text.isprintable() or " " in text:
         raise KubeconfigError(

@@ -1,8 +1,7 @@
-"""The kubeconfig file (v1 Config) as text: its fields, reading it strictly by type, and merging
-several.
+"""Kubeconfig files (v1 Config): their fields, how they are read, and how several are merged.
 
-Fields that this client does not know are left aside, as kubectl does; null stands for a field that
-is not there.
+Values must have the right types. Unknown fields are ignored, as in kubectl; null means that a field
+is absent.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ class _Config(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class Found(msgspec.Struct, Generic[T], frozen=True):
-    """An entry, with the file and the list it stands in."""
+    """An entry, with the file and the list that contain it."""
 
     file: Path
     field: str
@@ -106,16 +105,16 @@ class Found(msgspec.Struct, Generic[T], frozen=True):
     value: T
 
     def at(self, field: str) -> str:
-        """A field of it, as people find it."""
+        """Returns the path of a field for error messages."""
         return f"{self.file}: {self.field}[{self.name}].{field}"
 
     def beside(self, path: str) -> Path:
-        """A path as the file means it: relative to the folder the file is in."""
+        """Resolves a path relative to the folder of the file."""
         return self.file.parent / path
 
 
 class Merged:
-    """The entries of all files by name; the first file wins."""
+    """The entries of all files by name; the first file that has a name counts."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         self._files = files
@@ -141,7 +140,7 @@ class Merged:
             self._contexts = {**_by_name(contexts), **self._contexts}
 
     def context(self, name: str) -> Found[Context]:
-        """The context of this name, or the current one if it is ""."""
+        """Returns the context with this name, or the current context for ""."""
         where = ", ".join(map(str, self._files))
         if name:
             return _existing(self._contexts, name, f"{where}: contexts", "context")
@@ -162,15 +161,17 @@ class Merged:
 
 
 def merged(paths: Sequence[Path], *, may_be_missing: bool) -> Merged:
-    """Read them all; of several in $KUBECONFIG some may be missing, but not every one. Raises
-    KubeconfigError.
+    """Reads and merges the files; if they `may_be_missing`, at least one must exist.
+
+    Raises KubeconfigError.
     """
-    there = [path for path in paths if path.exists()] if may_be_missing else paths
-    if not there:
+    existing = [path for path in paths if path.exists()] if may_be_missing else paths
+    if not existing:
         raise KubeconfigError(
-            f"$KUBECONFIG: expected a kubeconfig, got no such files: {', '.join(map(str, paths))}"
+            "$KUBECONFIG: expected a kubeconfig, but none of these files exists: "
+            f"{', '.join(map(str, paths))}"
         )
-    return Merged([path.absolute() for path in there])
+    return Merged([path.absolute() for path in existing])
 
 
 def _by_name(found: list[Found[T]]) -> dict[str, Found[T]]:
@@ -187,12 +188,12 @@ def _by_name(found: list[Found[T]]) -> dict[str, Found[T]]:
 def _existing(entries: dict[str, Found[T]], name: str, where: str, kind: str) -> Found[T]:
     found = entries.get(name)
     if found is None:
-        among = (
+        expected = (
             f"one of {', '.join(sorted(entries))}"
             if entries
-            else f"a {kind}, of which there is none"
+            else f"the name of a {kind}, but none is defined"
         )
-        raise KubeconfigError(f"{where}: expected {among}, got {name!r}")
+        raise KubeconfigError(f"{where}: expected {expected}, got {name!r}")
     return found
 
 
@@ -203,7 +204,7 @@ def _read(file: Path) -> _Config:
         raise KubeconfigError(f"{file}: cannot be read: {reason(problem)}") from None
     try:
         document = yaml.safe_load(text)
-    # PyYAML raises the plain errors of Python for values that are none of the type their tag says.
+    # PyYAML raises Python's own errors for values that do not match the type of their tag.
     except (
         yaml.YAMLError,
         ValueError,
@@ -233,7 +234,7 @@ def _read(file: Path) -> _Config:
 
 
 def _where_only(problem: Exception) -> str:
-    """What is wrong and where, without the line itself: it may be a secret."""
+    """Describes a problem and its place without quoting the line, which may hold a secret."""
     if isinstance(problem, yaml.MarkedYAMLError) and problem.problem_mark is not None:
         return f"{problem.problem} at line {problem.problem_mark.line + 1}"
     return reason(problem)[:200]

@@ -1,7 +1,7 @@
-"""The client-side rate limit: a token bucket, as Kubernetes' clients have it (`qps` and `burst`).
+"""The client-side rate limit: a token bucket with `qps` and `burst`, as in Kubernetes' clients.
 
-In any span of time no more than `burst` + `qps` x seconds requests go out, in the order in which
-they asked.
+In any span of time, at most `burst` + `qps` x seconds requests are sent, in the order in which they
+called `wait_turn`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class TokenBucket:
         self._at: float | None = None
 
     def take(self, now: float) -> float:
-        """Take a token, in advance if there is none left; the seconds until it is there."""
+        """Takes a token, and returns the seconds until it is available."""
         if self._at is not None:
             self._tokens = min(self._tokens + max(now - self._at, 0.0) * self._qps, self._burst)
         self._at = now if self._at is None else max(now, self._at)
@@ -32,14 +32,14 @@ class TokenBucket:
 
 
 class RateLimit:
-    """Waits for its turn. A `qps` of 0 or less is no limit."""
+    """Delays requests. A `qps` of 0 or less means no limit."""
 
     def __init__(self, qps: float, burst: int, clock: Clock) -> None:
         self._bucket = TokenBucket(qps, burst) if qps > 0 else None
         self._clock = clock
 
     async def wait_turn(self) -> None:
-        """A waiter that is cancelled has used up its token all the same."""
+        """Waits until a request may be sent. A cancelled waiter has used its token nevertheless."""
         delay = 0.0 if self._bucket is None else self._bucket.take(self._clock.now())
         if delay > 0:
             await self._clock.sleep(delay)

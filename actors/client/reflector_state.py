@@ -1,8 +1,8 @@
-"""What to do next when a list or a watch has ended: list again, watch on, and after how long. Pure.
+"""Decides what follows the end of a list or a watch: another list or watch, and the delay. Pure.
 
-410 Gone and an expired resourceVersion need a new list; a full or unreachable server only patience,
-from the same resourceVersion on. Backoff doubles from 0.8 s to 30 s and is forgotten after two
-quiet minutes. A kind that is absent is looked for once a minute.
+After 410 Gone, or an expired resourceVersion, a new list is needed. If the server is overloaded or
+unreachable, the same resourceVersion is tried again later. The backoff doubles from 0.8 s to 30 s,
+and starts over after two minutes without a failure. A missing kind is listed again once a minute.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Ended(enum.Enum):
     QUIETLY = "quietly"  # the server closed the watch at its time-out
     GONE = "gone"  # 410: the resourceVersion is too old
     BUSY = "busy"  # 429, 5xx or no connection
-    ABSENT = "absent"  # 404 for a list: there is no such kind
-    REFUSED = "refused"  # anything else
+    ABSENT = "absent"  # 404 for a list: the server does not have the kind
+    REFUSED = "refused"  # any other failure
 
 
 class Next(msgspec.Struct, frozen=True):
-    """Whether to list anew, and the seconds to wait before."""
+    """Whether a new list is needed, and the seconds to wait before the next request."""
 
     relist: bool
     delay: float
@@ -42,9 +42,7 @@ class ReflectorState:
         self.resource_version = ""
 
     def ended(self, how: Ended, now: float, retry_after: float | None = None) -> Next:
-        """What to do after a request ended this way; `retry_after` is what the server asked for, in
-        seconds.
-        """
+        """Returns the next step; `retry_after` is the delay the server requested, in seconds."""
         if now - self._last > RESET_AFTER_SECONDS:
             self._failures = 0
         self._last = now

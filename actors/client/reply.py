@@ -1,8 +1,7 @@
-"""The answers to small requests, read as their bytes come in: HTTP/1.1 without what such an answer
-never has. Pure.
+"""A reader of HTTP/1.1 answers to small requests, as their bytes arrive. Pure.
 
-A reader reads the answers on one connection, one at a time. What is not understood to the letter is
-an error, so that no answer is taken for another.
+It reads the answers on one connection one after the other, and supports only the parts of HTTP that
+such answers need. Anything else is an error, so that an answer is never misread.
 """
 
 from __future__ import annotations
@@ -10,23 +9,23 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-MOST_HEAD_BYTES = 64 << 10
+MAX_HEAD_BYTES = 64 << 10
 _HEAD = re.compile(rb"HTTP/1\.([01]) ([1-5]\d\d)(?: [^\r\n]*)?((?:\r\n[^\s:]+:[^\r\n]*)*)")
-_HEEDED = re.compile(
+_KNOWN_HEADERS = re.compile(
     rb"\r\n(content-length|transfer-encoding|content-encoding|connection|retry-after):"
     rb"[ \t]*([^\r\n]*?)[ \t]*(?=\r\n)",
     re.IGNORECASE,
 )
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
-_UNSENT_BODY = (204, 304)
+_WITHOUT_BODY = (204, 304)
 
 
 class ReplyError(OSError):
-    """It is no HTTP/1.1, or not what was asked for."""
+    """The bytes are not HTTP/1.1, or the answer has a form that was not requested."""
 
 
 class Reply(NamedTuple):
-    """`keep` says whether the connection may be used again."""
+    """An answer; `keep` is true if the connection may be used again."""
 
     status: int
     body: bytes
@@ -35,7 +34,7 @@ class Reply(NamedTuple):
 
 
 class _Head(NamedTuple):
-    """`length` is that of the body: None if it ends with the connection."""
+    """`length` is the length of the body, or None if the body ends with the connection."""
 
     status: int
     length: int | None
@@ -45,31 +44,29 @@ class _Head(NamedTuple):
 
 
 class ReplyReader:
-    """`tunnel` says that CONNECT was asked: a success ends with its head, and what follows is the
-    tunnel's.
-    """
+    """Set `tunnel` for the answer to CONNECT: if it succeeds, the tunnel follows the head."""
 
     def __init__(self, *, tunnel: bool = False) -> None:
         self._tunnel = tunnel
-        self._data = b""  # what is not read yet
+        self._data = b""  # received, but not yet read
         self._head: _Head | None = None
         self._chunks: list[bytes] = []
 
     def feed(self, data: bytes) -> Reply | None:
-        """None as long as there is more to come. Raises ReplyError."""
+        """Returns the answer once it is complete, and None before. Raises ReplyError."""
         if self._data:
             data = self._data + data
         at, head = 0, self._head
         while head is None:
             end = data.find(b"\r\n\r\n", at)
-            if end - at > MOST_HEAD_BYTES or (end < 0 and len(data) - at > MOST_HEAD_BYTES):
+            if end - at > MAX_HEAD_BYTES or (end < 0 and len(data) - at > MAX_HEAD_BYTES):
                 raise ReplyError("the head of the answer has no end")
             if end < 0:
                 self._data = data[at:]
                 return None
             head = _head(data, at, end)
             at = end + 4
-            if head.status < 200:  # words on the way to the answer
+            if head.status < 200:  # an interim response; the answer follows
                 head = None
             elif self._tunnel and head.status < 300:
                 head = head._replace(length=0, chunked=False)
@@ -82,7 +79,7 @@ class ReplyReader:
         return self._reply(head, data[at : at + head.length], more=len(data) > at + head.length)
 
     def close(self) -> Reply | None:
-        """The connection was closed: the answer if that is its end."""
+        """The connection was closed. Returns the answer if the close completes it, else None."""
         head = self._head
         if head is None or head.chunked or head.length is not None:
             return None
@@ -92,7 +89,7 @@ class ReplyReader:
         while True:
             line = _CHUNK_SIZE.match(data, at)
             if line is None:
-                if b"\n" in data[at:] or len(data) - at > MOST_HEAD_BYTES:
+                if b"\n" in data[at:] or len(data) - at > MAX_HEAD_BYTES:
                     raise ReplyError("expected the size of a chunk")
                 break
             size = int(line[1], 16)
@@ -112,33 +109,33 @@ class ReplyReader:
         return None
 
     def _reply(self, head: _Head, body: bytes, *, more: bool) -> Reply:
-        """The answer is whole, and the next one may come, unless it has begun unasked."""
+        """Completes the answer. `more` is true if unrequested bytes follow it."""
         self._data, self._head, self._chunks = b"", None, []
         return Reply(head.status, body, head.retry_after, head.keep and not more)
 
 
 def _head(data: bytes, start: int, end: int) -> _Head:
-    """Raises ReplyError."""
+    """Parses the head of an answer. Raises ReplyError."""
     found = _HEAD.fullmatch(data, start, end)
     if found is None or found[2] == b"101":
         raise ReplyError(f"expected an answer of HTTP/1.1, got {_quoted(data[start:end])}")
     status = int(found[2])
-    unsent = status in _UNSENT_BODY
-    length: int | None = 0 if unsent else None
+    has_body = status not in _WITHOUT_BODY
+    length: int | None = None if has_body else 0
     keep, chunked, retry_after = found[1] == b"1", False, None
-    for name, value in _HEEDED.findall(data, found.start(3), end + 2):
+    for name, value in _KNOWN_HEADERS.findall(data, found.start(3), end + 2):
         match name.lower():
-            case b"content-length" if not unsent:
+            case b"content-length" if has_body:
                 if not value.isdigit() or length not in (None, int(value)):
                     raise ReplyError(f"Content-Length: expected one number, got {_quoted(value)}")
                 length = int(value)
-            case b"transfer-encoding" if not unsent:
+            case b"transfer-encoding" if has_body:
                 if value.lower() != b"chunked":
                     raise ReplyError(f"Transfer-Encoding: expected chunked, got {_quoted(value)}")
                 chunked = True
             case b"content-encoding":
                 if value.lower() != b"identity":
-                    raise ReplyError(f"Content-Encoding: asked for none, got {_quoted(value)}")
+                    raise ReplyError(f"Content-Encoding: expected none, got {_quoted(value)}")
             case b"connection":
                 keep = keep and b"close" not in value.lower()
             case b"retry-after":

@@ -1,7 +1,7 @@
-"""The REST half of the client: typed answers, and errors as exceptions that say what happened.
+"""The REST client: requests with typed answers, and exceptions for what went wrong.
 
-What is read may be long, and goes through an HTTP library's session; writes are short and many, and
-go over wires.
+Reads may have long answers, and use the session of an HTTP library. Writes are short and frequent,
+and use the connections of berth.actors.client.wire.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from berth.actors.client.tenure import Tenure
 from berth.actors.client.tls import client_context
 from berth.actors.client.wire import (
     CLOSE_SECONDS,
-    MOST_CONNECTIONS,
+    MAX_CONNECTIONS,
     Headers,
     NotPermittedError,
     Wires,
@@ -39,10 +39,11 @@ _ENCODER = msgspec.json.Encoder()
 _STATUS = Reader(ApiStatus)
 SYSTEM_CLOCK = SystemClock()
 NO_HEADERS: Headers = ()
-# An API server gives itself a minute; who gives up before does not know what became of a write.
+# An API server takes up to a minute. A client that gives up earlier does not know whether its write
+# succeeded.
 ANSWER_SECONDS = 65.0
-MOST_RETRIES = 10
-MOST_RETRY_AFTER = 60.0  # seconds; who asks for more is taken to mean this
+MAX_RETRIES = 10
+MAX_RETRY_AFTER = 60.0  # seconds; a longer Retry-After is reduced to this
 RECONNECT_DELAYS = (0.1, 0.2, 0.4)
 CONTENT_TYPES = {
     "merge": "application/merge-patch+json",
@@ -51,8 +52,9 @@ CONTENT_TYPES = {
 
 
 class ApiError(Exception):
-    """The API server refused: `code` is the HTTP status, `reason` Kubernetes' word for it, such as
-    Conflict.
+    """The API server refused a request.
+
+    `code` is the HTTP status, and `reason` is Kubernetes' name for it, such as Conflict.
     """
 
     def __init__(
@@ -65,27 +67,26 @@ class ApiError(Exception):
 
 
 class ConnectionFailedError(Exception):
-    """The API server could not be reached, did not answer in time, or what it answered cannot be
-    read.
-    """
+    """The API server could not be reached, did not answer in time, or sent an unreadable answer."""
 
 
 class DeposedError(ConnectionFailedError):
-    """The write was not sent, because the lease had no time left. A leader that lost it ends:
-    nothing is sent later.
+    """The write was not sent, because the lease had run out.
+
+    A leader that lost its lease ends, so nothing is sent later.
     """
 
 
 class UnreadableAnswerError(ConnectionFailedError):
-    """There is an answer, and it cannot be read."""
+    """The API server sent an answer that cannot be read."""
 
 
 class Connection(msgspec.Struct, frozen=True):
-    """Where the API server is and how to prove who we are.
+    """The address of an API server, and the client's credentials.
 
-    `tls` None is plain HTTP, or the machine's own trust for an https URL; `server_name` is the name
-    that the server's certificate must bear if it is not the URL's host; `proxy` is the URL of an
-    HTTP proxy.
+    If `tls` is None, the connection is plain HTTP, or for an https URL trusts the authorities that
+    the machine trusts. `server_name` is the name that the server's certificate must have, if it is
+    not the URL's host. `proxy` is the URL of an HTTP proxy.
     """
 
     server: str
@@ -99,8 +100,10 @@ class Connection(msgspec.Struct, frozen=True):
 
 
 class Patience(msgspec.Struct, frozen=True):
-    """How long an answer to what is read may take, in seconds: until its head is there, with a
-    connection and all handshakes; without a single byte; as a whole (None: as long as it goes on).
+    """How long the answer to a read may take, in seconds.
+
+    `head` is the time until its head arrives, including the connection and all handshakes.
+    `silence` is the time without any byte. `whole` is the total time, or None for no limit.
     """
 
     head: float
@@ -108,22 +111,21 @@ class Patience(msgspec.Struct, frozen=True):
     whole: float | None = None
 
 
-# A page may take as long as it likes if it goes on. An API server gives itself a minute to begin.
+# A page may take any time while bytes arrive. An API server takes up to a minute to begin it.
 PAGE_PATIENCE = Patience(head=120.0, silence=120.0)
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """An answer of which nothing is read but that it is there."""
+    """An answer whose content is ignored."""
 
 
 class Client:
-    """An async context manager; paths begin with `/`, bodies are structs or mappings, answers typed
-    by a struct.
+    """An async context manager. Paths begin with `/`, bodies are structs or mappings.
 
-    Requests are held to `qps` a second after a burst of `burst` (no limit for 0 or less); a watch
-    counts once. An answer may take `timeout_seconds`, which begin when a write is sent, however
-    long it waited for that. Writes are sent while `tenure` permits, if there is one, and reads
-    always.
+    After a burst of `burst` requests, it sends at most `qps` a second (0 or less means no limit); a
+    watch counts as one request. An answer may take `timeout_seconds`. For a write this time begins
+    when the write is sent, however long it waited before. Writes are sent only while `tenure`
+    permits it, if there is one; reads always.
     """
 
     def __init__(
@@ -148,14 +150,10 @@ class Client:
         self._readers: dict[type, Reader[object]] = {}
 
     async def __aenter__(self) -> Client:
-        """Raises KubeconfigError if there are no credentials to be had: better now than with the
-        first request.
-        """
+        """Raises KubeconfigError if there are no credentials, before the first request would."""
         await self._connection.credentials.proof()
         headers = (("User-Agent", "berth"), ("Accept", "application/json"))
-        self._session = aiohttp.ClientSession(
-            connector=connector(MOST_CONNECTIONS), headers=headers
-        )
+        self._session = aiohttp.ClientSession(connector=connector(MAX_CONNECTIONS), headers=headers)
         self._wires = Wires(
             self._connection.server,
             self._connection.server_name,
@@ -179,11 +177,10 @@ class Client:
             await self._wires.close()
 
     async def open(self, path: str, patience: Patience | None = None) -> aiohttp.ClientResponse:
-        """One GET, whatever the answer; the caller reads and closes it. A 401 is asked again with
-        new credentials.
+        """Sends a GET and returns its answer, whatever the status; the caller reads and closes it.
 
-        Raises what aiohttp raises, TimeoutError, and ConnectionFailedError where there are no
-        credentials.
+        After a 401 it tries once more with new credentials, if there are any. Raises aiohttp's
+        errors, TimeoutError, and ConnectionFailedError if there are no credentials.
         """
         await self._limit.wait_turn()
         patience = patience or self._patience
@@ -192,7 +189,7 @@ class Client:
             proof = await credentials.proof()
             response = await self._get(path, patience, proof)
             if response.status == 401:
-                await response.read()  # which gives its connection back
+                await response.read()  # this releases the connection
                 another = await credentials.renewed(proof)
                 if another is not None:
                     response = await self._get(path, patience, another)
@@ -231,11 +228,11 @@ class Client:
         body: object | None = None,
         content_type: str = "application/json",
     ) -> T:
-        """One request, asked again where the server says when, and a GET also where the connection
-        failed.
+        """Sends a request and returns its answer.
 
-        Raises ApiError if the server refuses, ConnectionFailedError if it cannot be reached or
-        answers nonsense, DeposedError if a write may not be sent.
+        A request is sent again if the server says when, and a GET also if the connection failed.
+        Raises ApiError if the server refuses the request, ConnectionFailedError if it cannot be
+        reached or its answer cannot be read, DeposedError if a write may not be sent.
         """
         headers = NO_HEADERS if body is None else (("Content-Type", content_type),)
         return await self._call(
@@ -243,7 +240,7 @@ class Client:
         )
 
     async def page(self, path: str, answer: type[T]) -> T:
-        """A list or a page of one, which may take long. Raises as `call` does."""
+        """Gets a list or a page of a list, which may take long. Raises the same as `call`."""
         return await self._call("GET", path, answer, b"", NO_HEADERS, PAGE_PATIENCE)
 
     async def _call(
@@ -255,7 +252,7 @@ class Client:
         headers: Headers,
         patience: Patience | None = None,
     ) -> T:
-        put_off = severed = 0
+        retries = reconnects = 0
         while True:
             try:
                 if method == "GET":
@@ -263,10 +260,14 @@ class Client:
                 else:
                     reply = await self._write_reply(method, path, data, headers)
             except (aiohttp.ClientError, TimeoutError, OSError) as failure:
-                if method != "GET" or severed == len(RECONNECT_DELAYS) or not _is_severed(failure):
+                if (
+                    method != "GET"
+                    or reconnects == len(RECONNECT_DELAYS)
+                    or not _lost_connection(failure)
+                ):
                     raise self._failed(failure) from failure
-                await self._clock.sleep(RECONNECT_DELAYS[severed])
-                severed += 1
+                await self._clock.sleep(RECONNECT_DELAYS[reconnects])
+                reconnects += 1
                 continue
             if reply.status < 400:
                 return self._read(path, reply.body, answer)
@@ -274,24 +275,22 @@ class Client:
             wait = refused.retry_after
             if (
                 wait is None
-                or put_off == MOST_RETRIES
+                or retries == MAX_RETRIES
                 or not (refused.code == 429 or refused.code >= 500)
             ):
                 raise refused
-            put_off += 1
+            retries += 1
             await self._clock.sleep(wait)
 
     async def _read_reply(self, path: str, patience: Patience | None) -> Reply:
-        """Raises as `open` does."""
+        """Raises the same as `open`."""
         async with await self.open(path, patience) as response:
             return Reply(
                 response.status, await response.read(), response.headers.get("Retry-After")
             )
 
     async def _write_reply(self, method: str, path: str, data: bytes, headers: Headers) -> Reply:
-        """Raises OSError, and ConnectionFailedError where there are no credentials or no
-        permission.
-        """
+        """Raises OSError, and ConnectionFailedError without credentials or permission."""
         await self._limit.wait_turn()
         credentials = self._connection.credentials
         try:
@@ -323,7 +322,7 @@ class Client:
         except UNREADABLE as problem:
             got = f"{raw[:80].decode(errors='replace')!r}: {problem}"
             raise UnreadableAnswerError(
-                f"{self._connection.server}{path}: expected JSON as asked for, got {got}"
+                f"{self._connection.server}{path}: expected the requested JSON, got {got}"
             ) from None
         assert isinstance(decoded, answer)
         return decoded
@@ -332,8 +331,9 @@ class Client:
         return ConnectionFailedError(f"{self._connection.server}: {in_words(failure)}")
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        """Bind a pod to a node. Raises as `call` does; 409 if the pod is bound, deleting or
-        gated.
+        """Binds a pod to a node.
+
+        Raises the same as `call`; the code is 409 if the pod is bound, being deleted or gated.
         """
         body = {
             "apiVersion": "v1",
@@ -346,33 +346,31 @@ class Client:
         )
 
     async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
-        """Patch an object or its status; `kind` is strategic or merge."""
+        """Patches an object or its status; `kind` is strategic or merge."""
         return await self.call("PATCH", path, answer, body, CONTENT_TYPES[kind])
 
 
 def refusal(code: int, raw: bytes, retry_after: str | None) -> ApiError:
-    """The error that an answer stands for; an answer that is no Status is quoted."""
-    said = retry_after is not None and retry_after.isascii() and retry_after.isdecimal()
-    seconds = (
-        min(float(retry_after), MOST_RETRY_AFTER) if retry_after is not None and said else None
-    )
+    """Returns the error for a refusal; an answer that is not a Status is quoted."""
+    seconds = None
+    if retry_after is not None and retry_after.isascii() and retry_after.isdecimal():
+        seconds = min(float(retry_after), MAX_RETRY_AFTER)
     try:
         status = _STATUS.read(raw)
     except UNREADABLE:
-        told = " ".join(raw[:200].decode(errors="replace").split())  # on one line
-        return ApiError(code, "", f"HTTP {code}: {told}", seconds)
+        quoted = " ".join(raw[:200].decode(errors="replace").split())  # on one line
+        return ApiError(code, "", f"HTTP {code}: {quoted}", seconds)
     return ApiError(code, status.reason, status.message or f"HTTP {code}", seconds)
 
 
 def in_words(failure: Exception) -> str:
-    """What went wrong with a connection, in few words; it stands beside the server's address."""
+    """Describes a failed connection in a few words; the caller adds the server's address."""
     if isinstance(failure, aiohttp.ClientConnectorError) and not isinstance(
         failure, aiohttp.ClientSSLError
     ):
         number = failure.os_error.errno
-        if (
-            number is not None and number > 0
-        ):  # below are those of name resolution, which has its own words
+        # Errors of name resolution have negative numbers, and messages of their own.
+        if number is not None and number > 0:
             return os.strerror(number)
     if (
         isinstance(failure, ConnectionError)
@@ -385,9 +383,10 @@ def in_words(failure: Exception) -> str:
     return str(failure) or type(failure).__name__
 
 
-def _is_severed(failure: Exception) -> bool:
-    """Whether the connection was refused or lost: not a time-out, nor a certificate that stays what
-    it is.
+def _lost_connection(failure: Exception) -> bool:
+    """True if the connection was refused or lost, so that another attempt may succeed.
+
+    A time-out does not count, nor does a certificate, which will be the same the next time.
     """
     return isinstance(failure, aiohttp.ClientConnectionError) and not isinstance(
         failure, TimeoutError | aiohttp.ClientSSLError

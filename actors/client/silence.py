@@ -1,8 +1,8 @@
-"""Silence on a stream that should not be silent: the connection is taken for dead, and closed.
+"""SilenceGuard: closes a stream that has been silent for too long.
 
-The kernel notices a dead peer, but not a proxy that lives and forwards nothing. An API server that
-sends bookmarks does so about once a minute, however little happens; where they have come before,
-two and a half minutes without a byte say that nothing will come any more.
+The kernel notices a dead peer, but not a proxy that is alive and forwards nothing. An API server
+that sends bookmarks sends one about every minute, even if nothing changes. If it has sent any, two
+and a half minutes without a byte mean that the connection is dead.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from types import TracebackType
 from berth.actors.runtime.clock import Clock
 
 SILENCE_SECONDS = 150.0
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 
 
 class SilenceGuard:
-    """While it is entered, calls `close` once if nothing was heard for too long although it was
-    `expected` to be.
+    """A context manager that calls `close` once if nothing arrives for SILENCE_SECONDS.
 
-    It looks by the event loop's timer now and then, so that hearing something costs no more than
-    the time.
+    It does so only while `expected` returns true. A timer of the event loop checks every
+    CHECK_SECONDS, so that `note_activity` only has to store the time.
     """
 
     def __init__(
@@ -31,12 +30,12 @@ class SilenceGuard:
         self._clock = clock
         self._expected = expected
         self._close = close
-        self._heard_at = clock.now()
+        self._active_at = clock.now()
         self._timer: asyncio.TimerHandle | None = None
         self.closed = False
 
     def __enter__(self) -> SilenceGuard:
-        self._look()
+        self._check()
         return self
 
     def __exit__(
@@ -48,12 +47,13 @@ class SilenceGuard:
         if self._timer is not None:
             self._timer.cancel()
 
-    def heard(self) -> None:
-        self._heard_at = self._clock.now()
+    def note_activity(self) -> None:
+        """Something arrived."""
+        self._active_at = self._clock.now()
 
-    def _look(self) -> None:
-        if self._expected() and self._clock.now() - self._heard_at > SILENCE_SECONDS:
+    def _check(self) -> None:
+        if self._expected() and self._clock.now() - self._active_at > SILENCE_SECONDS:
             self.closed = True
             self._close()
         else:
-            self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+            self._timer = asyncio.get_running_loop().call_later(CHECK_SECONDS, self._check)

@@ -1,10 +1,9 @@
-"""Sockets that notice within 45 seconds that nobody is at the other end any more, as client-go's
-connections do.
+"""Sockets that detect a dead peer within 45 seconds, as client-go's connections do.
 
-A peer whose machine or network is gone says nothing. The kernel asks an idle one for a sign of life
-after 15 seconds, then every 5, and gives the connection up 30 seconds after the last one; what was
-sent is given up 30 seconds after it was not acknowledged. What is only slow is not given up: its
-kernel answers.
+A peer whose machine or network is gone sends nothing. The kernel probes an idle peer after 15
+seconds and then every 5 seconds, and closes the connection 30 seconds after the last sign of life.
+It also closes the connection if data stays unacknowledged for 30 seconds. A peer that is only slow
+keeps its connection, because its kernel answers.
 """
 
 from __future__ import annotations
@@ -17,24 +16,24 @@ import aiohttp
 
 IDLE_SECONDS = 15
 INTERVAL_SECONDS = 5
-GIVEN_UP_SECONDS = 30
+DEAD_SECONDS = 30
 _TCP_OPTIONS = {
     "TCP_KEEPIDLE": IDLE_SECONDS,
     "TCP_KEEPALIVE": IDLE_SECONDS,  # what macOS calls it
     "TCP_KEEPINTVL": INTERVAL_SECONDS,
-    "TCP_KEEPCNT": (GIVEN_UP_SECONDS - IDLE_SECONDS) // INTERVAL_SECONDS,
-    "TCP_USER_TIMEOUT": GIVEN_UP_SECONDS * 1000,
+    "TCP_KEEPCNT": (DEAD_SECONDS - IDLE_SECONDS) // INTERVAL_SECONDS,
+    "TCP_USER_TIMEOUT": DEAD_SECONDS * 1000,
 }
 
 
 class _Socket(Protocol):
-    """What event loops give as a transport's socket."""
+    """The socket of a transport, as event loops return it."""
 
     def setsockopt(self, level: int, option: int, value: int | bytes, /) -> None: ...
 
 
 def keep_alive(sock: _Socket) -> None:
-    """Give up what is dead, as far as the machine's kernel can."""
+    """Makes the kernel detect a dead peer, as far as this kernel can."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _TCP_OPTIONS.items():
         option = getattr(socket, name, None)
@@ -43,14 +42,12 @@ def keep_alive(sock: _Socket) -> None:
 
 
 def drop_at_close(sock: _Socket) -> None:
-    """Have the kernel forget what is not delivered when the socket is closed, instead of delivering
-    it later.
-    """
+    """Makes the kernel discard undelivered data when the socket is closed."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def connector(limit: int) -> aiohttp.TCPConnector:
-    """At most `limit` connections that are kept alive; 0 is no limit."""
+    """Returns a connector with at most `limit` connections with keep-alive; 0 means no limit."""
     return aiohttp.TCPConnector(limit=limit, socket_factory=_kept_alive)
 
 

@@ -1,11 +1,11 @@
-"""The time in which this process may write: as long as the lease that it holds has time left.
+"""Tenure: the time during which this process may write, which ends when its lease runs out.
 
-A write may wait long before it is sent: for the rate limit, a connection, a TLS handshake, the
-pause that the server asked for. Meanwhile the lease may run out, and the process may be stopped and
-resumed, or the machine sleep. So the right to write is looked at in the moment of sending, against
-a clock that runs on through all of that.
+A write may wait long before it is sent: for the rate limit, a connection, a TLS handshake, or a
+delay that the server requested. Meanwhile the lease may run out. The process may also be stopped
+and resumed, or the machine may sleep. Permission is therefore checked at the moment of sending,
+against a clock that keeps running through all of this.
 
-The leader sets how long it lasts, from whatever thread it runs in; the clients only read.
+The leader election sets the end of the tenure, from its own thread; the clients only read it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ NEVER = float("-inf")
 
 
 class Tenure:
-    """Nothing may be written until `lasts_until` says so. `now` gives seconds, to any thread."""
+    """Permits nothing until `lasts_until` is called. `now` returns seconds in any thread."""
 
     def __init__(self, now: Callable[[], float] = seconds_since_boot) -> None:
         self._now = now
         self._until = NEVER
 
     def lasts_until(self, until: float) -> None:
-        """Writes may be sent before this time of the clock: ALWAYS without leader election, NEVER
-        once deposed.
+        """Permits writes before this time of the clock.
+
+        ALWAYS is for a process without leader election, NEVER for one that lost the lease.
         """
         self._until = until
 
     def permits(self) -> bool:
-        """Whether a write may be sent now; to be asked right before."""
+        """True if a write may be sent now. Call it immediately before sending."""
         return self._now() < self._until

@@ -1,11 +1,11 @@
-"""TLS contexts from PEM text: whom we trust, and our own certificate. Both raise ValueError in
-words for people.
+"""TLS contexts from PEM text: the trusted authorities, and the client's own certificate.
 
-A server is believed where Kubernetes' own client, which is Go's, believes it, whatever Python's
-defaults are: they have changed between its versions, and are made for the Web. Where OpenSSL cannot
-be told, it is the stricter one: it refuses a server's certificate whose key usage or extended key
-usage names other things than serving, although the extended one says "any", and a wildcard for all
-names of a top-level domain.
+Both functions raise ValueError with a readable message. A server's certificate is accepted if
+Kubernetes' own client, written in Go, accepts it. Python's defaults are not used, as they have
+changed between versions and are meant for the Web. OpenSSL remains stricter in two respects that
+cannot be configured. It rejects a certificate whose key usage or extended key usage does not
+include serving, even if the extended key usage is "any"; and it rejects a wildcard for all names of
+a top-level domain.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ import ssl
 import tempfile
 from pathlib import Path
 
-# Of TLS 1.2 those that Go offers. Level 1 asks for keys of 1024 bits, as Go does, and refuses
-# signatures with SHA-1.
+# The ciphers of TLS 1.2 that Go offers. Security level 1 requires keys of 1024 bits, as Go does,
+# and rejects signatures with SHA-1.
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20:ECDHE+AES+SHA1:@SECLEVEL=1"
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
 
 def client_context(authority: bytes | None, *, insecure: bool = False) -> ssl.SSLContext:
-    """The context of every client here. It trusts the certificates in `authority`, be they
-    authorities' or servers', or what the machine trusts if it is None; `insecure` trusts anybody.
+    """Returns the TLS context of a client.
+
+    It trusts the certificates in `authority`, of authorities or of servers; or, if that is None,
+    the authorities that the machine trusts. If `insecure`, it trusts every server.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS)
-    # Not VERIFY_X509_STRICT: it asks for extensions that many a cluster's own authority does not
-    # have.
+    # Not VERIFY_X509_STRICT, which requires extensions that many clusters' own authorities lack.
     context.verify_flags = ssl.VERIFY_X509_TRUSTED_FIRST | ssl.VERIFY_X509_PARTIAL_CHAIN
     context.hostname_checks_common_name = False
     if authority is None:
@@ -44,8 +45,9 @@ def client_context(authority: bytes | None, *, insecure: bool = False) -> ssl.SS
 
 
 def _trust(context: ssl.SSLContext, authority: bytes) -> None:
-    """Text around the certificates is passed over, and so is a certificate that cannot be read,
-    unless all are.
+    """Trusts the certificates in PEM text; ignores other text and unreadable certificates.
+
+    Raises ValueError if it finds no certificate that can be read.
     """
     read = 0
     for certificate in _CERTIFICATE.findall(authority):
@@ -59,18 +61,19 @@ def _trust(context: ssl.SSLContext, authority: bytes) -> None:
 
 
 def show_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Make `context` prove who we are. OpenSSL reads files only, so the key lies in a private one
-    for that moment.
+    """Makes `context` present a client certificate.
+
+    OpenSSL only reads files, so the key is in a private temporary file for a moment.
     """
     handle, name = tempfile.mkstemp()  # readable by its owner alone
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(certificate.rstrip() + b"\n" + key)
-        # Without a password at hand OpenSSL would ask for one on the terminal.
+        # Without a password, OpenSSL would prompt for one on the terminal.
         context.load_cert_chain(name, password="")
     except (ssl.SSLError, ValueError) as problem:
         if isinstance(problem, ssl.SSLError) and problem.reason == "KEY_VALUES_MISMATCH":
-            raise ValueError("expected the key of the certificate, got another one") from None
+            raise ValueError("expected the key of the certificate, got another key") from None
         raise ValueError("expected a certificate and its unencrypted private key in PEM") from None
     finally:
         Path(name).unlink()

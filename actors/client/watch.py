@@ -1,13 +1,14 @@
-"""List, then watch: the changes of one kind, for as long as somebody reads them.
+"""Reflector: lists the objects of one kind, then watches their changes.
 
-The reader gets everything that is (Listed), then every change, and again everything whenever the
-server cannot tell what was missed. Failures are handled here and logged; the stream does not end.
-An object that cannot be read is told as Unread, with what can be read of it; of one that is gone,
-that is enough. That the server refuses to list the kind is told as well, and logged once a minute
-for as long as it does.
+The reader gets all objects (Listed), then every change, and all objects again whenever the server
+cannot report the changes since the last one. Failures are handled and logged here; the stream does
+not end. An object that cannot be read is reported as Unreadable, with the part that can be read;
+for a deleted object that part is enough. If the server refuses to list the kind, that is reported
+as Unlisted, and logged once a minute while it lasts.
 
-The reader may say what it knows: what is the same in a list is then handed on as the object that it
-has already, and not read anew, so that a list costs what has changed, in memory as well.
+The reader may pass in the objects that it knows. An unchanged object of a list is then yielded as
+the known object, and not decoded. The time and the memory that a list takes are therefore in
+proportion to what changed.
 """
 
 from __future__ import annotations
@@ -45,15 +46,16 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T", bound=HasMetadata | dict[str, Any])
 PAGE = 5000
-SLICE = 250  # so many objects are decoded before others have their turn
+SLICE = 250  # the number of objects that are decoded before other tasks may run
 SHORT_SECONDS = 1.0
 HEAD_SECONDS = 30.0  # an API server sends the head of a watch at once
-SAY_SECONDS = 60.0
+LOG_SECONDS = 60.0
 
 
-class Unread(msgspec.Struct, Generic[T], frozen=True):
-    """An object was added or modified, and cannot be read. `rest` is what can, its name mostly;
-    `problem` says why.
+class Unreadable(msgspec.Struct, Generic[T], frozen=True):
+    """An object was added or modified, but cannot be read.
+
+    `rest` is its readable part, which usually has its name; `problem` is the reason.
     """
 
     rest: T
@@ -61,10 +63,10 @@ class Unread(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Listed(msgspec.Struct, Generic[T], frozen=True):
-    """All there is, at this moment."""
+    """All objects that exist at this moment."""
 
     items: Sequence[T]
-    unread: Sequence[Unread[T]] = ()
+    unreadable: Sequence[Unreadable[T]] = ()
 
 
 class Changed(msgspec.Struct, Generic[T], frozen=True):
@@ -74,21 +76,19 @@ class Changed(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Deleted(msgspec.Struct, Generic[T], frozen=True):
-    """An object is gone; as it was last, or what can be read of that."""
+    """An object was deleted. `object` is its last state, or the readable part of that."""
 
     object: T
 
 
 class Unlisted(msgspec.Struct, frozen=True):
-    """The server does not list the kind, because it has no such kind (`absent`) or because it
-    refuses to.
-    """
+    """The server does not list the kind: it does not have it (`absent`), or it refuses to."""
 
     problem: str
     absent: bool = False
 
 
-Told = Listed[T] | Changed[T] | Deleted[T] | Unread[T] | Unlisted
+WatchUpdate = Listed[T] | Changed[T] | Deleted[T] | Unreadable[T] | Unlisted
 
 
 class _List(msgspec.Struct, frozen=True):
@@ -97,16 +97,14 @@ class _List(msgspec.Struct, frozen=True):
 
 
 class _Event(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """A line of the watch whose object could be read, which is nearly every one: decoded in one
-    go.
-    """
+    """A line of the watch with a readable object, decoded in one step; nearly all lines are so."""
 
     type: str
     object: T
 
 
 class _Envelope(msgspec.Struct, frozen=True):
-    """A line of the watch whatever its object is."""
+    """A line of the watch whose object is not decoded yet."""
 
     type: str
     object: msgspec.Raw
@@ -123,16 +121,16 @@ class _Versioned(msgspec.Struct, frozen=True, gc=False):
     metadata: _Identity
 
 
-class _VersionAlone(msgspec.Struct, frozen=True, rename="camel", gc=False):
+class _OnlyVersion(msgspec.Struct, frozen=True, rename="camel", gc=False):
     resource_version: str = ""
 
 
 class _Version(msgspec.Struct, frozen=True, gc=False):
-    metadata: _VersionAlone
+    metadata: _OnlyVersion
 
 
 class _InterruptedError(Exception):
-    """`unlisted` if the server answered, and will not list the kind."""
+    """The list or watch ended; `unlisted` is set if the server does not list the kind."""
 
     def __init__(
         self,
@@ -148,8 +146,9 @@ class _InterruptedError(Exception):
 
 
 class Reflector(Generic[T]):
-    """Follows one path, such as `/api/v1/pods`; `selector` is a query such as `fieldSelector=...`,
-    or "".
+    """Follows one path, such as `/api/v1/pods`.
+
+    `selector` is a query such as `fieldSelector=...`, or "".
     """
 
     def __init__(
@@ -162,20 +161,19 @@ class Reflector(Generic[T]):
         self._rng = rng
         self._state = ReflectorState(rng)
         self._interrupted = False
-        self._bookmarked = False  # whether this server sends bookmarks
+        self._has_bookmarks = False  # the server has sent one
         self._unlisted: Unlisted | None = None
-        self._said_at = 0.0
+        self._logged_at = 0.0
         self._sharing = Sharing()
         self._versioned = msgspec.json.Decoder(_Versioned)
         self._reader = Reader(kind)
-        alias = GenericAlias(
-            _Event, (kind,)
-        )  # what _Event[kind] is, for a kind known at run time only
+        alias = GenericAlias(_Event, (kind,))  # _Event[kind], for a kind known only at run time
         self._event: msgspec.json.Decoder[_Event[T]] = msgspec.json.Decoder(alias, strict=False)
 
-    async def changes(self, known: Mapping[str, T] | None = None) -> AsyncGenerator[Told[T]]:
-        """Listed first, then changes, without end. `known` are the reader's objects by key, as it
-        was told of them.
+    async def changes(self, known: Mapping[str, T] | None = None) -> AsyncGenerator[WatchUpdate[T]]:
+        """Yields Listed first, then changes, without end.
+
+        `known` holds the reader's objects by key, as they were yielded.
         """
         relist = True
         while True:
@@ -197,19 +195,19 @@ class Reflector(Generic[T]):
             await self._pause(step.delay)
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, and say every minute what the server still refuses."""
+        """Waits, and logs every minute that the server still refuses to list the kind."""
         until = self._clock.now() + seconds
         while (
             self._unlisted is not None
             and not self._unlisted.absent
-            and self._said_at + SAY_SECONDS <= until
+            and self._logged_at + LOG_SECONDS <= until
         ):
-            await self._clock.sleep(self._said_at + SAY_SECONDS - self._clock.now())
-            self._say(self._unlisted)
+            await self._clock.sleep(self._logged_at + LOG_SECONDS - self._clock.now())
+            self._log(self._unlisted)
         await self._clock.sleep(max(0.0, until - self._clock.now()))
 
-    def _say(self, unlisted: Unlisted) -> None:
-        self._said_at = self._clock.now()
+    def _log(self, unlisted: Unlisted) -> None:
+        self._logged_at = self._clock.now()
         log.warning(unlisted.problem)
 
     def _after(self, interruption: _InterruptedError) -> Next:
@@ -217,17 +215,17 @@ class Reflector(Generic[T]):
         before, self._unlisted = self._unlisted, interruption.unlisted
         if self._unlisted is not None:
             if before is None or before.problem != self._unlisted.problem:
-                self._say(self._unlisted)
+                self._log(self._unlisted)
             self._interrupted = True
             return step
-        # One line an outage for each kind, however often it is tried.
+        # One warning for each outage and kind, however often it is tried again.
         level = logging.DEBUG if self._interrupted else logging.WARNING
-        told = {
+        details = {
             "path": self._path,
             "error": str(interruption),
             "again_in_seconds": round(step.delay, 1),
         }
-        log.log(level, "watch interrupted", **told)
+        log.log(level, "watch interrupted", **details)
         self._interrupted = True
         return step
 
@@ -238,9 +236,9 @@ class Reflector(Generic[T]):
             log.info("watch resumed", path=self._path)
 
     async def _list(self, known: Mapping[str, T]) -> Listed[T]:
-        """Page by page: while one is decoded, the next is on its way."""
+        """Lists page by page; while one page is decoded, the next is fetched."""
         items: list[T] = []
-        unread: list[Unread[T]] = []
+        unreadable: list[Unreadable[T]] = []
         pages: list[_List | ApiError | ConnectionFailedError] = []
         await self._fetch("", pages)
         while True:
@@ -253,19 +251,19 @@ class Reflector(Generic[T]):
                 for number, raw in enumerate(page.items):
                     if number % SLICE == 0:
                         await anyio.lowlevel.checkpoint()
-                    same = self._same(raw, known) if known else None
-                    found = Changed(same) if same is not None else self._read(raw)
+                    unchanged = self._unchanged(raw, known) if known else None
+                    found = Changed(unchanged) if unchanged is not None else self._read(raw)
                     match found:
                         case Changed(item):
                             items.append(item)
-                        case Unread():
-                            unread.append(found)
+                        case Unreadable():
+                            unreadable.append(found)
                         case None:
                             pass
             if not page.metadata.continue_:
                 self._answered()
                 self._state.resource_version = page.metadata.resource_version
-                return Listed(items, unread)
+                return Listed(items, unreadable)
 
     def _not_listed(self, failure: ApiError | ConnectionFailedError) -> _InterruptedError:
         interruption = _interruption(failure)
@@ -284,7 +282,7 @@ class Reflector(Generic[T]):
     async def _fetch(
         self, token: str, pages: list[_List | ApiError | ConnectionFailedError]
     ) -> None:
-        """A page of the list, or why there is none."""
+        """Appends the next page of the list to `pages`, or the reason why there is none."""
         path = f"{self._path}?limit={PAGE}{self._query}" + (f"&continue={token}" if token else "")
         try:
             pages.append(await self._client.page(path, _List))
@@ -292,12 +290,12 @@ class Reflector(Generic[T]):
             pages.append(failure)
 
     async def _watch(self) -> AsyncGenerator[list[bytes]]:
-        """The lines of one watch, as many at a time as came."""
+        """Yields the lines of one watch, all that have arrived at a time."""
         seconds = int(300 * (1 + self._rng.random()))
         query = f"watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}{self._query}"
         path = f"{self._path}?{query}&resourceVersion={self._state.resource_version}"
         patience = Patience(HEAD_SECONDS, seconds + HEAD_SECONDS)
-        opened, told = self._clock.now(), False
+        opened, has_lines = self._clock.now(), False
         guard: SilenceGuard | None = None
         try:
             async with await self._client.open(path, patience) as response:
@@ -308,24 +306,28 @@ class Reflector(Generic[T]):
                     raise _interruption(failure)
                 self._answered()
                 pending = b""
-                with SilenceGuard(self._clock, lambda: self._bookmarked, response.close) as guard:
+                with SilenceGuard(
+                    self._clock, lambda: self._has_bookmarks, response.close
+                ) as guard:
                     async for chunk in response.content.iter_any():
-                        guard.heard()
+                        guard.note_activity()
                         *lines, pending = (pending + chunk).split(b"\n")
                         if lines:
-                            told = True
+                            has_lines = True
                             yield lines
         except (aiohttp.ClientError, TimeoutError, OSError, ConnectionFailedError) as failure:
             if guard is not None and guard.closed:
-                why = f"not even a bookmark came for {SILENCE_SECONDS:g} s"
+                why = f"nothing arrived for {SILENCE_SECONDS:g} s, not even a bookmark"
                 raise _InterruptedError(Ended.BUSY, why) from None
             raise _InterruptedError(Ended.BUSY, in_words(failure)) from None
-        if not told and self._clock.now() - opened < SHORT_SECONDS:
-            # A server or proxy that cannot watch would otherwise be asked without a pause.
+        if not has_lines and self._clock.now() - opened < SHORT_SECONDS:
+            # Without a delay, a server or proxy that cannot watch would be asked again and again.
             raise _InterruptedError(Ended.BUSY, "the watch was closed at once")
 
-    def _change(self, line: bytes) -> Changed[T] | Deleted[T] | Unread[T] | None:
-        """None for a bookmark, an object of which nothing can be read, and an empty line. Raises
+    def _change(self, line: bytes) -> Changed[T] | Deleted[T] | Unreadable[T] | None:
+        """Returns the change in a line.
+
+        Returns None for a bookmark, an empty line, and an object without a readable part. Raises
         _InterruptedError.
         """
         if not line:
@@ -342,13 +344,14 @@ class Reflector(Generic[T]):
                     self._state.resource_version = version
                     return Deleted(event.object)
                 case _:
-                    return self._hard_to_read(line)
+                    return self._read_slowly(line)
         except UNREADABLE:
-            return self._hard_to_read(line)
+            return self._read_slowly(line)
 
-    def _hard_to_read(self, line: bytes) -> Changed[T] | Deleted[T] | Unread[T] | None:
-        """A bookmark, or an object with nulls, or one that cannot be read. Anything else ends the
-        watch.
+    def _read_slowly(self, line: bytes) -> Changed[T] | Deleted[T] | Unreadable[T] | None:
+        """Reads a bookmark, an object with nulls, or an object that cannot be read completely.
+
+        Any other line ends the watch. Raises _InterruptedError.
         """
         try:
             event = msgspec.json.decode(line, type=_Envelope)
@@ -365,7 +368,7 @@ class Reflector(Generic[T]):
         if not version or event.type not in {"BOOKMARK", "ADDED", "MODIFIED", "DELETED"}:
             raise _InterruptedError(Ended.REFUSED, f"expected a watch event, got {line[:80]!r}")
         if event.type == "BOOKMARK":
-            self._bookmarked = True
+            self._has_bookmarks = True
             self._state.resource_version = version
             return None
         found = self._read(event.object)
@@ -373,8 +376,8 @@ class Reflector(Generic[T]):
         self._state.resource_version = version
         return change
 
-    def _same(self, raw: msgspec.Raw, known: Mapping[str, T]) -> T | None:
-        """What is known of an object, if it has not changed since."""
+    def _unchanged(self, raw: msgspec.Raw, known: Mapping[str, T]) -> T | None:
+        """Returns the known object if it has not changed, else None."""
         try:
             listed = self._versioned.decode(raw).metadata
         except UNREADABLE:
@@ -384,19 +387,19 @@ class Reflector(Generic[T]):
             return None
         return found if _identity(found) == (listed.uid, listed.resource_version) else None
 
-    def _read(self, raw: msgspec.Raw) -> Changed[T] | Unread[T] | None:
-        """The object as it is now, or what can be read of it; None if that is nothing."""
+    def _read(self, raw: msgspec.Raw) -> Changed[T] | Unreadable[T] | None:
+        """Returns the object or its readable part, or None if there is none."""
         try:
             return Changed(self._accepted(self._reader.decode(raw)))
         except UNREADABLE as problem:
             rest = self._reader.salvage(raw)
             if rest is None:
-                log.warning("object left out", path=self._path, error=str(problem))
+                log.warning("unreadable object ignored", path=self._path, error=str(problem))
                 return None
-            return Unread(rest, str(problem))
+            return Unreadable(rest, str(problem))
 
     def _accepted(self, found: T) -> T:
-        """An object that is fit to be told. Raises UnreadableError."""
+        """Checks an object and returns it with its parts shared. Raises UnreadableError."""
         if isinstance(found, dict):
             return found
         if not _is_named(found):
@@ -405,21 +408,21 @@ class Reflector(Generic[T]):
             self._reader.check(found)
         elif not found.metadata.namespace:
             raise UnreadableError("metadata.namespace: expected a namespace")
-        elif not found.metadata.uid:  # by which the queue tells a pod from the next one of its name
+        elif not found.metadata.uid:  # distinguishes a pod from the next one with the same name
             raise UnreadableError("metadata.uid: expected a uid")
         return self._sharing.shared(found)
 
 
-def _end(found: Changed[T] | Unread[T] | None, line: bytes) -> Deleted[T]:
-    """The end of an object, of which its name or its uid is enough. Raises _InterruptedError."""
+def _end(found: Changed[T] | Unreadable[T] | None, line: bytes) -> Deleted[T]:
+    """Returns the deletion of an object, which needs a name or a uid. Raises _InterruptedError."""
     match found:
         case Changed(last):
             return Deleted(last)
-        case Unread(rest) if isinstance(rest, dict) or rest.metadata.name or rest.metadata.uid:
+        case Unreadable(rest) if isinstance(rest, dict) or rest.metadata.name or rest.metadata.uid:
             return Deleted(rest)
         case _:
             raise _InterruptedError(
-                Ended.REFUSED, f"expected the name of what is gone, got {line[:80]!r}"
+                Ended.REFUSED, f"expected the name of the deleted object, got {line[:80]!r}"
             )
 
 
@@ -428,7 +431,7 @@ def _is_named(item: HasMetadata | dict[str, Any]) -> bool:
 
 
 def _identity(item: HasMetadata | dict[str, Any]) -> tuple[str, str]:
-    """The uid and the resourceVersion of an object, or of a plain document."""
+    """Returns the uid and the resourceVersion of an object or of a plain document."""
     if isinstance(item, dict):
         metadata = item["metadata"]
         return str(metadata.get("uid", "")), str(metadata.get("resourceVersion", ""))

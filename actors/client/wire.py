@@ -1,14 +1,13 @@
-"""Connections for writes: each is written in one piece and its answer read in one, over connections
-that last.
+"""Persistent connections for writes, each sent in one piece.
 
-A bind and an event are a few hundred bytes there and back, thousands of times a second, so that
-what a general HTTP client does around them would cost more than to decide about the pod. One
-request at a time is under way on a connection; one that failed in any way is closed, and no request
-is sent twice.
+A bind or an event is a few hundred bytes each way, thousands of times a second. The overhead of a
+general HTTP client would cost more than the decision about the pod. A connection carries one
+request at a time. After any failure it is closed, and no request is sent twice.
 
-A write may need permission, which is asked for in the turn in which the bytes are given to the
-kernel. They are given all at once or not at all, so that nothing which was permitted lies here to
-be sent later; and what the kernel has not delivered is dropped with the connection.
+A write may need permission, which is checked in the same turn of the event loop in which the bytes
+are passed to the kernel. They are passed all at once or not at all, so that no permitted bytes
+remain here to be sent later. Bytes that the kernel has not delivered are discarded when the
+connection is closed.
 """
 
 from __future__ import annotations
@@ -26,16 +25,17 @@ from berth.actors.client.sockets import drop_at_close, keep_alive
 from berth.actors.client.tls import client_context
 
 Headers = tuple[tuple[str, str], ...]
-MOST_CONNECTIONS = 100
-MOST_HEADS = 16
-IDLE_SECONDS = 15.0  # servers close what is idle for longer, and a request must not meet that
-CLOSE_SECONDS = 1.0  # that connections have to be closed in good order
+MAX_CONNECTIONS = 100
+MAX_HEADS = 16
+# Servers close connections that are idle for longer; a request must not be sent at that moment.
+IDLE_SECONDS = 15.0
+CLOSE_SECONDS = 1.0  # the time for closing connections in order
 _IN_PATH = "/?&=%:,;@!$'()*+-._~"
-_PLAIN_TARGET = re.compile(f"[A-Za-z0-9{re.escape(_IN_PATH)}]*")  # nothing in it to be quoted
+_SAFE_TARGET = re.compile(f"[A-Za-z0-9{re.escape(_IN_PATH)}]*")  # needs no percent-encoding
 
 
 class NotPermittedError(Exception):
-    """The request was not sent, because it may not be."""
+    """The request was not sent, because it was not permitted."""
 
 
 class _Wire(asyncio.Protocol):
@@ -47,15 +47,14 @@ class _Wire(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self.closed = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
-        self._lowest: asyncio.Transport | None = None  # the one that gives bytes to the kernel
+        self._lowest: asyncio.Transport | None = None  # the one that passes bytes to the kernel
         self._reader = ReplyReader()
         self._answer: asyncio.Future[Reply] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = self._lowest = cast(
-            "asyncio.Transport", transport
-        )  # uvloop's is one, but does not say so
-        self._lowest.set_write_buffer_limits(high=0)  # older uvloops then write at once as well
+        # uvloop's transport is one, but does not inherit from it.
+        self._transport = self._lowest = cast("asyncio.Transport", transport)
+        self._lowest.set_write_buffer_limits(high=0)  # makes older uvloops write at once as well
         sock = transport.get_extra_info("socket")
         keep_alive(sock)
         drop_at_close(sock)
@@ -63,7 +62,7 @@ class _Wire(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         answer = self._answer
         if answer is None or answer.done():
-            self.abort()  # nothing was asked
+            self.abort()  # no request is waiting for an answer
             return
         try:
             reply = self._reader.feed(data)
@@ -91,9 +90,11 @@ class _Wire(asyncio.Protocol):
     async def ask(
         self, request: bytes, seconds: float, permits: Callable[[], bool] | None = None
     ) -> Reply:
-        """Raises NotPermittedError before the request is sent, and TimeoutError if the answer is
-        not there so many seconds after. The reader is at its beginning, as a wire is asked again
-        only after an answer that was read to its end.
+        """Sends a request and returns its answer.
+
+        Raises NotPermittedError without sending it, and TimeoutError if the answer does not arrive
+        within `seconds` after sending. The reader is in its initial state, because a wire is used
+        again only after it has read a complete answer.
         """
         assert self._transport is not None
         assert self._lowest is not None
@@ -107,7 +108,7 @@ class _Wire(asyncio.Protocol):
                 raise NotPermittedError
             self._transport.write(request)
             if permits is not None and self._lowest.get_write_buffer_size():
-                # The rest would be sent when there is room, permitted or not.
+                # The rest would be sent later, whether it is still permitted or not.
                 raise ConnectionAbortedError("the connection did not take the request at once")
             return await answer
         finally:
@@ -115,7 +116,7 @@ class _Wire(asyncio.Protocol):
             self._answer = None
 
     async def secure(self, tls: ssl.SSLContext, name: str) -> None:
-        """Speak TLS from now on, with who can prove to be `name`."""
+        """Switches to TLS, with a server whose certificate has this name."""
         assert self._transport is not None
         self._transport = await self._loop.start_tls(
             self._transport, self, tls, server_hostname=name
@@ -124,7 +125,7 @@ class _Wire(asyncio.Protocol):
             raise _closed()
 
     async def tunnel(self, request: bytes, seconds: float) -> None:
-        """Have a proxy connect us to the server, by this CONNECT."""
+        """Makes a proxy connect to the server, with this CONNECT request."""
         self._reader = ReplyReader(tunnel=True)
         reply = await self.ask(request, seconds)
         if reply.status != 200:
@@ -137,7 +138,7 @@ class _Wire(asyncio.Protocol):
 
 
 class _Place(NamedTuple):
-    """Where to connect to; `name` is what a certificate must bear."""
+    """An address to connect to; `name` is the name that its certificate must have."""
 
     host: str
     port: int
@@ -146,14 +147,13 @@ class _Place(NamedTuple):
 
 
 class Wires:
-    """The connections to one server, at most `most` of them, of which those used last are used
-    again.
+    """The connections to one server, at most `max_connections`; the last one used is used next.
 
-    Requests wait for a connection in the order in which they came, for as long as that takes. Once
-    one has its turn, `seconds` are the time for a new connection with all its handshakes, and then
-    again for the whole answer, from the moment in which the request was sent. `proxy` is the URL of
-    an HTTP proxy; `permits` says whether a request may be sent now, and is asked for each in the
-    turn in which it is sent.
+    Requests wait for a connection in the order of their arrival, for any length of time. Then
+    `seconds` limits the time for a new connection with all its handshakes, and again the time from
+    sending the request to the complete answer. `proxy` is the URL of an HTTP proxy. `permits`
+    returns whether a request may be sent now; it is called for each request, in the turn of the
+    event loop in which the request is sent.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class Wires:
         seconds: float,
         proxy: str | None = None,
         permits: Callable[[], bool] | None = None,
-        most: int = MOST_CONNECTIONS,
+        max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         url = urlsplit(server)
         self._server = _place(server, server_name)
@@ -173,44 +173,46 @@ class Wires:
         self._always = (("Host", _authority(url.netloc)), *headers)
         self._connect = b""
         if proxy is not None:
-            self._through(proxy, url.netloc)
+            self._use_proxy(proxy, url.netloc)
         self._heads: dict[Headers, str] = {}
         self._seconds = seconds
         self._permits = permits
         self._loop = asyncio.get_running_loop()
         self._idle: list[_Wire] = []
-        self._room = asyncio.Semaphore(most)
+        self._free = asyncio.Semaphore(max_connections)
         self._default_tls: ssl.SSLContext | None = None
 
-    def _through(self, proxy: str, netloc: str) -> None:
-        """What to tell a proxy: to connect us, or without TLS with each request where to send it
-        on.
-        """
+    def _use_proxy(self, proxy: str, netloc: str) -> None:
+        """Prepares the CONNECT request, or without TLS the full URL that each request needs."""
         user, _, _ = urlsplit(proxy).netloc.rpartition("@")
-        shown: Headers = (
+        credentials: Headers = (
             ("Proxy-Authorization", f"Basic {b64encode(unquote(user).encode()).decode()}"),
         ) * bool(user)
         if self._server.secure:
             host = f"[{self._server.host}]" if ":" in self._server.host else self._server.host
             at = f"{host}:{self._server.port}"
-            self._connect = f"CONNECT {at} HTTP/1.1\r\n{_lines((('Host', at), *shown))}\r\n".encode(
-                "latin-1"
+            self._connect = (
+                f"CONNECT {at} HTTP/1.1\r\n{_lines((('Host', at), *credentials))}\r\n".encode(
+                    "latin-1"
+                )
             )
         else:
             self._prefix = f"http://{_authority(netloc)}{self._prefix}"
-            self._always = (*self._always, *shown)
+            self._always = (*self._always, *credentials)
 
     async def request(
         self, method: str, path: str, data: bytes, headers: Headers, tls: ssl.SSLContext | None
     ) -> Reply:
-        """The answer, whatever it is. Raises OSError, of which TimeoutError is one, and
-        NotPermittedError.
+        """Sends a request and returns its answer, whatever the status.
+
+        Raises OSError (TimeoutError is one) and NotPermittedError.
         """
         target = self._prefix + path
-        if _PLAIN_TARGET.fullmatch(target) is None:
+        if _SAFE_TARGET.fullmatch(target) is None:
             target = quote(target, safe=_IN_PATH)
-        head = f"{method} {target} HTTP/1.1\r\n{self._fixed(headers)}Content-Length: {len(data)}\r\n\r\n"
-        await self._room.acquire()
+        fields = f"{self._fixed(headers)}Content-Length: {len(data)}\r\n"
+        head = f"{method} {target} HTTP/1.1\r\n{fields}\r\n"
+        await self._free.acquire()
         wire, keep = self._unused(tls), False
         try:
             if wire is None:
@@ -218,7 +220,7 @@ class Wires:
             reply = await wire.ask(head.encode("latin-1") + data, self._seconds, self._permits)
             keep = reply.keep
         finally:
-            self._room.release()
+            self._free.release()
             if wire is not None and keep:
                 wire.idle_since = self._loop.time()
                 self._idle.append(wire)
@@ -234,11 +236,11 @@ class Wires:
             await asyncio.wait([wire.closed for wire in idle])
 
     def _fixed(self, headers: Headers) -> str:
-        """The lines of headers that are the same in most requests."""
+        """Returns the header lines; they are cached, as most requests have the same headers."""
         lines = self._heads.get(headers)
         if lines is None:
-            if len(self._heads) == MOST_HEADS:
-                self._heads.clear()  # tokens are rotated
+            if len(self._heads) == MAX_HEADS:
+                self._heads.clear()  # the headers change when a token is rotated
             lines = self._heads[headers] = _lines((*self._always, *headers))
         return lines
 
@@ -252,7 +254,7 @@ class Wires:
         return None
 
     async def _connected(self, tls: ssl.SSLContext | None) -> _Wire:
-        """Name, connection and handshakes within the time for it."""
+        """Resolves the name, connects, and does all handshakes, within the time limit."""
         wire, at = _Wire(tls), self._proxy or self._server
         try:
             async with asyncio.timeout(self._seconds):
@@ -272,7 +274,7 @@ class Wires:
         return wire
 
     def _trust(self, tls: ssl.SSLContext | None) -> ssl.SSLContext:
-        """The context, or the machine's own trust for none."""
+        """Returns the context, or for None one that trusts what the machine trusts."""
         if tls is None and self._default_tls is None:
             self._default_tls = client_context(None)
         trust = tls or self._default_tls
@@ -284,17 +286,17 @@ def _place(url: str, name: str | None = None) -> _Place:
     parts = urlsplit(url)
     assert parts.hostname is not None
     secure = parts.scheme == "https"
-    shown = (name or parts.hostname).rstrip(".")  # certificates have names without it
-    return _Place(parts.hostname, parts.port or (443 if secure else 80), secure, shown)
+    certified = (name or parts.hostname).rstrip(".")  # names in certificates have no final dot
+    return _Place(parts.hostname, parts.port or (443 if secure else 80), secure, certified)
 
 
 def _authority(netloc: str) -> str:
-    """Host and port as the URL has them, without a user."""
+    """Host and port as in the URL, without a user."""
     return netloc.rpartition("@")[2]
 
 
 def _lines(headers: Headers) -> str:
-    """Raises ValueError for a value that would not stay in its line."""
+    """Formats headers. Raises ValueError for a value that contains a line break or a NUL."""
     text = "".join([f"{name}: {value}\r\n" for name, value in headers])
     if text.count("\n") != len(headers) or "\0" in text:
         raise ValueError(

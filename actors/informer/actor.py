@@ -11,7 +11,7 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 from berth.actors.client.access import Source
-from berth.actors.client.watch import Changed, Deleted, Listed, Unlisted, Unread
+from berth.actors.client.watch import Changed, Deleted, Listed, Unlisted, Unreadable
 from berth.actors.informer.routing import Routed
 from berth.actors.informer.stand_ins import last_or_rest
 from berth.actors.informer.state import (
@@ -21,7 +21,7 @@ from berth.actors.informer.state import (
     InformerState,
     NotUnreadable,
     StandIn,
-    Unreadable,
+    UnreadableItem,
 )
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import KindListed, UnreadableObject
@@ -85,7 +85,7 @@ class InformerActor(Generic[T]):
                     self._deliver(self._state.changed(news.object))
                 case Deleted():
                     self._deliver(self._state.deleted(news.object))
-                case Unread(rest, problem):
+                case Unreadable(rest, problem):
                     self._deliver(self._state.unread(rest, problem))
                 case Listed():
                     await self._take_list(news)
@@ -101,7 +101,7 @@ class InformerActor(Generic[T]):
                         task_status.started()
 
     async def _take_list(self, news: Listed[T]) -> None:
-        unread = ((found.rest, found.problem) for found in news.unread)
+        unread = ((found.rest, found.problem) for found in news.unreadable)
         for number, effects in enumerate(self._state.listed(news.items, unread), 1):
             self._deliver(effects)
             if number % SLICE == 0:
@@ -130,5 +130,5 @@ class InformerActor(Generic[T]):
                     assert_never(effect)
 
 
-def _name(found: Unreadable[T]) -> dict[str, str]:
+def _name(found: UnreadableItem[T]) -> dict[str, str]:
     return {"kind": found.kind, "key": found.key, "uid": found.uid}

@@ -26,9 +26,9 @@ from berth.actors.messages import (
 )
 from berth.actors.scheduling.framework.changes import node_changes, pod_changes
 from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resource
-from berth.actors.scheduling.kube.core import OVER, Node, Pod
+from berth.actors.scheduling.kube.core import FINISHED, Node, Pod
 from berth.actors.scheduling.kube.meta import HasMetadata
-from berth.actors.scheduling.model.unsure_node import UnsureNode
+from berth.actors.scheduling.model.stale_node import StaleNode
 
 # The messages for the cache, and those for the queue.
 Routed = tuple[list[CacheMessage], list[QueueMessage]]
@@ -46,8 +46,8 @@ def route_pod(change: Change[Pod], schedulers: Set[str]) -> Routed:
     """`schedulers` are the names that we answer to. A finished pod counts as gone."""
     cache: list[CacheMessage] = []
     queue: list[QueueMessage] = []
-    old = change.old if change.old is not None and change.old.status.phase not in OVER else None
-    new = change.new if change.new is not None and change.new.status.phase not in OVER else None
+    old = change.old if change.old is not None and change.old.status.phase not in FINISHED else None
+    new = change.new if change.new is not None and change.new.status.phase not in FINISHED else None
     old_node, new_node = (
         old is not None and bool(old.spec.node_name),
         new is not None and bool(new.spec.node_name),
@@ -123,7 +123,7 @@ def route_node(change: Change[Node]) -> Routed:
             return [NodeAdded(new)], [ClusterChanged(_NODE_ADD, None, new)]
         case Change(Node() as old, Node() as new):
             events: list[QueueMessage] = []
-            if isinstance(old, UnsureNode) and not isinstance(new, UnsureNode):
+            if isinstance(old, StaleNode) and not isinstance(new, StaleNode):
                 events.append(ClusterChanged(_NODE_ADD, None, new))  # It takes pods again.
             events += [
                 ClusterChanged(_NODE_CHANGED[action], old, new) for action in node_changes(old, new)

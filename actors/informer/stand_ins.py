@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.meta import HasMetadata
-from berth.actors.scheduling.model.unsure_node import UnsureNode
+from berth.actors.scheduling.model.stale_node import StaleNode
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -28,7 +28,7 @@ def node_without_new_pods(last: Node | None, _rest: Node) -> Node | None:
     if last is None:
         return None
     fields = {name: getattr(last, name) for name in last.__struct_fields__}
-    return _unversioned(UnsureNode(**fields))
+    return _unversioned(StaleNode(**fields))
 
 
 def pod_with_its_room(last: Pod | None, rest: Pod) -> Pod | None:

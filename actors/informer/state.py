@@ -33,7 +33,7 @@ class Change(msgspec.Struct, Generic[T], frozen=True):
     new: T | None
 
 
-class Unreadable(msgspec.Struct, Generic[T], frozen=True):
+class UnreadableItem(msgspec.Struct, Generic[T], frozen=True):
     """An object that cannot be read, and the reason. `last` is its last readable state, None if
     there was none.
     """
@@ -46,13 +46,13 @@ class Unreadable(msgspec.Struct, Generic[T], frozen=True):
 
 
 class BecameUnreadable(msgspec.Struct, Generic[T], frozen=True):
-    found: Unreadable[T]
+    found: UnreadableItem[T]
 
 
 class NotUnreadable(msgspec.Struct, Generic[T], frozen=True):
     """An object can be read again, or is gone."""
 
-    found: Unreadable[T]
+    found: UnreadableItem[T]
 
 
 Effect = Change[T] | BecameUnreadable[T] | NotUnreadable[T]
@@ -62,7 +62,7 @@ class InformerState(Generic[T]):
     def __init__(self, stand_in: StandIn[T] = last_or_rest) -> None:
         self._stand_in = stand_in
         self._objects: dict[str, T] = {}
-        self._unreadable: dict[str, Unreadable[T]] = {}
+        self._unreadable: dict[str, UnreadableItem[T]] = {}
 
     def listed(
         self, items: Iterable[T], unread: Iterable[tuple[T, str]] = ()
@@ -115,7 +115,7 @@ class InformerState(Generic[T]):
         if uid and known_uid and uid != known_uid:
             effects += self._put(name, known, None)
             before = last = known = None
-        found = Unreadable(type(rest).__name__, name, uid or known_uid, problem, last)
+        found = UnreadableItem(type(rest).__name__, name, uid or known_uid, problem, last)
         self._unreadable[name] = found
         if before is None:
             effects += self._end_of_nameless(uid, name)
@@ -138,7 +138,7 @@ class InformerState(Generic[T]):
         """All objects by key. A read-only view: the next change shows in it."""
         return MappingProxyType(self._objects)
 
-    def unreadable(self) -> Mapping[str, Unreadable[T]]:
+    def unreadable(self) -> Mapping[str, UnreadableItem[T]]:
         """The objects that cannot be read, by key. A read-only view."""
         return MappingProxyType(self._unreadable)
 

@@ -23,8 +23,8 @@ from aiohttp import web
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load
 from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
-from berth.actors.client.watch import Changed, Deleted, Listed, Reflector, Told, Unread
-from berth.actors.client.wire import MOST_CONNECTIONS
+from berth.actors.client.watch import Changed, Deleted, Listed, Reflector, Unreadable, WatchUpdate
+from berth.actors.client.wire import MAX_CONNECTIONS
 from berth.actors.runtime.own_thread import in_own_thread
 from berth.actors.scheduling.kube.core import Pod
 
@@ -180,7 +180,7 @@ async def test_a_client_certificate_is_shown(
             with pytest.raises(ConnectionFailedError):
                 await client.call("GET", "/", dict)
     with pytest.raises(
-        KubeconfigError, match="expected the key of the certificate, got another one"
+        KubeconfigError, match="expected the key of the certificate, got another key"
     ):
         connection(tmp_path, url, {**files, "client-key": authority.path("server.key")}, cluster)
     assert list(temporary.iterdir()) == []  # no key is left behind
@@ -417,7 +417,7 @@ async def test_an_answer_that_cannot_be_read_is_a_failed_connection(body: bytes)
         handler, _ = answering((status, {}, body))
         async with served(handler) as url, Client(Connection(url)) as client:
             with pytest.raises(
-                error, match="expected JSON as asked for, got" if status == 200 else "HTTP 404"
+                error, match="expected the requested JSON, got" if status == 200 else "HTTP 404"
             ):
                 await client.call("GET", "/api/v1/pods/p", Pod)
 
@@ -469,9 +469,9 @@ class WatchServer:
         return response
 
 
-async def told_of(client: Client, number: int) -> list[Told[Pod]]:
+async def told_of(client: Client, number: int) -> list[WatchUpdate[Pod]]:
     """The first so many changes that a reflector tells of."""
-    told: list[Told[Pod]] = []
+    told: list[WatchUpdate[Pod]] = []
     with anyio.fail_after(10):
         reflector = Reflector(client, "/api/v1/pods", Pod, HastyClock(), Random(1))
         async with aclosing(reflector.changes()) as changes:
@@ -518,7 +518,7 @@ async def test_bookmarks_and_what_is_left_out_move_the_version() -> None:
     )
     async with served(server.handle) as url, Client(Connection(url)) as client:
         told = await told_of(client, 4)
-    assert [type(change) for change in told] == [Listed, Unread, Unread, Deleted]
+    assert [type(change) for change in told] == [Listed, Unreadable, Unreadable, Deleted]
     assert server.asked == ["list", "1", "5", "7", "7"]
 
 
@@ -595,7 +595,7 @@ async def test_more_requests_than_connections_are_all_answered() -> None:
         for number in range(350):
             group.start_soon(ask, number)
     assert sorted(heard) == list(range(350))
-    assert len(open_at_once) == MOST_CONNECTIONS
+    assert len(open_at_once) == MAX_CONNECTIONS
 
 
 async def test_who_is_not_answered_in_time_has_failed() -> None:
@@ -613,6 +613,6 @@ async def test_who_is_not_answered_in_time_has_failed() -> None:
 
         with anyio.fail_after(5):
             async with anyio.create_task_group() as group:
-                for _ in range(MOST_CONNECTIONS + 20):
+                for _ in range(MAX_CONNECTIONS + 20):
                     group.start_soon(ask)
-    assert failures == [f"{url}: no answer within 0.3 s"] * (MOST_CONNECTIONS + 20)
+    assert failures == [f"{url}: no answer within 0.3 s"] * (MAX_CONNECTIONS + 20)

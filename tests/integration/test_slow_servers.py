@@ -24,7 +24,7 @@ from berth.actors.client.rest import Client, Connection, ConnectionFailedError
 from berth.actors.client.silence import SILENCE_SECONDS
 from berth.actors.client.tls import client_context
 from berth.actors.client.watch import Changed, Listed, Reflector
-from berth.actors.client.wire import MOST_CONNECTIONS
+from berth.actors.client.wire import MAX_CONNECTIONS
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.kube.core import Pod
 
@@ -218,12 +218,12 @@ async def test_the_time_for_a_write_begins_when_it_is_sent() -> None:
         Client(Connection(url), timeout_seconds=2) as client,
         anyio.create_task_group() as group,
     ):
-        for number in range(6 * MOST_CONNECTIONS):  # three seconds, and a time-out of two
+        for number in range(6 * MAX_CONNECTIONS):  # three seconds, and a time-out of two
             group.start_soon(client.call, "POST", "/", dict, {"number": number})
-    assert most == MOST_CONNECTIONS
+    assert most == MAX_CONNECTIONS
     # In their order, but for those that are under way at the same time.
-    assert sorted(asked) == list(range(6 * MOST_CONNECTIONS))
-    assert all(abs(number - place) < MOST_CONNECTIONS for place, number in enumerate(asked))
+    assert sorted(asked) == list(range(6 * MAX_CONNECTIONS))
+    assert all(abs(number - place) < MAX_CONNECTIONS for place, number in enumerate(asked))
 
 
 async def test_who_is_told_to_come_later_holds_nobody_up() -> None:
@@ -231,22 +231,22 @@ async def test_who_is_told_to_come_later_holds_nobody_up() -> None:
 
     async def overloaded(request: web.BaseRequest) -> web.StreamResponse:
         asked[request.path] += 1
-        if request.path == "/storm" and asked["/storm"] <= 3 * MOST_CONNECTIONS:
+        if request.path == "/storm" and asked["/storm"] <= 3 * MAX_CONNECTIONS:
             return web.Response(status=429, headers={"Retry-After": "5"})
         return web.json_response({})
 
     async with served(overloaded) as url, Client(Connection(url), clock=clock) as client:
         with anyio.fail_after(20):
             async with anyio.create_task_group() as group:
-                for _ in range(3 * MOST_CONNECTIONS):
+                for _ in range(3 * MAX_CONNECTIONS):
                     group.start_soon(client.call, "POST", "/storm", dict, {})
-                while asked["/storm"] < 3 * MOST_CONNECTIONS:
+                while asked["/storm"] < 3 * MAX_CONNECTIONS:
                     await anyio.sleep(0.01)
                 await client.call("POST", "/calm", dict, {})
-                assert asked == {"/storm": 3 * MOST_CONNECTIONS, "/calm": 1}
+                assert asked == {"/storm": 3 * MAX_CONNECTIONS, "/calm": 1}
                 await anyio.sleep(0.1)  # all answers are in
                 await clock.advance(5)
-    assert asked["/storm"] == 6 * MOST_CONNECTIONS
+    assert asked["/storm"] == 6 * MAX_CONNECTIONS
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])

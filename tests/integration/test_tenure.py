@@ -19,16 +19,16 @@ from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.rest import Client, Connection, ConnectionFailedError, DeposedError
 from berth.actors.client.tenure import ALWAYS, Tenure
 from berth.actors.client.tls import client_context
-from berth.actors.client.wire import MOST_CONNECTIONS
+from berth.actors.client.wire import MAX_CONNECTIONS
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import EventType, RecordEvent
 from berth.actors.recorder.actor import RecorderActor
 from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
 from berth.actors.runtime.clock import SystemClock
-from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import ObjectMeta, ObjectReference
 from berth.config.types import Duration, Extender
+from berth.plugin import Pod
 
 from tests.integration.test_client import served
 from tests.kit.certificates import Authority
@@ -160,9 +160,9 @@ async def test_after_the_pause_that_the_server_asked_for() -> None:
 async def test_after_the_wait_for_a_connection() -> None:
     async with scene() as it, anyio.create_task_group() as group:
         it.server.answers = anyio.Event()
-        for _ in range(MOST_CONNECTIONS):
+        for _ in range(MAX_CONNECTIONS):
             group.start_soon(it.client.call, "POST", "/early", dict, {})
-        while len(it.server.asked) < MOST_CONNECTIONS:
+        while len(it.server.asked) < MAX_CONNECTIONS:
             await anyio.sleep(0.01)
         await it.comes_too_late(lambda: True)
 

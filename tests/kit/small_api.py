@@ -17,7 +17,7 @@ from berth.actors.client.rest import ApiError, Client, UnreadableAnswerError
 from berth.actors.client.tenure import Tenure
 from berth.actors.client.watch import Reflector
 from berth.actors.runtime.backoff import Rng
-from berth.actors.scheduling.kube.core import OVER
+from berth.actors.scheduling.kube.core import FINISHED
 from berth.actors.scheduling.kube.kinds import PODS
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
@@ -275,7 +275,7 @@ def _is_selected(path: str, document: Any) -> bool:
     if document is None:
         return False
     status = document.get("status") if isinstance(document, dict) else None
-    return path != PODS.path or not isinstance(status, dict) or status.get("phase") not in OVER
+    return path != PODS.path or not isinstance(status, dict) or status.get("phase") not in FINISHED
 
 
 def _with(document: Any, where: list[str], value: Any) -> Any:

@@ -375,7 +375,7 @@ class CacheHistory(RuleBasedStateMachine):
                 assert column[row] == wanted
             assert columns.pods[row] == len(pods)
             assert columns.nonzero[:, row].tolist() == [
-                sum(info.nonzero[i] for info in infos) for i in (0, 1)
+                sum(info.template.nonzero[i] for info in infos) for i in (0, 1)
             ]
             assert columns.taint_classes[columns.taints[row]] == node.spec.taints
             held = {
@@ -403,7 +403,7 @@ class CacheHistory(RuleBasedStateMachine):
             selected = columns.counts.column(pods_selected("ns", SELECTORS[app]))
             expected = Counter(c.node for c in on_nodes if c.pod.metadata.labels["app"] == app)
             assert {
-                names[i]: int(n) for i, n in enumerate(selected.rows[columns.order]) if n
+                names[i]: int(n) for i, n in enumerate(selected.by_row[columns.order]) if n
             } == dict(expected)
         assert {
             n: snapshot.nominations.node_of(f"ns/{n}") for n in self.nominated

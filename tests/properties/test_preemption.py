@@ -357,7 +357,7 @@ def state_of(seen: Snapshot) -> object:
     """Everything that rules see of the rows."""
     columns = seen.columns
     columns.counts.validate()
-    assert not columns.counts.missed
+    assert not columns.counts.removed_terminating
     order = columns.order
     resources = [columns.requested(name) for name in ("cpu", "memory", "ephemeral-storage", "pods")]
     for info in columns.infos:

@@ -18,9 +18,9 @@ import msgspec
 from berth.actors.client.access import Calls, Source
 from berth.actors.client.rest import CONTENT_TYPES, ApiError
 from berth.actors.client.tenure import Tenure
-from berth.actors.client.watch import Changed, Deleted, Listed, Told
+from berth.actors.client.watch import Changed, Deleted, Listed, WatchUpdate
 from berth.actors.runtime.bell import Bell
-from berth.actors.scheduling.kube.core import OVER, Pod, PodCondition
+from berth.actors.scheduling.kube.core import FINISHED, Pod, PodCondition
 from berth.actors.scheduling.kube.kinds import BY_KIND as FOLLOWED
 from berth.actors.scheduling.kube.kinds import NOT_FINISHED
 from berth.actors.scheduling.kube.meta import HasMetadata, ObjectMeta
@@ -75,9 +75,9 @@ class _Subscription(Generic[Kept]):
         self._news.ring()
 
     def _selects(self, item: Kept) -> bool:
-        return not (self._unfinished and isinstance(item, Pod) and item.status.phase in OVER)
+        return not (self._unfinished and isinstance(item, Pod) and item.status.phase in FINISHED)
 
-    async def changes(self, known: Mapping[str, Kept]) -> AsyncGenerator[Told[Kept]]:
+    async def changes(self, known: Mapping[str, Kept]) -> AsyncGenerator[WatchUpdate[Kept]]:
         self._shelf.followers.append(self)
         try:
             yield Listed(tuple(item for item in self._shelf.items.values() if self._selects(item)))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Set
 
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import AssignedPodAdded, NodeAdded, Nominate, ObjectPut, TakeSnapshot
-from berth.actors.scheduling.kube.core import OVER, Node, Pod
+from berth.actors.scheduling.kube.core import FINISHED, Node, Pod
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
@@ -31,7 +31,7 @@ def snapshot_of(
         match decode(document):
             case Node() as node:
                 cache.handle(NodeAdded(node))
-            case Pod() as pod if pod.status.phase in OVER:
+            case Pod() as pod if pod.status.phase in FINISHED:
                 pass
             case Pod() as pod if pod.spec.node_name:
                 cache.handle(AssignedPodAdded(pod))

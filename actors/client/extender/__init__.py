@@ -1,1 +1,1 @@
-"""HTTP extenders: `wire` is extender/v1, `merging` combines their answers, `calls` asks them."""
+"""HTTP extenders: `calls` sends the requests, `wire` is extender/v1, `merging` combines answers."""

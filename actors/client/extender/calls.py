@@ -1,10 +1,9 @@
-"""HTTP extenders, the async half: one POST a call, within the extender's time-out, and never
-holding up the loop.
+"""Calls to HTTP extenders: one POST for each, within the extender's time-out.
 
-What goes wrong with an ignorable extender is logged and passed over; with any other it is a status,
-which fails the attempt. Scores are never worth an attempt: an extender that cannot give them gives
-none. An extender that binds does what we may do with the lease alone, and is asked like the API
-server: once, and only with permission. Mirrors HTTPExtender.
+If a call to an ignorable extender fails, that is logged and the extender is passed over. With any
+other extender it is an error status, which fails the attempt. Scores never fail an attempt: an
+extender that does not answer adds none. Binding is allowed only with the lease, so a request to
+bind is sent as one to the API server is: once, and only with permission. Mirrors HTTPExtender.
 """
 
 from __future__ import annotations
@@ -67,8 +66,8 @@ _ENCODER = msgspec.json.Encoder()
 class Extenders:
     """The configured extenders, the ignorable ones last; an async context manager.
 
-    Those that bind are asked while `tenure` permits, if there is one. Raises ConfigError if what
-    TLS needs cannot be had.
+    Requests to bind are sent only while `tenure` permits it, if there is one. Raises ConfigError if
+    a certificate or key for TLS cannot be used.
     """
 
     def __init__(self, configured: Sequence[Extender] = (), tenure: Tenure | None = None) -> None:
@@ -92,7 +91,7 @@ class Extenders:
                     HEADERS,
                     extender.http_timeout or DEFAULT_TIMEOUT,
                     permits=self._permits,
-                    most=sys.maxsize,  # a binding must not wait while others hang
+                    max_connections=sys.maxsize,  # a binding must not wait while others hang
                 )
         return self
 
@@ -109,14 +108,14 @@ class Extenders:
                 await wires.close()
 
     def decide_on(self, pod: Pod) -> bool:
-        """True if an extender has a say in where the pod goes."""
+        """True if an extender takes part in deciding where the pod goes."""
         return any(
             (e.filter_verb or e.prioritize_verb or e.preempt_verb) and interested(e, pod)
             for e in self._all
         )
 
     async def drive(self, pod: Pod, steps: Steps[T]) -> T:
-        """Take a decision on the pod to its end, asking what it wants to have asked."""
+        """Runs a decision on the pod to its end, and answers its questions to extenders."""
         answer: Answer | None = None
         while True:
             try:
@@ -135,7 +134,7 @@ class Extenders:
                     assert_never(question)
 
     async def filter(self, pod: Pod, nodes: NodeView) -> Filtered | Status:
-        """Let one extender after the other look at the nodes that are left."""
+        """Lets one extender after the other filter the remaining nodes."""
         filtering = Filtering(nodes)
         for extender in self._all:
             if not filtering.left.size:
@@ -155,8 +154,9 @@ class Extenders:
         return filtering.result()
 
     async def prioritize(self, pod: Pod, nodes: NodeView) -> Ints:
-        """Ask all at once what they think of the nodes; int64 a position, to be added to the
-        plugins' totals.
+        """Asks all extenders at once for scores.
+
+        Returns int64[nodes.size], to be added to the plugins' totals.
         """
         answers: list[tuple[Extender, HostPriorityList]] = []
 
@@ -176,7 +176,7 @@ class Extenders:
         return merged_scores(answers, nodes)
 
     async def bind(self, pod: Pod, node: str) -> Status | None:
-        """Let an extender bind the pod; None if there is none to do it."""
+        """Lets an extender bind the pod; returns None if no extender does."""
         for extender in self._all:
             if not extender.bind_verb or not interested(extender, pod):
                 continue
@@ -193,15 +193,11 @@ class Extenders:
     async def preempt(
         self, pod: Pod, candidates: dict[str, Victims], snapshot: Snapshot
     ) -> dict[str, Victims] | Status:
-        """Let one extender after the other reduce the candidates (node -> victims) that are
-        left.
-        """
+        """Lets one extender after the other reduce the candidates, node -> victims."""
         proposed = candidates
 
         def pods_on(node: str) -> Sequence[PodInfo] | None:
-            """The pods there, and the proposed victims, of whom some may have gone while an
-            extender was thinking.
-            """
+            """The pods on the node, and the proposed victims, as some may be gone by now."""
             row = snapshot.columns.row_of.get(node)
             info = None if row is None else snapshot.columns.infos[row]
             victims = proposed[node].pods if node in proposed else ()
@@ -225,7 +221,7 @@ class Extenders:
         return candidates
 
     async def _bind(self, extender: Extender, body: object) -> None:
-        """Have an extender bind. Raises ExtenderError unless it says that it has."""
+        """Makes an extender bind a pod. Raises ExtenderError unless it confirms that."""
         verb, tls = extender.bind_verb, self._tls[extender]
         trust = tls if isinstance(tls, ssl.SSLContext) else None
         try:
@@ -238,12 +234,12 @@ class Extenders:
             ) from None
         except NotPermittedError:
             raise ExtenderError(f"{verb}: not sent, as the lease is not held any more") from None
-        except (OSError, ValueError) as failure:  # ValueError: a name that no DNS has
+        except (OSError, ValueError) as failure:  # ValueError: a host name that is invalid
             raise ExtenderError(f"{verb}: {failure or type(failure).__name__}") from None
         _read(verb, reply.status, reply.body, ExtenderBindingResult).check()
 
     async def _call(self, extender: Extender, verb: str, body: object, answer: type[T]) -> T:
-        """One call. Raises ExtenderError for whatever is no good answer in time."""
+        """Sends one request. Raises ExtenderError if there is no valid answer in time."""
         assert self._session is not None, "the extenders are used outside their context"
         limit = extender.http_timeout or DEFAULT_TIMEOUT
         try:
@@ -257,11 +253,8 @@ class Extenders:
                 raw = await response.read()
         except TimeoutError:
             raise ExtenderError(f"{verb}: no answer within {limit}") from None
-        except (
-            aiohttp.ClientError,
-            OSError,
-            ValueError,
-        ) as failure:  # ValueError: a name that no DNS has
+        # ValueError: a host name that is invalid
+        except (aiohttp.ClientError, OSError, ValueError) as failure:
             raise ExtenderError(f"{verb}: {failure or type(failure).__name__}") from None
         return _read(verb, response.status, raw, answer)
 
@@ -276,7 +269,7 @@ def _read(verb: str, status: int, raw: bytes, answer: type[T]) -> T:
 
 
 def _server_name(extender: Extender) -> str | None:
-    """The name that its certificate must bear, if it is not the URL's."""
+    """The name that the extender's certificate must have, if it is not the URL's host."""
     return (extender.tls_config.server_name if extender.tls_config else "") or None
 
 
@@ -296,8 +289,9 @@ def _passed_over(extender: Extender, verb: str, pod: Pod, failure: ExtenderError
 
 
 def _tls(extender: Extender, path: str) -> ssl.SSLContext | bool:
-    """How to speak https: without a certificate authority, enableHTTPS means that any certificate
-    will do.
+    """Returns the TLS context for https, and True for plain HTTP.
+
+    With enableHTTPS but without a certificate authority, any certificate is accepted.
     """
     if urlsplit(extender.url_prefix).scheme != "https":
         return True

@@ -1,7 +1,6 @@
-"""What the answers of several extenders come to: the nodes that all leave, the sum of their scores,
-the victims.
+"""Combines the answers of several extenders: the remaining nodes, the summed scores, the victims.
 
-Nodes that fail keep their reason in the diagnosis, scores are weighed and scaled.
+Rejected nodes keep the extender's reason for the diagnosis. Scores are weighted and scaled.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from berth.actors.scheduling.model.snapshot import NodeView
 from berth.config.types import Extender
 
 MAX_EXTENDER_PRIORITY = 10
-HIGHEST = 1 << 62  # whatever an extender says, a total stays within int64
+MAX_SUM = 1 << 62  # so that a total fits in an int64, whatever scores extenders give
 
 
 class Filtering:
-    """The nodes of a view as one extender after the other takes some away."""
+    """The nodes of a view that remain as one extender after the other rejects some."""
 
     def __init__(self, nodes: NodeView) -> None:
         self.left = nodes
         self._rejected: dict[int, Status] = {}
 
     def take(self, extender: Extender, result: ExtenderFilterResult) -> None:
-        """Keep what the extender keeps. Raises ExtenderError, and changes nothing, if its answer
-        cannot be used.
+        """Removes the nodes that the extender rejects.
 
-        A node that is kept no more without a reason is never helped by preemption, as in
-        kube-scheduler.
+        Raises ExtenderError, and changes nothing, if the answer cannot be used. A node that is
+        rejected without a reason counts as unresolvable, so that preemption does not consider it,
+        as in kube-scheduler.
         """
         if result.error:
             raise ExtenderError(result.error)
@@ -55,7 +54,7 @@ class Filtering:
         rows = [self.left.row(i) for i in range(self.left.size)]
         for name, row in zip(names, rows, strict=True):
             if name not in kept:
-                self._rejected[row] = _why(name, result)
+                self._rejected[row] = _rejection(name, result)
         left = [row for name, row in zip(names, rows, strict=True) if name in kept]
         self.left = self.left.snapshot.rows(np.array(left, dtype=np.int64))
 
@@ -66,7 +65,7 @@ class Filtering:
         )
 
 
-def _why(node: str, result: ExtenderFilterResult) -> Status:
+def _rejection(node: str, result: ExtenderFilterResult) -> Status:
     reason = result.failed_and_unresolvable_nodes.get(node)
     if reason is not None:
         return unresolvable(reason)
@@ -78,15 +77,16 @@ def _why(node: str, result: ExtenderFilterResult) -> Status:
 
 
 def merged_scores(answers: Iterable[tuple[Extender, HostPriorityList]], nodes: NodeView) -> Ints:
-    """int64 a position of the view: the sum of all scores, each times its extender's weight, scaled
-    to 0..100.
+    """int64[nodes.size]: the sums of the scores, each times its extender's weight.
+
+    The scores are scaled from extenders' range, 0..10, to that of plugins, 0..100.
     """
     sums: dict[str, int] = {}
     for extender, priorities in answers:
         scale = extender.weight * (MAX_NODE_SCORE // MAX_EXTENDER_PRIORITY)
         for priority in priorities:
             sums[priority.host] = sums.get(priority.host, 0) + priority.score * scale
-    scores = (max(-HIGHEST, min(sums.get(nodes.name(i), 0), HIGHEST)) for i in range(nodes.size))
+    scores = (max(-MAX_SUM, min(sums.get(nodes.name(i), 0), MAX_SUM)) for i in range(nodes.size))
     return np.fromiter(scores, dtype=np.int64, count=nodes.size)
 
 
@@ -98,11 +98,11 @@ def remaining_victims(
     result: ExtenderPreemptionResult,
     pods_on: Callable[[str], Sequence[PodInfo] | None],
 ) -> dict[str, Victims]:
-    """The candidates that an extender leaves, by node, in the order of the names.
+    """Returns the victims that an extender keeps, by node, in the order of the nodes' names.
 
-    `pods_on` gives the pods of a node, None for one that is not known; an extender may name any of
-    them. Raises ExtenderError for a node or pod that is not known, and for a node without a victim
-    unless the extender is ignorable, whose node is left out then.
+    `pods_on` returns the pods of a node, or None for an unknown node; an extender may name any of
+    them as victims. Raises ExtenderError for an unknown node or pod. A node without victims is left
+    out if the extender is ignorable; otherwise it raises ExtenderError as well.
     """
     remaining = {}
     for node, meta in sorted(result.node_name_to_meta_victims.items()):

@@ -1,11 +1,10 @@
-"""The wire of HTTP extenders, kube-scheduler's extender/v1: what they are sent, and how their
-answers are read.
+"""The requests and answers of HTTP extenders: kube-scheduler's extender/v1.
 
-Its types carry no JSON tags, so the names are those of the Go fields (Pod, NodeNames, FailedNodes,
-UID). Answers are read as Go reads them, names in any case and null for what is absent, because many
-extenders answer in lower case. An extender with a node cache of its own is sent names; any other
-gets v1 objects, which hold the fields that this scheduler keeps
-(berth.actors.scheduling.kube.core), not every field that the API server has.
+The Go types have no JSON tags, so the names are those of the Go fields (Pod, NodeNames,
+FailedNodes, UID). Answers are read as Go reads them: field names in any case, and null for absent
+values, because many extenders answer in lower case. An extender with its own node cache gets the
+names of nodes. Any other gets v1 objects with the fields that this scheduler keeps
+(berth.actors.scheduling.kube.core), not with every field that the API server has.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ T = TypeVar("T")
 
 
 class ExtenderError(Exception):
-    """An extender could not be asked, or gave an answer that cannot be used."""
+    """An extender could not be reached, or its answer cannot be used."""
 
 
 # -------------------------------------------------------------------------------------- extender/v1
 
 
 class Wire(msgspec.Struct, frozen=True, rename="pascal", forbid_unknown_fields=True):
-    """The base of what crosses the wire. `read` forgives an answer its unknown fields."""
+    """The base of requests and answers. `read` ignores the unknown fields of an answer."""
 
 
 class NodeList(msgspec.Struct, frozen=True):
@@ -40,7 +39,7 @@ class NodeList(msgspec.Struct, frozen=True):
     metadata: ListMeta = ListMeta()
 
 
-class ExtenderArgs(Wire, frozen=True, rename="pascal", forbid_unknown_fields=True):
+class ExtenderArgs(Wire, frozen=True):
     pod: Pod
     nodes: NodeList | None = None
     node_names: tuple[str, ...] | None = None
@@ -51,7 +50,7 @@ class Named(msgspec.Struct, frozen=True):
 
 
 class NamedNode(msgspec.Struct, frozen=True):
-    """All that is read of a node in an answer."""
+    """The part of a node that is read from an answer."""
 
     metadata: Named = Named()
 
@@ -60,7 +59,7 @@ class NamedNodes(Wire, frozen=True, rename="camel"):
     items: tuple[NamedNode, ...] = ()
 
 
-class ExtenderFilterResult(Wire, frozen=True, rename="pascal", forbid_unknown_fields=True):
+class ExtenderFilterResult(Wire, frozen=True):
     nodes: NamedNodes | None = None
     node_names: tuple[str, ...] | None = None
     failed_nodes: dict[str, str] = {}
@@ -68,7 +67,7 @@ class ExtenderFilterResult(Wire, frozen=True, rename="pascal", forbid_unknown_fi
     error: str = ""
 
 
-class HostPriority(Wire, frozen=True, rename="pascal", forbid_unknown_fields=True):
+class HostPriority(Wire, frozen=True):
     host: str = ""
     score: int = 0
 
@@ -76,73 +75,73 @@ class HostPriority(Wire, frozen=True, rename="pascal", forbid_unknown_fields=Tru
 HostPriorityList = tuple[HostPriority, ...]
 
 
-class ExtenderBindingArgs(Wire, frozen=True, rename="pascal", forbid_unknown_fields=True):
+class ExtenderBindingArgs(Wire, frozen=True):
     pod_name: str
     pod_namespace: str
     pod_uid: str = msgspec.field(name="PodUID")
     node: str
 
 
-class ExtenderBindingResult(Wire, frozen=True, rename="pascal", forbid_unknown_fields=True):
+class ExtenderBindingResult(Wire, frozen=True):
     error: str = ""
 
     def check(self) -> None:
-        """Raise ExtenderError if the pod was not bound."""
+        """Raises ExtenderError if the pod was not bound."""
         if self.error:
             raise ExtenderError(self.error)
 
 
-class SentVictims(Wire, frozen=True, rename="pascal", forbid_unknown_fields=True):
+class SentVictims(Wire, frozen=True):
     """extender/v1 Victims."""
 
     pods: tuple[Pod, ...]
     pdb_violations: int = msgspec.field(name="NumPDBViolations")
 
 
-class MetaPod(Wire, frozen=True, rename="pascal", forbid_unknown_fields=True):
+class MetaPod(Wire, frozen=True):
     uid: str = msgspec.field(default="", name="UID")
 
 
-class MetaVictims(Wire, frozen=True, rename="pascal", forbid_unknown_fields=True):
+class MetaVictims(Wire, frozen=True):
     pods: tuple[MetaPod, ...] = ()
     pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
 
 
-class ExtenderPreemptionArgs(Wire, frozen=True, rename="pascal", forbid_unknown_fields=True):
+class ExtenderPreemptionArgs(Wire, frozen=True):
     pod: Pod
     node_name_to_victims: dict[str, SentVictims] | None = None
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 
 
-class ExtenderPreemptionResult(Wire, frozen=True, rename="pascal", forbid_unknown_fields=True):
+class ExtenderPreemptionResult(Wire, frozen=True):
     node_name_to_meta_victims: dict[str, MetaVictims] = {}
 
 
 def read(raw: bytes, into: type[T]) -> T:
-    """An answer. Raises ExtenderError if it is none."""
+    """Decodes an answer. Raises ExtenderError if that fails."""
     try:
         try:
             return msgspec.json.decode(raw, type=into)
         except msgspec.ValidationError:
-            found: T = _forgiving(raw, into)
+            found: T = _read_leniently(raw, into)
             return found
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise ExtenderError(f"unexpected answer: {problem}") from None
 
 
-def _forgiving(raw: bytes | msgspec.Raw, kind: Any) -> Any:
-    """Read by kind: field names in any case, unknown ones skipped, null for what is empty."""
+def _read_leniently(raw: bytes | msgspec.Raw, kind: Any) -> Any:
+    """Decodes by type: field names in any case, unknown fields skipped, null as an empty value."""
     origin, arguments = get_origin(kind), get_args(kind)
     if type(None) in arguments:
-        return _forgiving(raw, arguments[0])
+        return _read_leniently(raw, arguments[0])
     if bytes(raw).strip() == b"null":
         return (origin or kind)()
     if origin is dict:
         entries = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-        return {key: _forgiving(value, arguments[1]) for key, value in entries.items()}
+        return {key: _read_leniently(value, arguments[1]) for key, value in entries.items()}
     if origin is tuple and issubclass(arguments[0], Wire):
         return tuple(
-            _forgiving(value, arguments[0])
+            _read_leniently(value, arguments[0])
             for value in msgspec.json.decode(raw, type=list[msgspec.Raw])
         )
     if origin is None and issubclass(kind, Wire):
@@ -151,7 +150,7 @@ def _forgiving(raw: bytes | msgspec.Raw, kind: Any) -> Any:
         for name, value in msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).items():
             field = fields.get(name.lower())
             if field is not None and bytes(value) != b"null":
-                given[field.name] = _forgiving(value, field.type)
+                given[field.name] = _read_leniently(value, field.type)
         return kind(**given)
     return msgspec.json.decode(raw, type=kind)
 
@@ -162,9 +161,7 @@ def _fields(kind: type[Wire]) -> dict[str, msgspec.structs.FieldInfo]:
 
 
 def interested(extender: Extender, pod: Pod) -> bool:
-    """True if the extender manages no resources in particular, or one that a container of the pod
-    names.
-    """
+    """True if the extender manages no specific resources, or one that a container names."""
     managed = {resource.name for resource in extender.managed_resources}
     return (
         not managed
@@ -180,7 +177,7 @@ def _names_one(managed: set[str], containers: Iterable[Container]) -> bool:
 
 
 def arguments(extender: Extender, pod: Pod, nodes: NodeView) -> ExtenderArgs:
-    """What filter and prioritize are sent."""
+    """Returns the request for filter and prioritize."""
     if extender.node_cache_capable:
         return ExtenderArgs(pod, node_names=tuple(nodes.name(i) for i in range(nodes.size)))
     found = (nodes.node(i) for i in range(nodes.size))
@@ -195,7 +192,7 @@ def binding(pod: Pod, node: str) -> ExtenderBindingArgs:
 def preemption_arguments(
     extender: Extender, pod: Pod, victims: Mapping[str, Victims]
 ) -> ExtenderPreemptionArgs:
-    """What preempt is sent: candidate nodes with their victims."""
+    """Returns the request for preempt: the candidate nodes with their victims."""
     if extender.node_cache_capable:
         metas = {
             node: MetaVictims(tuple(MetaPod(info.uid) for info in found.pods), found.pdb_violations)

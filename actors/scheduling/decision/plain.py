@@ -14,7 +14,7 @@ from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.rules import PluginScores
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.scheduling.model.vectors import Bools, Ints, Rows, every
+from berth.actors.scheduling.model.vectors import Bools, Ints, Rows, all_true
 
 NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
 
@@ -39,7 +39,7 @@ class Plain(Candidates):
 
     def first_fitting(self, start: int, wanted: int) -> tuple[Rows, int]:
         nodes, stop = len(self.order), start + wanted
-        if stop <= nodes and every(self._fitting[start:stop]):
+        if stop <= nodes and all_true(self._fitting[start:stop]):
             return slice(start, stop), wanted
         found = self._fitting.nonzero()[0]
         found = np.roll(found, -int(np.searchsorted(found, start)))

@@ -53,7 +53,7 @@ from berth.actors.scheduling.framework.verdicts import PASSES, Diagnosis, Verdic
 from berth.actors.scheduling.model.columns import Bools, Ints
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
-from berth.actors.scheduling.model.vectors import highest, lowest, some
+from berth.actors.scheduling.model.vectors import any_true, highest, lowest
 from numpy.typing import NDArray
 
 # An extension point's name -> its plugins in order, each with its weight.
@@ -365,7 +365,7 @@ _ANSWERS = (Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABL
 def _strange(codes: NDArray[np.int8]) -> bool:
     """Whether there are codes other than those that filters mostly give."""
     return len(codes) > 0 and (
-        not 0 <= lowest(codes) <= highest(codes) <= _MOSTLY or some(codes == _ERROR)
+        not 0 <= lowest(codes) <= highest(codes) <= _MOSTLY or any_true(codes == _ERROR)
     )
 
 

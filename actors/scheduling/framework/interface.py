@@ -30,7 +30,7 @@ from berth.actors.scheduling.framework.status import (
 from berth.actors.scheduling.framework.verdicts import PASSES, Verdicts
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import HasMetadata
-from berth.actors.scheduling.model.amounts import PLAIN
+from berth.actors.scheduling.model.amounts import SAFE_AMOUNT
 from berth.actors.scheduling.model.columns import Bools, Ints
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -302,7 +302,7 @@ def default_normalize(scores: Ints, *, reverse: bool) -> Ints:
     highest = int(scores.max(initial=0))
     if highest == 0:
         return scores * 0 + MAX_NODE_SCORE if reverse else scores
-    if highest <= PLAIN:
+    if highest <= SAFE_AMOUNT:
         scaled = MAX_NODE_SCORE * scores // highest
     else:
         scaled = (MAX_NODE_SCORE * scores.astype(object) // highest).astype(np.int64)

@@ -14,7 +14,7 @@ import numpy as np
 from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
 from berth.actors.scheduling.model.columns import Bools, Ints
 from berth.actors.scheduling.model.snapshot import NodeView
-from berth.actors.scheduling.model.vectors import highest, lowest, some
+from berth.actors.scheduling.model.vectors import any_true, highest, lowest
 from numpy.typing import NDArray
 
 PASSES, _PENDING = int(Code.SUCCESS), int(Code.PENDING)
@@ -59,7 +59,7 @@ class _Tally:
                 keys, counted = np.unique(told, return_counts=True)
                 self.keys[by] = dict(zip(keys.tolist(), counted.tolist(), strict=True))
         waits = live & (diagnosis.codes == _PENDING)
-        if some(waits):
+        if any_true(waits):
             counted = np.bincount(diagnosis.by[waits])
             self.pending = {by: number for by, number in enumerate(counted.tolist()) if number}
 
@@ -110,7 +110,7 @@ class Diagnosis:
     def add(self, plugin: str, verdicts: Verdicts) -> None:
         """Take a filter's verdicts for the nodes that no earlier filter rejected."""
         newly = (self.codes == PASSES) & (verdicts.codes != PASSES)
-        if not some(newly):
+        if not any_true(newly):
             return
         self._tally = None
         self.codes[newly] = verdicts.codes[newly]

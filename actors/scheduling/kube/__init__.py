@@ -1,1 +1,1 @@
-"""Kubernetes objects as the scheduler reads them, quantities, selectors, taints. Pure."""
+"""The fields of Kubernetes objects that scheduling reads; quantities, selectors, taints. Pure."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from berth.actors.scheduling.kube.core import Object
-from berth.actors.scheduling.kube.meta import Int32, ObjectMeta
+from berth.actors.scheduling.kube.meta import Int32, Object, ObjectMeta
 
 
-class LeaseSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class LeaseSpec(Object, frozen=True, kw_only=True):
     """Times are RFC 3339 text with microseconds."""
 
     holder_identity: str = ""
@@ -16,7 +15,7 @@ class LeaseSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults
     lease_transitions: Int32 = 0
 
 
-class Lease(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class Lease(Object, frozen=True, kw_only=True):
     api_version: str = ""
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()

@@ -1,9 +1,9 @@
-"""core/v1 as scheduling reads it: pods, nodes, and what hangs on them.
+"""The core/v1 objects that scheduling reads: pods, nodes, and the parts of both.
 
-Structs are frozen, because they are shared between actors; unknown fields are skipped, absent ones
-have Kubernetes' zero values. Quantities stay text (or a bare number, as YAML may have it) until
-actors.scheduling.kube.quantity reads them; that it will is checked when the object is read (see
-berth.actors.scheduling.kube.reading).
+Structs are frozen because actors share them. Unknown fields are skipped; absent fields have
+Kubernetes' zero values. A quantity stays text (or a bare number, which YAML allows) until
+berth.actors.scheduling.kube.quantity parses it. berth.actors.scheduling.kube.reading checks that it
+can be parsed when it reads the object.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from berth.actors.scheduling.kube.meta import (
     Int32,
     Int64,
     LabelSelector,
+    Object,
     ObjectMeta,
     ObjectReference,
 )
@@ -25,22 +26,12 @@ from berth.actors.scheduling.kube.times import Time
 ResourceList = dict[str, Annotated[str | Int64 | float, ReadBy(nano_value)]]
 
 
-class Object(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
-    """The base of every struct here: camelCase on the wire, defaults left out."""
+class ResourceRequirements(Object, frozen=True, kw_only=True):
+    requests: ResourceList = msgspec.field(default_factory=dict)
+    limits: ResourceList = msgspec.field(default_factory=dict)
 
 
-class ResourceRequirements(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
-    requests: ResourceList = {}
-    limits: ResourceList = {}
-
-
-class ContainerPort(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class ContainerPort(Object, frozen=True, kw_only=True):
     name: str = ""
     container_port: Int32 = 0
     host_port: Int32 = 0
@@ -48,13 +39,11 @@ class ContainerPort(
     protocol: str = ""
 
 
-class ContainerRestartRule(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class ContainerRestartRule(Object, frozen=True, kw_only=True):
     action: str = ""
 
 
-class Container(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class Container(Object, frozen=True, kw_only=True):
     name: str = ""
     image: str = ""
     resources: ResourceRequirements = ResourceRequirements()
@@ -63,7 +52,7 @@ class Container(Object, frozen=True, kw_only=True, rename="camel", omit_defaults
     restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
 
 
-class Toleration(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class Toleration(Object, frozen=True, kw_only=True):
     key: str = ""
     operator: str = ""
     value: str = ""
@@ -71,47 +60,39 @@ class Toleration(Object, frozen=True, kw_only=True, rename="camel", omit_default
     toleration_seconds: Int64 | None = None
 
 
-class Taint(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class Taint(Object, frozen=True, kw_only=True):
     key: str = ""
     value: str = ""
     effect: str = ""
     time_added: str | None = None
 
 
-class NodeSelectorRequirement(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class NodeSelectorRequirement(Object, frozen=True, kw_only=True):
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] = ()
 
 
-class NodeSelectorTerm(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class NodeSelectorTerm(Object, frozen=True, kw_only=True):
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
-class NodeSelector(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class NodeSelector(Object, frozen=True, kw_only=True):
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
-class PreferredSchedulingTerm(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class PreferredSchedulingTerm(Object, frozen=True, kw_only=True):
     weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
-class NodeAffinity(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class NodeAffinity(Object, frozen=True, kw_only=True):
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
 
 
-class PodAffinityTerm(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class PodAffinityTerm(Object, frozen=True, kw_only=True):
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] = ()
     topology_key: str = ""
@@ -120,34 +101,28 @@ class PodAffinityTerm(
     mismatch_label_keys: tuple[str, ...] = ()
 
 
-class WeightedPodAffinityTerm(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class WeightedPodAffinityTerm(Object, frozen=True, kw_only=True):
     weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
-class PodAffinity(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class PodAffinity(Object, frozen=True, kw_only=True):
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
 
 
-class PodAntiAffinity(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class PodAntiAffinity(Object, frozen=True, kw_only=True):
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
 
 
-class Affinity(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class Affinity(Object, frozen=True, kw_only=True):
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAntiAffinity | None = None
 
 
-class TopologySpreadConstraint(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class TopologySpreadConstraint(Object, frozen=True, kw_only=True):
     max_skew: Int32 = 0
     topology_key: str = ""
     when_unsatisfiable: str = ""
@@ -158,32 +133,24 @@ class TopologySpreadConstraint(
     match_label_keys: tuple[str, ...] = ()
 
 
-class PodSchedulingGate(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class PodSchedulingGate(Object, frozen=True, kw_only=True):
     name: str = ""
 
 
-class PersistentVolumeClaimVolumeSource(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class PersistentVolumeClaimVolumeSource(Object, frozen=True, kw_only=True):
     claim_name: str = ""
     read_only: bool = False
 
 
-class OpaqueVolumeSource(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
-    """Present or not is all that scheduling asks."""
+class OpaqueVolumeSource(Object, frozen=True, kw_only=True):
+    """A volume source of which scheduling only checks the presence."""
 
 
-class ImageVolumeSource(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class ImageVolumeSource(Object, frozen=True, kw_only=True):
     reference: str = ""
 
 
-class Volume(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class Volume(Object, frozen=True, kw_only=True):
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
     ephemeral: OpaqueVolumeSource | None = None
@@ -194,19 +161,17 @@ class Volume(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     iscsi: OpaqueVolumeSource | None = None
 
 
-class PodResourceClaim(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class PodResourceClaim(Object, frozen=True, kw_only=True):
     name: str = ""
     resource_claim_name: str | None = None
     resource_claim_template_name: str | None = None
 
 
-class PodSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class PodSpec(Object, frozen=True, kw_only=True):
     volumes: tuple[Volume, ...] = ()
     init_containers: tuple[Container, ...] = ()
     containers: tuple[Container, ...] = ()
-    node_selector: dict[str, str] = {}
+    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
     node_name: str = ""
     host_network: bool = False
     host_users: bool | None = None
@@ -216,7 +181,7 @@ class PodSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=T
     priority_class_name: str = ""
     priority: Int32 | None = None
     preemption_policy: str | None = None
-    overhead: ResourceList = {}
+    overhead: ResourceList = msgspec.field(default_factory=dict)
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
@@ -225,10 +190,10 @@ class PodSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=T
     termination_grace_period_seconds: Int64 | None = None
 
 
-OVER = ("Succeeded", "Failed")  # the phases of a pod that takes no room any more
+FINISHED = ("Succeeded", "Failed")  # the phases of a pod that no longer uses resources
 
 
-class PodCondition(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class PodCondition(Object, frozen=True, kw_only=True):
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -238,15 +203,13 @@ class PodCondition(Object, frozen=True, kw_only=True, rename="camel", omit_defau
     observed_generation: Int64 = 0
 
 
-class ContainerStatus(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class ContainerStatus(Object, frozen=True, kw_only=True):
     name: str = ""
     resources: ResourceRequirements | None = None
-    allocated_resources: ResourceList = {}
+    allocated_resources: ResourceList = msgspec.field(default_factory=dict)
 
 
-class PodStatus(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class PodStatus(Object, frozen=True, kw_only=True):
     phase: str = ""
     conditions: tuple[PodCondition, ...] = ()
     message: str = ""
@@ -256,10 +219,10 @@ class PodStatus(Object, frozen=True, kw_only=True, rename="camel", omit_defaults
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     resources: ResourceRequirements | None = None
-    allocated_resources: ResourceList = {}
+    allocated_resources: ResourceList = msgspec.field(default_factory=dict)
 
 
-class Pod(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class Pod(Object, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
@@ -272,49 +235,45 @@ def reference_to(pod: Pod) -> ObjectReference:
     )
 
 
-class NodeSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class NodeSpec(Object, frozen=True, kw_only=True):
     provider_id: str = msgspec.field(default="", name="providerID")
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
-class NodeCondition(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class NodeCondition(Object, frozen=True, kw_only=True):
     type: str = ""
     status: str = ""
     reason: str = ""
 
 
-class ContainerImage(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class ContainerImage(Object, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
     size_bytes: Int64 = 0
 
 
-class NodeStatus(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    capacity: ResourceList = {}
-    allocatable: ResourceList = {}
+class NodeStatus(Object, frozen=True, kw_only=True):
+    capacity: ResourceList = msgspec.field(default_factory=dict)
+    allocatable: ResourceList = msgspec.field(default_factory=dict)
     conditions: tuple[NodeCondition, ...] = ()
     images: tuple[ContainerImage, ...] = ()
     declared_features: tuple[str, ...] = ()
 
 
-class Node(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class Node(Object, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 
-class Namespace(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class Namespace(Object, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
 
 
-class ServiceSpec(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    selector: dict[str, str] = {}
+class ServiceSpec(Object, frozen=True, kw_only=True):
+    selector: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class Service(Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+class Service(Object, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: ServiceSpec = ServiceSpec()

@@ -1,4 +1,4 @@
-"""The kinds that a scheduler watches, by apiVersion and kind, with the path that lists them."""
+"""The kinds of object that a scheduler watches, each with the path that lists it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from berth.actors.scheduling.kube.reading import Reader
 
 
 class WatchedKind(msgspec.Struct, frozen=True):
-    """`selector` is the query that leaves out what scheduling does not look at."""
+    """`selector` is a query that leaves out the objects that scheduling does not need."""
 
     api_version: str
     kind: str
@@ -23,12 +23,12 @@ class WatchedKind(msgspec.Struct, frozen=True):
     selector: str = ""
 
 
-# A pod that has finished takes no room any more, and is told as gone.
+# A finished pod no longer uses resources. With this selector, a watch reports it as deleted.
 NOT_FINISHED = f"fieldSelector={quote('status.phase!=Succeeded,status.phase!=Failed')}"
 PODS = WatchedKind("v1", "Pod", "/api/v1/pods", Pod, NOT_FINISHED)
 NODES = WatchedKind("v1", "Node", "/api/v1/nodes", Node)
 
-# What plugins look up besides pods and nodes.
+# The kinds that plugins look up besides pods and nodes.
 LOOKED_UP = (
     WatchedKind("v1", "Namespace", "/api/v1/namespaces", Namespace),
     WatchedKind("v1", "Service", "/api/v1/services", Service),
@@ -49,8 +49,9 @@ BY_KIND = {(kind.api_version, kind.kind): kind for kind in (PODS, NODES, *LOOKED
 
 
 def decode(document: dict[str, Any]) -> HasMetadata | None:
-    """An object from its JSON, or None for a kind that scheduling does not look at. Raises
-    msgspec.ValidationError.
+    """Returns the object of a JSON document, or None if scheduling does not read its kind.
+
+    Raises msgspec.ValidationError.
     """
     known = BY_KIND.get((document.get("apiVersion", ""), document.get("kind", "")))
     if known is None:

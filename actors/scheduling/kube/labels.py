@@ -1,5 +1,6 @@
-"""Label selectors: what a LabelSelector or the text of kubectl's -l selects. Mirrors apimachinery's
-labels.Selector.
+"""Label selectors, from a LabelSelector or from the text of kubectl's -l.
+
+Mirrors apimachinery's labels.Selector.
 """
 
 from __future__ import annotations
@@ -11,25 +12,24 @@ import msgspec
 from berth.actors.scheduling.kube.meta import LabelSelector
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
-_PART = re.compile(
-    r"(?:[^,(]+|\([^)]*(?:\)|$))+"
-)  # of a text between commas, but for those in parentheses
+# The text between two commas; commas in parentheses do not count.
+_PART = re.compile(r"(?:[^,(]+|\([^)]*(?:\)|$))+")
 _TEXT = re.compile(r"(!?)\s*([\w./-]+)\s*(?:(=|==|!=)\s*([\w.-]*)|\s(in|notin)\s*\(([^)]*)\))?")
 
 
 class SelectorError(ValueError):
-    """A selector cannot be read; the message says which part, and what was expected."""
+    """A selector cannot be read; the message names the part and says what was expected."""
 
 
 class Requirement(msgspec.Struct, frozen=True):
-    """`values` are sorted, so that equal requirements are equal and hash alike."""
+    """`values` are sorted, so that equivalent requirements compare equal and have one hash."""
 
     key: str
     operator: str
     values: tuple[str, ...] = ()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """NotIn holds for labels without the key."""
+        """True if the labels meet the requirement; labels without the key meet NotIn."""
         match self.operator:
             case "In":
                 return labels.get(self.key) in self.values
@@ -42,8 +42,9 @@ class Requirement(msgspec.Struct, frozen=True):
 
 
 class Selector(msgspec.Struct, frozen=True):
-    """All requirements must hold; without any, everything is selected, unless `nothing`.
-    Hashable.
+    """Selects labels that meet all requirements; with none, it selects everything.
+
+    It selects nothing at all if `nothing` is set. Hashable.
     """
 
     requirements: tuple[Requirement, ...] = ()
@@ -60,12 +61,12 @@ NOTHING = Selector(nothing=True)
 
 
 def from_map(labels: Mapping[str, str]) -> Selector:
-    """The labels that have at least these."""
+    """Returns the selector of all labels that include these."""
     return Selector(tuple(Requirement(key, "In", (labels[key],)) for key in sorted(labels)))
 
 
 def from_label_selector(selector: LabelSelector | None) -> Selector:
-    """None selects nothing, an empty selector everything. Raises SelectorError."""
+    """None selects nothing and an empty selector everything. Raises SelectorError."""
     if selector is None:
         return NOTHING
     requirements = list(from_map(selector.match_labels).requirements)
@@ -90,7 +91,7 @@ def from_label_selector(selector: LabelSelector | None) -> Selector:
 
 
 def parse(text: str) -> Selector:
-    """The notation of kubectl's -l. Raises SelectorError."""
+    """Parses the notation of kubectl's -l. Raises SelectorError."""
     return Selector(
         tuple(_requirement(part.strip()) for part in _PART.findall(text) if part.strip())
     )

@@ -1,4 +1,4 @@
-"""metav1: what every Kubernetes object carries."""
+"""metav1: the metadata of every Kubernetes object, label selectors, and the API server's Status."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ from typing import Annotated, Protocol
 
 import msgspec
 
-# Integers have the bounds of the API's types: what is beyond them cannot be read, as in Go.
+# Integers outside the bounds of the API's types cannot be read, as in Go.
 Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
-class OwnerReference(
+class Object(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
 ):
+    """The base of every struct of the API: camelCase on the wire, fields with defaults left out.
+
+    Subclasses inherit these options; only `frozen` (for mypy) and `kw_only` have to be repeated.
+    """
+
+
+class OwnerReference(Object, frozen=True, kw_only=True):
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -22,9 +29,7 @@ class OwnerReference(
     block_owner_deletion: bool = False
 
 
-class ObjectMeta(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class ObjectMeta(Object, frozen=True, kw_only=True):
     """Times are RFC 3339 text, as the API server writes them."""
 
     name: str = ""
@@ -42,8 +47,8 @@ class ObjectMeta(
     finalizers: tuple[str, ...] = ()
 
 
-class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """Which object something is about, at which version."""
+class ObjectReference(Object, frozen=True):
+    """Names an object and its version, for example the one that an event is about."""
 
     api_version: str = ""
     kind: str = ""
@@ -53,33 +58,25 @@ class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     resource_version: str = ""
 
 
-class ListMeta(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class ListMeta(Object, frozen=True, kw_only=True):
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
     remaining_item_count: Int64 | None = None
 
 
-class LabelSelectorRequirement(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class LabelSelectorRequirement(Object, frozen=True, kw_only=True):
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] = ()
 
 
-class LabelSelector(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class LabelSelector(Object, frozen=True, kw_only=True):
     match_labels: dict[str, str] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
-class Status(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
-    """The API server's answer when there is no object to answer with."""
+class Status(Object, frozen=True, kw_only=True):
+    """The API server's answer to a request that returns no object, such as one that failed."""
 
     status: str = ""
     message: str = ""
@@ -93,6 +90,6 @@ class HasMetadata(Protocol):
 
 
 def key(obj: HasMetadata) -> str:
-    """`namespace/name`, or the name alone where there is no namespace."""
+    """`namespace/name`, or the name alone for an object without a namespace."""
     metadata = obj.metadata
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name

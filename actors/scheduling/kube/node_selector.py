@@ -1,4 +1,4 @@
-"""Node selector terms against one node, and their validation."""
+"""Matches node selector terms against one node, and validates them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from collections.abc import Mapping, Sequence
 
 from berth.actors.scheduling.kube.core import Node, NodeSelectorRequirement, NodeSelectorTerm
 
-MOST_DIGITS = 19  # of a 64-bit integer
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
-MOST_DIGITS = 19  # of an integer of 64 bits
+MAX_DIGITS = 19  # of a 64-bit integer
 
 
 def integer(text: str) -> int | None:
-    """A 64-bit integer in decimal with an optional sign, None for all else."""
+    """Parses a decimal 64-bit integer with an optional sign; returns None for anything else."""
     digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit()) or len(digits.lstrip("0")) > MOST_DIGITS:
+    if not (digits.isascii() and digits.isdigit()) or len(digits.lstrip("0")) > MAX_DIGITS:
         return None
     number = int(digits.lstrip("0") or "0") * (-1 if text[0] == "-" else 1)
     return number if -(1 << 63) <= number < 1 << 63 else None
 
 
 def requirement_matches(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
-    """An unknown operator matches nothing."""
+    """True if the labels meet the requirement; an unknown operator matches nothing."""
     have = labels.get(requirement.key)
     match requirement.operator:
         case "In":
@@ -43,7 +42,7 @@ def requirement_matches(requirement: NodeSelectorRequirement, labels: Mapping[st
 
 
 def node_selector_matches(terms: Sequence[NodeSelectorTerm], node: Node) -> bool:
-    """True if a term matches; a term without requirements matches nothing."""
+    """True if at least one term matches the node; a term without requirements matches nothing."""
     fields = {"metadata.name": node.metadata.name}
     return any(
         (term.match_expressions or term.match_fields)
@@ -54,13 +53,14 @@ def node_selector_matches(terms: Sequence[NodeSelectorTerm], node: Node) -> bool
 
 
 def validate_node_selector_term(term: NodeSelectorTerm) -> str | None:
-    """What is wrong with a term, with the path below it, or None."""
+    """Returns the first error of a term, beginning with its path in the term, or None."""
     for i, requirement in enumerate(term.match_expressions):
         path = f"matchExpressions[{i}]"
         if not requirement.key:
             return f"{path}.key: expected a label key"
         if requirement.operator not in OPERATORS:
-            return f"{path}.operator: expected one of {', '.join(OPERATORS)}, got {requirement.operator!r}"
+            expected = ", ".join(OPERATORS)
+            return f"{path}.operator: expected one of {expected}, got {requirement.operator!r}"
         count = len(requirement.values)
         if requirement.operator in ("In", "NotIn") and not count:
             return f"{path}.values: expected at least one value with {requirement.operator}"

@@ -1,30 +1,23 @@
-"""policy/v1 as far as scheduling reads it."""
+"""The fields of policy/v1's PodDisruptionBudget that scheduling reads."""
 
 from __future__ import annotations
 
 import msgspec
-from berth.actors.scheduling.kube.core import Object
-from berth.actors.scheduling.kube.meta import Int32, LabelSelector, ObjectMeta
+from berth.actors.scheduling.kube.meta import Int32, LabelSelector, Object, ObjectMeta
 
 
-class PodDisruptionBudgetSpec(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class PodDisruptionBudgetSpec(Object, frozen=True, kw_only=True):
     selector: LabelSelector | None = None
 
 
-class PodDisruptionBudgetStatus(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
-    """`disrupted_pods` are pods whose eviction the API server has let pass, by name."""
+class PodDisruptionBudgetStatus(Object, frozen=True, kw_only=True):
+    """`disrupted_pods` holds, by name, the pods whose eviction the API server has allowed."""
 
     disruptions_allowed: Int32 = 0
     disrupted_pods: dict[str, str | None] = msgspec.field(default_factory=dict)
 
 
-class PodDisruptionBudget(
-    Object, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
-):
+class PodDisruptionBudget(Object, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()

@@ -1,7 +1,6 @@
-"""Quantities: exact integer reading of Kubernetes' resource amounts, rounded up as Kubernetes
-rounds.
+"""Quantities: parses Kubernetes' resource amounts exactly, and rounds them up as Kubernetes does.
 
-Every suffix (n u m k M G T P E, Ki to Ei) and the exponent form are read with integers alone.
+Every suffix (n u m k M G T P E, Ki to Ei) and the exponent form are computed with integers only.
 Results are capped to int64, as resource.Quantity caps them.
 """
 
@@ -10,8 +9,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-MAX = (1 << 63) - 1
-MOST_DIGITS = 1000
+MAX_INT64 = (1 << 63) - 1
+MAX_DIGITS = 1000
 Text = str | int | float
 
 _FORM = re.compile(
@@ -22,27 +21,27 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
 class QuantityError(ValueError):
-    """A text is no quantity."""
+    """The text is not a quantity."""
 
 
 @lru_cache(maxsize=1 << 16)
 def _scaled(text: Text, power: int) -> int:
-    """The quantity times 10**power, rounded away from zero."""
+    """Returns the quantity times 10**power, rounded away from zero."""
     numerator, denominator = _ratio(str(text))
     magnitude: int = -(-abs(numerator) * 10**power // denominator)
     return magnitude if numerator >= 0 else -magnitude
 
 
 def _ratio(text: str) -> tuple[int, int]:
-    """Numerator and positive denominator of the quantity."""
+    """Returns the numerator and the positive denominator of the quantity."""
     match = _FORM.fullmatch(text)
     if match is None or not (match[2] or match[3]):
         raise QuantityError(f"expected a quantity such as 100m, 1.5, 2Gi or 1e3, got {text[:80]!r}")
     sign, whole, fraction, suffix = match.groups()
     fraction = fraction or ""
-    if len(whole) + len(fraction) > MOST_DIGITS:
+    if len(whole) + len(fraction) > MAX_DIGITS:
         raise QuantityError(
-            f"expected a quantity of at most {MOST_DIGITS} digits, got {len(text)} characters"
+            f"expected a quantity of at most {MAX_DIGITS} digits, got {len(text)} characters"
         )
     digits = int((whole or "") + fraction)
     if sign == "-":
@@ -56,26 +55,27 @@ def _ratio(text: str) -> tuple[int, int]:
 
 def value(text: Text) -> int:
     """The quantity in whole units, rounded up. Raises QuantityError."""
-    return capped(_scaled(text, 0))
+    return cap_int64(_scaled(text, 0))
 
 
 def milli_value(text: Text) -> int:
     """The quantity in thousandths, rounded up. Raises QuantityError."""
-    return capped(_scaled(text, 3))
+    return cap_int64(_scaled(text, 3))
 
 
 def nano_value(text: Text) -> int:
-    """The quantity in billionths, the finest there is: exact, for sums; not capped. Raises
-    QuantityError.
+    """The quantity in billionths, the smallest unit; not capped, so that sums are exact.
+
+    Raises QuantityError.
     """
     return _scaled(text, 9)
 
 
-def capped(amount: int) -> int:
-    """The nearest int64."""
-    return max(-MAX, min(MAX, amount))
+def cap_int64(amount: int) -> int:
+    """Returns the amount, limited to the range from -MAX_INT64 to MAX_INT64."""
+    return max(-MAX_INT64, min(MAX_INT64, amount))
 
 
-def room(amount: int) -> int:
-    """An amount as it counts where amounts are summed or compared: from 0 to the largest int64."""
-    return max(0, min(MAX, amount))
+def clamp_amount(amount: int) -> int:
+    """Returns the amount, limited to the range from 0 to the largest int64."""
+    return max(0, min(MAX_INT64, amount))

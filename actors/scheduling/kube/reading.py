@@ -1,14 +1,13 @@
-"""Reading what the API server sends: null is absent, and what cannot be read is told from what can.
-Pure.
+"""Decodes the objects that the API server sends, including those with nulls or invalid parts. Pure.
 
-One msgspec decode is the whole way of nearly every object. Only where it fails are the values gone
-through by their types, as Go decodes them: a field that is null is absent, a null in a list or a
-map is the zero value of its type. What fails then cannot be read; `salvage` gives the part of it
-that can.
+For nearly every object, one msgspec decode is enough. Only if that fails are the values normalized
+by their types, as Go decodes them: a field that is null counts as absent, and a null in a list or a
+map becomes the zero value of its type. If decoding fails again, the object cannot be read;
+`salvage` returns its readable part.
 
-A type may name the function that reads its values later, as `Annotated[str, ReadBy(function)]`: a
-value of which that function raises ValueError cannot be read either, so that nobody who uses it
-later has to expect that.
+A type can name the function that parses its values later, as `Annotated[str, ReadBy(function)]`. A
+value for which that function raises ValueError is rejected here, so that later users of the value
+need not handle the error.
 """
 
 from __future__ import annotations
@@ -21,29 +20,27 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, cast, ge
 import msgspec
 
 T = TypeVar("T")
-# What reading raises: msgspec's own errors, UnreadableError among them, text that is no UTF-8, and
-# nesting without end.
+# What reading raises: msgspec's own errors (UnreadableError is one), UnicodeDecodeError for text
+# that is not UTF-8, and RecursionError for JSON that is nested too deeply.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_NOTHING = object()  # in place of what cannot be read
+_INVALID = object()  # stands for a value that cannot be read
 _ZEROS: dict[Any, Any] = {str: "", int: 0, float: 0.0, bool: False}
 
 
 class ReadBy(NamedTuple):
-    """Who reads the values of an annotated type; it raises ValueError for those that have the wrong
-    form.
-    """
+    """The function that parses the values of an annotated type, or raises ValueError."""
 
     function: Callable[[Any], object]
 
 
 class UnreadableError(msgspec.ValidationError):
-    """A value has the right type and the wrong form; the message begins with its path."""
+    """A value has the right type but cannot be parsed; the message begins with its path."""
 
 
 class Reader(Generic[T]):
-    """Reads JSON as one type, mostly a kind of object; a number may be written as a text.
+    """Reads JSON as one type, usually a kind of object; a number may be written as a string.
 
-    `path` is where in an object the values stand, if they are a part of one.
+    `path` is the place of the values in an object, if they are part of one.
     """
 
     def __init__(self, kind: type[T], path: str = "") -> None:
@@ -54,20 +51,20 @@ class Reader(Generic[T]):
         self._check = _check_of(self._type)
 
     def read(self, raw: bytes | msgspec.Raw) -> T:
-        """Raises what UNREADABLE names."""
+        """Decodes and checks a value. Raises the errors in UNREADABLE."""
         found = self.decode(raw)
         self.check(found)
         return found
 
     def decode(self, raw: bytes | msgspec.Raw) -> T:
-        """`read` without the check. Raises what UNREADABLE names."""
+        """Decodes a value without checking it. Raises the errors in UNREADABLE."""
         try:
             return self._decoder.decode(raw)
         except msgspec.ValidationError:
             return self._converted(msgspec.json.decode(raw))
 
     def convert(self, document: object) -> T:
-        """The same from JSON's values. Raises msgspec.ValidationError."""
+        """Does what `read` does, for decoded JSON. Raises msgspec.ValidationError."""
         try:
             found = msgspec.convert(document, self._kind, strict=False)
         except msgspec.ValidationError:
@@ -76,7 +73,7 @@ class Reader(Generic[T]):
         return found
 
     def check(self, found: T) -> None:
-        """Raises UnreadableError for a value of the type of which a part is of the wrong form."""
+        """Raises UnreadableError if a part of the value cannot be parsed."""
         if self._check is not None:
             try:
                 self._check(found)
@@ -84,9 +81,7 @@ class Reader(Generic[T]):
                 raise UnreadableError(f"{self._path}{problem}".removeprefix(".")) from None
 
     def salvage(self, raw: bytes | msgspec.Raw) -> T | None:
-        """What can be read of something that cannot: the rest is absent. None if there is
-        nothing.
-        """
+        """Returns the readable part of a value, or None if nothing can be read."""
         try:
             values = msgspec.json.decode(bytes(raw).decode(errors="replace"))
             return self._converted(values, lenient=True)
@@ -95,96 +90,101 @@ class Reader(Generic[T]):
 
     def _converted(self, values: object, *, lenient: bool = False) -> T:
         return msgspec.convert(
-            _walk_of(self._type, lenient=lenient)(values), self._kind, strict=False
+            _normalizer(self._type, lenient=lenient)(values), self._kind, strict=False
         )
 
 
-Walk = Callable[[Any], Any]
+Normalize = Callable[[Any], Any]
 Check = Callable[[Any], object]
 
 
 @cache
-def _walk_of(whole: Any, *, lenient: bool) -> Walk:
-    """From JSON's values to those that msgspec takes for the type: without nulls; lenient, without
-    the unreadable.
+def _normalizer(annotated: Any, *, lenient: bool) -> Normalize:
+    """Returns the function that turns JSON values into those that msgspec accepts for a type.
+
+    It replaces nulls; if lenient, it also removes the values that cannot be read.
     """
-    kind, _ = _bare(whole)
+    kind, _ = _without_annotations(annotated)
     origin, arguments = get_origin(kind), get_args(kind)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         fields = {
-            f.encode_name: _walk_of(f.type, lenient=lenient) for f in msgspec.structs.fields(kind)
+            f.encode_name: _normalizer(f.type, lenient=lenient)
+            for f in msgspec.structs.fields(kind)
         }
 
         def of_struct(value: Any) -> Any:
             if not isinstance(value, dict):
-                return _NOTHING if lenient else value
-            given = ((name, walk, value.get(name)) for name, walk in fields.items())
-            walked = {name: walk(there) for name, walk, there in given if there is not None}
-            return {name: there for name, there in walked.items() if there is not _NOTHING}
+                return _INVALID if lenient else value
+            given = ((name, normalize, value.get(name)) for name, normalize in fields.items())
+            items = {name: normalize(item) for name, normalize, item in given if item is not None}
+            return {name: item for name, item in items.items() if item is not _INVALID}
 
         return of_struct
     if origin is dict:
-        walk, zero = _walk_of(arguments[1], lenient=lenient), _zero_of(arguments[1])
+        normalize, zero = _normalizer(arguments[1], lenient=lenient), _zero_of(arguments[1])
 
         def of_map(value: Any) -> Any:
             if not isinstance(value, dict):
-                return _NOTHING if lenient else value
-            walked = (
-                (name, zero if there is None else walk(there)) for name, there in value.items()
+                return _INVALID if lenient else value
+            items = (
+                (name, zero if item is None else normalize(item)) for name, item in value.items()
             )
-            return {name: there for name, there in walked if there is not _NOTHING}
+            return {name: item for name, item in items if item is not _INVALID}
 
         return of_map
     if origin is tuple:
-        walk, zero = _walk_of(arguments[0], lenient=lenient), _zero_of(arguments[0])
+        normalize, zero = _normalizer(arguments[0], lenient=lenient), _zero_of(arguments[0])
 
         def of_list(value: Any) -> Any:
             if not isinstance(value, list):
-                return _NOTHING if lenient else value
-            walked = (zero if there is None else walk(there) for there in value)
-            return [there for there in walked if there is not _NOTHING]
+                return _INVALID if lenient else value
+            items = (zero if item is None else normalize(item) for item in value)
+            return [item for item in items if item is not _INVALID]
 
         return of_list
     if kind is msgspec.Raw:
         return lambda value: msgspec.Raw(msgspec.json.encode(value))
-    return _only_readable(whole) if lenient else lambda value: value
+    return _remover_of_invalid(annotated) if lenient else lambda value: value
 
 
-def _only_readable(kind: Any) -> Walk:
+def _remover_of_invalid(kind: Any) -> Normalize:
     check = _check_of(kind)
 
-    def walk(value: Any) -> Any:
+    def normalize(value: Any) -> Any:
         try:
             read = msgspec.convert(value, kind, strict=False)
             if check is not None:
                 check(read)
         except (msgspec.ValidationError, ValueError):
-            return _NOTHING
+            return _INVALID
         return value
 
-    return walk
+    return normalize
 
 
 @cache
-def _check_of(whole: Any) -> Check | None:
-    """Raises ValueError, beginning with the path, where a value of the type has the wrong form.
+def _check_of(annotated: Any) -> Check | None:
+    """Returns a function that parses every annotated part of a value of the type.
 
-    None if there is no type within that has a form.
+    The function raises ValueError, beginning with the path, if a part cannot be parsed. Returns
+    None if the type has no annotated part.
     """
-    kind, reads = _bare(whole)
+    kind, parse = _without_annotations(annotated)
     origin, arguments = get_origin(kind), get_args(kind)
-    if reads is not None:
-        return reads
+    if parse is not None:
+        return parse
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        every = ((f.name, f.encode_name, _check_of(f.type)) for f in msgspec.structs.fields(kind))
-        fields = [(attribute, name, check) for attribute, name, check in every if check is not None]
+        checks = ((f.name, f.encode_name, _check_of(f.type)) for f in msgspec.structs.fields(kind))
+        fields = [
+            (attribute, name, check) for attribute, name, check in checks if check is not None
+        ]
 
         def of_struct(value: Any) -> None:
             for attribute, name, check in fields:
-                there = getattr(value, attribute)
-                if there or there == "":
+                part = getattr(value, attribute)
+                if part or part == "":
                     try:
-                        check(there)
+                        check(part)
                     except ValueError as problem:
                         raise _at(f".{name}", problem) from None
 
@@ -204,31 +204,31 @@ def _check_of(whole: Any) -> Check | None:
     return of_each
 
 
-class _FormError(ValueError):
-    """Its message begins with the path."""
+class _PartError(ValueError):
+    """A part of a value cannot be parsed; the message begins with its path."""
 
 
-def _at(step: str, problem: ValueError) -> _FormError:
-    return _FormError(
-        f"{step}{problem}" if isinstance(problem, _FormError) else f"{step}: {problem}"
+def _at(step: str, problem: ValueError) -> _PartError:
+    return _PartError(
+        f"{step}{problem}" if isinstance(problem, _PartError) else f"{step}: {problem}"
     )
 
 
-def _bare(kind: Any) -> tuple[Any, Callable[[Any], object] | None]:
-    """What a type is where it is not absent, and who reads it."""
+def _without_annotations(kind: Any) -> tuple[Any, Check | None]:
+    """Returns the type without `| None` and ReadBy, and ReadBy's function or None."""
     if get_origin(kind) in (Union, UnionType):
-        there = [member for member in get_args(kind) if member is not type(None)]
-        return _bare(there[0]) if len(there) == 1 else (kind, None)
+        members = [member for member in get_args(kind) if member is not type(None)]
+        return _without_annotations(members[0]) if len(members) == 1 else (kind, None)
     if get_origin(kind) is Annotated:
         inner, *metas = get_args(kind)
-        reads = next((meta.function for meta in metas if isinstance(meta, ReadBy)), None)
-        if reads is not None:
-            return inner, reads
+        parse = next((meta.function for meta in metas if isinstance(meta, ReadBy)), None)
+        if parse is not None:
+            return inner, parse
     return kind, None
 
 
 def _zero_of(kind: Any) -> Any:
-    """What Go makes of a null in a list or a map, in JSON's values."""
+    """Returns the JSON value that Go reads a null in a list or a map as."""
     if get_origin(kind) in (Union, UnionType) and type(None) in get_args(kind):
         return None
     if get_origin(kind) is Annotated:

@@ -1,8 +1,7 @@
-"""SelectorIndex: which of many selectors select some labels, found by the labels and not by trying
-every selector.
+"""SelectorIndex: finds which of many selectors match some labels without trying every selector.
 
-A selector that wants a label is looked up by that label. One that only rules labels out selects
-everything but what it rules out, so those that are ruled out are looked up.
+A selector that requires a label is looked up by that label. A selector that only excludes labels
+matches all others, so the excluded ones are looked up.
 """
 
 from __future__ import annotations
@@ -11,59 +10,64 @@ from collections.abc import Mapping, Sequence
 
 from berth.actors.scheduling.kube.labels import Requirement, Selector
 
-FEW = 4  # so many are tried one after the other
-# A label as key and value, or a key, whatever its value.
+MAX_SCANNED = 4  # up to this many selectors are tried one after the other
+# A label as (key, value), or a key with any value.
 Label = tuple[str, str] | str
 
 
 class SelectorIndex:
     def __init__(self, selectors: Sequence[Selector]) -> None:
         self._selectors = selectors
-        self._indexed = len(selectors) > FEW
-        self._wanting: dict[Label, list[int]] = {}  # with one requirement, which such a label meets
-        self._wanting_more: dict[Label, list[int]] = {}
-        self._ruling_out: dict[Label, list[int]] = {}
-        self._open: list[int] = []  # those that want nothing
+        self._indexed = len(selectors) > MAX_SCANNED
+        # By a label that the selectors require: those with one requirement, and the others.
+        self._requiring: dict[Label, list[int]] = {}
+        self._requiring_more: dict[Label, list[int]] = {}
+        self._excluding: dict[Label, list[int]] = {}
+        self._only_excluding: list[int] = []
         for number, selector in enumerate(selectors if self._indexed else ()):
             self._add(number, selector)
 
     def _add(self, number: int, selector: Selector) -> None:
         if selector.nothing:
             return
-        wants = [r for r in selector.requirements if r.operator in ("In", "Exists")]
-        if wants:
-            rarest = min(wants, key=lambda r: (r.operator == "Exists", len(r.values)))
-            among = self._wanting if len(selector.requirements) == 1 else self._wanting_more
+        required = [r for r in selector.requirements if r.operator in ("In", "Exists")]
+        if required:
+            rarest = min(required, key=lambda r: (r.operator == "Exists", len(r.values)))
+            index = self._requiring if len(selector.requirements) == 1 else self._requiring_more
             for label in dict.fromkeys(_labels(rarest)):
-                among.setdefault(label, []).append(number)
+                index.setdefault(label, []).append(number)
             return
-        self._open.append(number)
+        self._only_excluding.append(number)
         for requirement in selector.requirements:
             for label in _labels(requirement):
-                self._ruling_out.setdefault(label, []).append(number)
+                self._excluding.setdefault(label, []).append(number)
 
     def selecting(self, labels: Mapping[str, str]) -> list[int]:
-        """The places of the selectors that select these labels, each once."""
+        """Returns the positions of the selectors that match these labels, each once."""
         selectors = self._selectors
         if not self._indexed:
             return [number for number, selector in enumerate(selectors) if selector.matches(labels)]
         have: list[Label] = [*labels.items(), *labels]
         found: list[int] = []
         for label in have:
-            found += self._wanting.get(label, ())
+            found += self._requiring.get(label, ())
             found += [
                 number
-                for number in self._wanting_more.get(label, ())
+                for number in self._requiring_more.get(label, ())
                 if selectors[number].matches(labels)
             ]
-        if self._open:
-            out = {number for label in have for number in self._ruling_out.get(label, ())}
-            found += [number for number in self._open if number not in out] if out else self._open
+        if self._only_excluding:
+            out = {number for label in have for number in self._excluding.get(label, ())}
+            found += (
+                [number for number in self._only_excluding if number not in out]
+                if out
+                else self._only_excluding
+            )
         return found
 
 
 def _labels(requirement: Requirement) -> Sequence[Label]:
-    """What meets a requirement that wants a label, or fails one that rules it out."""
+    """The labels that meet In and Exists, or that fail NotIn and DoesNotExist."""
     if requirement.operator in ("In", "NotIn"):
         return [(requirement.key, value) for value in requirement.values]
     return [requirement.key]

@@ -1,4 +1,4 @@
-"""Which tolerations tolerate which taints."""
+"""Matches tolerations against taints."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """An empty effect tolerates every effect, an empty key with Exists every key; no operator means
-    Equal.
+    """True if the toleration tolerates the taint.
+
+    An empty effect tolerates every effect; an empty key with Exists tolerates every key. A
+    toleration without an operator means Equal.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -32,14 +34,12 @@ def tolerates_any(tolerations: Iterable[Toleration], taint: Taint) -> bool:
 
 
 class Tolerations:
-    """Many tolerations at once: whether one of them tolerates a taint is looked up, however many
-    they are.
-    """
+    """An index of tolerations: a look-up costs the same however many tolerations there are."""
 
     __slots__ = ("_equal", "_exists")
 
     def __init__(self, tolerations: Iterable[Toleration]) -> None:
-        # By key and effect, where "" stands for every one.
+        # By key and effect; "" stands for any.
         self._exists: set[tuple[str, str]] = set()
         self._equal: set[tuple[str, str, str]] = set()
         for toleration in tolerations:
@@ -49,7 +49,7 @@ class Tolerations:
                 self._equal.add((toleration.key, toleration.effect, toleration.value))
 
     def tolerate(self, taint: Taint) -> bool:
-        """As `tolerates_any` of the same tolerations."""
+        """True if at least one toleration tolerates the taint, as in `tolerates_any`."""
         exists, equal, value = self._exists, self._equal, taint.value
         return any(
             (key, effect) in exists or (key, effect, value) in equal
@@ -58,7 +58,7 @@ class Tolerations:
         )
 
     def let_in(self, taints: Iterable[Taint]) -> bool:
-        """As `lets_in` of the same tolerations."""
+        """True if every taint that keeps pods off a node is tolerated, as in `lets_in`."""
         return all(taint.effect not in HARD_EFFECTS or self.tolerate(taint) for taint in taints)
 
 

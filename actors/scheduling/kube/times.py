@@ -1,4 +1,4 @@
-"""Times as the API server writes them: RFC 3339 text."""
+"""Reads times as the API server writes them, in RFC 3339."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from berth.actors.scheduling.kube.reading import ReadBy
 
 @lru_cache(maxsize=1 << 12)
 def seconds_of(text: str) -> float:
-    """A time in seconds since 1970. Raises ValueError."""
+    """Returns a time as seconds since 1970. Raises ValueError."""
     time = datetime.fromisoformat(text)
     if time.tzinfo is None:
         raise ValueError(f"expected a time with its offset from UTC, got {text!r}")
@@ -19,4 +19,4 @@ def seconds_of(text: str) -> float:
 
 
 Time = Annotated[str, ReadBy(seconds_of)]
-"""The text of a time that is read and not only passed on."""
+"""The text of a time that this scheduler reads, instead of only passing it on."""

@@ -1,10 +1,10 @@
-"""YAML as Kubernetes reads it: another way to write JSON.
+"""Reads YAML as Kubernetes does: as another notation for JSON.
 
-Owns the way from a text to its documents: mappings with keys of text, lists, text, numbers,
-booleans and nothing. Plain words mean what kubectl takes them for. Nothing here is recursive and an
-alias is never copied, so no text is too deep to be refused, and none grows out of proportion; what
-is no JSON is refused by its line. Keys of text that collide are refused too: one of two values
-would be lost.
+A document consists of mappings with text keys, lists, text, numbers, booleans and null. Words
+without quotes mean what they mean to kubectl. Nothing here is recursive, and aliased values are
+never copied: however deep or hostile a text is, it is either read or rejected in proportionate
+memory. What JSON cannot represent is rejected with its line. A key that occurs twice in a mapping
+is rejected too, because one of its values would be lost.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 
 import yaml
 
-MOST_DEPTH = 100
-MOST_COPIES = 1_000_000  # values that aliases stand for, in one text
+MAX_DEPTH = 100
+MAX_ALIASED = 1_000_000  # values that the aliases of one text expand to
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_MEANINGS: dict[str, bool | float | None] = {
+_WORDS: dict[str, bool | float | None] = {
     **dict.fromkeys(
         ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True
     ),
@@ -38,7 +38,7 @@ _INTEGER = re.compile(
 )
 _BASES = (10, 16, 8, 2)
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_MOST_DIGITS = 64  # of an integer; from there on it is a float
+_MAX_DIGITS = 64  # of an integer; a longer one is a float
 _TAG = "tag:yaml.org,2002:"
 _KINDS: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
@@ -50,14 +50,14 @@ _NO_KEY, _MERGE = object(), object()
 
 
 class YamlError(ValueError):
-    """A text cannot be used; the message begins with the line."""
+    """A text cannot be used; the message begins with its line."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}")
 
 
 class _Open:
-    """A collection that has begun."""
+    """A mapping or list whose end has not been read yet."""
 
     __slots__ = ("anchor", "key", "line", "merged", "size", "value")
 
@@ -66,18 +66,20 @@ class _Open:
         self.anchor = anchor
         self.line = line
         self.size = 1
-        self.key: Any = _NO_KEY  # of a mapping, the one whose value comes next
+        self.key: Any = _NO_KEY  # in a mapping: the key whose value comes next
         self.merged: list[dict[str, Any]] = []
 
     def add(self, value: Any, size: int, line: int, *, merge: bool) -> None:
-        """Raises YamlError for a key that is no text, or stands there already."""
+        """Adds an item, a key or a value. Raises YamlError for an invalid or repeated key."""
         self.size += size
         if isinstance(self.value, list):
             self.value.append(value)
         elif self.key is _NO_KEY:
             self.key = _MERGE if merge else _key(value, line)
             if not merge and self.key in self.value:
-                raise YamlError(line, f"{self.key} stands twice in the mapping of line {self.line}")
+                raise YamlError(
+                    line, f"the key {self.key} occurs twice in the mapping of line {self.line}"
+                )
         elif self.key is _MERGE:
             merged = value if isinstance(value, list) else [value]
             if not all(isinstance(one, dict) for one in merged):
@@ -89,7 +91,7 @@ class _Open:
             self.key = _NO_KEY
 
     def close(self) -> dict[str, Any] | list[Any]:
-        """The collection; what is merged into it gives way to what it says itself."""
+        """Returns the collection; its own keys take precedence over merged ones."""
         for merged in self.merged:
             assert isinstance(self.value, dict)
             for key, value in merged.items():
@@ -98,7 +100,7 @@ class _Open:
 
 
 def documents(raw: bytes) -> list[Any]:
-    """The documents of a text in UTF-8; an empty one is None. Raises YamlError."""
+    """Returns the documents of a UTF-8 text; an empty document is None. Raises YamlError."""
     try:
         return list(_documents(raw.decode("utf-8-sig")))
     except UnicodeDecodeError as problem:
@@ -108,9 +110,9 @@ def documents(raw: bytes) -> list[Any]:
         ) from None
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
-        raise YamlError(_line(mark), problem.problem or problem.context or "no YAML") from None
+        raise YamlError(_line(mark), problem.problem or problem.context or "not YAML") from None
     except yaml.YAMLError as problem:
-        raise YamlError(1, getattr(problem, "reason", "") or "no YAML") from None
+        raise YamlError(1, getattr(problem, "reason", "") or "not YAML") from None
 
 
 def _documents(text: str) -> Iterator[Any]:
@@ -127,13 +129,9 @@ def _documents(text: str) -> Iterator[Any]:
             case yaml.CollectionStartEvent():
                 is_mapping = isinstance(event, yaml.MappingStartEvent)
                 if event.tag not in (None, "!", f"{_TAG}{'map' if is_mapping else 'seq'}"):
-                    raise YamlError(
-                        line, f"expected a value that JSON has, got one with the tag {event.tag}"
-                    )
-                if len(stack) == MOST_DEPTH:
-                    raise YamlError(
-                        line, f"expected at most {MOST_DEPTH} collections in one another"
-                    )
+                    raise _not_json(event.tag, line)
+                if len(stack) == MAX_DEPTH:
+                    raise YamlError(line, f"expected at most {MAX_DEPTH} nested collections")
                 stack.append(_Open({} if is_mapping else [], event.anchor, line))
                 continue
             case yaml.CollectionEndEvent():
@@ -145,14 +143,13 @@ def _documents(text: str) -> Iterator[Any]:
             case yaml.AliasEvent():
                 if event.anchor not in anchors:
                     raise YamlError(
-                        line,
-                        f"the alias *{event.anchor} stands for nothing that is complete before it",
+                        line, f"expected the anchor of the alias *{event.anchor} to end before it"
                     )
                 value, size = anchors[event.anchor]
                 copies += size
-                if copies > MOST_COPIES:
+                if copies > MAX_ALIASED:
                     raise YamlError(
-                        line, f"expected aliases to stand for at most {MOST_COPIES} values"
+                        line, f"expected aliases to expand to at most {MAX_ALIASED} values"
                     )
             case _:
                 continue
@@ -168,6 +165,10 @@ def _line(mark: Any) -> int:
     return 1 if mark is None else int(mark.line) + 1
 
 
+def _not_json(tag: str, line: int) -> YamlError:
+    return YamlError(line, f"expected a value that JSON can represent, got one with the tag {tag}")
+
+
 def _scalar(event: yaml.ScalarEvent, line: int) -> Any:
     tag: str | None = event.tag
     if tag is None and event.implicit[0]:
@@ -176,7 +177,7 @@ def _scalar(event: yaml.ScalarEvent, line: int) -> Any:
         return event.value
     kind = _KINDS.get(tag.removeprefix(_TAG)) if tag.startswith(_TAG) else None
     if kind is None:
-        raise YamlError(line, f"expected a value that JSON has, got one with the tag {tag}")
+        raise _not_json(tag, line)
     value = _plain(event.value, line)
     if not isinstance(value, kind):
         raise YamlError(line, f"expected {tag.removeprefix(_TAG)}, got {event.value!r}")
@@ -184,16 +185,16 @@ def _scalar(event: yaml.ScalarEvent, line: int) -> Any:
 
 
 def _plain(text: str, line: int) -> Any:
-    """What a word without quotes stands for."""
-    if text in _MEANINGS:
-        meaning = _MEANINGS[text]
+    """Returns the value of a word without quotes."""
+    if text in _WORDS:
+        meaning = _WORDS[text]
         if isinstance(meaning, float):
-            raise YamlError(line, f"expected a number that JSON has, got {text}")
+            raise YamlError(line, f"expected a number that JSON can represent, got {text}")
         return meaning
     if text[0] not in "+-.0123456789":
         return text
     bare = text.replace("_", "")
-    if (found := _INTEGER.fullmatch(bare)) and len(bare) <= _MOST_DIGITS:
+    if (found := _INTEGER.fullmatch(bare)) and len(bare) <= _MAX_DIGITS:
         sign, *written = found.groups()
         digits, base = next(
             (digits, base) for digits, base in zip(written, _BASES, strict=True) if digits
@@ -205,9 +206,8 @@ def _plain(text: str, line: int) -> Any:
     real = float(bare)
     if not math.isfinite(real):
         return text
-    return (
-        int(real) if real.is_integer() and abs(real) < 1e15 else real
-    )  # without a fraction, as Go writes it
+    # Go writes a whole number without a fraction.
+    return int(real) if real.is_integer() and abs(real) < 1e15 else real
 
 
 def _key(value: Any, line: int) -> str:
@@ -218,5 +218,5 @@ def _key(value: Any, line: int) -> str:
     if isinstance(value, int | float):
         return str(value)
     raise YamlError(
-        line, "expected text as a key, got " + ("nothing" if value is None else "a collection")
+        line, "expected text as a key, got " + ("null" if value is None else "a collection")
     )

@@ -1,1 +1,1 @@
-"""What the scheduler knows: PodInfo, NodeInfo, the node tree, Snapshot and NodeColumns."""
+"""The scheduler's model of the cluster: PodInfo, NodeInfo, node tree, Snapshot, NodeColumns."""

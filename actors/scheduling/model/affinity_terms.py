@@ -1,9 +1,8 @@
-"""Pod affinity terms as scheduling reads them: resolved against the pod that carries them, matched
-by labels.
+"""Pod affinity terms, resolved against the pod that carries them and matched by labels.
 
-Mirrors the framework's AffinityTerm. Equal terms of different pods are equal here, so that what a
-thousand replicas ask for is counted as one. However many terms a pod has, those that match another
-are looked up by its labels.
+Mirrors the framework's AffinityTerm. Equal terms of different pods compare equal, so that the terms
+of a thousand replicas are counted as one. However many terms a pod has, those that match another
+pod are looked up by its labels.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ from functools import cached_property
 import msgspec
 from berth.actors.scheduling.kube.core import Pod, PodAffinityTerm
 from berth.actors.scheduling.kube.labels import EVERYTHING, Selector, from_label_selector
-from berth.actors.scheduling.kube.selector_index import FEW, SelectorIndex
+from berth.actors.scheduling.kube.selector_index import MAX_SCANNED, SelectorIndex
 
 NO_LABELS: Mapping[str, str] = {}
-MOST_KNOWN = 1024
-MOST_WEIGHT = (
-    1 << 31
-) - 1  # of all terms together: more than a pod of any size can say, and little enough to be summed
+MAX_KNOWN_SUMS = 1024
+# Of all terms together: more than the terms of any real pod weigh, and small enough to be summed.
+MAX_WEIGHT = (1 << 31) - 1
 
 
 class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
-    """Selects pods by labels, in `namespaces` or in those whose labels `namespace_selector`
-    selects.
+    """Selects pods by their labels.
+
+    It selects in `namespaces`, and in the namespaces whose labels `namespace_selector` matches.
     """
 
     selector: Selector
@@ -45,7 +44,7 @@ class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """In which namespaces a term looks."""
+    """The namespaces in which a term selects pods."""
 
     namespaces: frozenset[str]
     namespace_selector: Selector
@@ -54,29 +53,30 @@ class Scope(msgspec.Struct, frozen=True):
         return namespace in self.namespaces or self.namespace_selector.matches(labels)
 
     def may_cover(self, namespace: str) -> bool:
-        """False only if it surely does not, where the namespace's labels are not known."""
+        """False only if it certainly does not cover the namespace, whose labels are unknown."""
         return not self.namespace_selector.nothing or namespace in self.namespaces
 
 
 def with_namespaces(
     terms: Sequence[AffinityTerm], all_namespaces: Mapping[str, Mapping[str, str]]
 ) -> tuple[AffinityTerm, ...]:
-    """The terms with the namespaces that their selectors select added by name.
+    """Returns the terms, with the namespaces that their selectors match added by name.
 
-    The selectors stay, and are later asked about pods without their namespace's labels, as
-    kube-scheduler does.
+    The selectors stay. They are later matched against empty namespace labels, as in kube-scheduler.
     """
-    asked = {term.namespace_selector: set[str]() for term in terms}
-    selectors = [selector for selector in asked if not selector.nothing and selector != EVERYTHING]
+    selected = {term.namespace_selector: set[str]() for term in terms}
+    selectors = [
+        selector for selector in selected if not selector.nothing and selector != EVERYTHING
+    ]
     if not selectors:
         return tuple(terms)
     index = SelectorIndex(selectors)
     for name, labels in all_namespaces.items():
         for number in index.selecting(labels):
-            asked[selectors[number]].add(name)
+            selected[selectors[number]].add(name)
     return tuple(
         msgspec.structs.replace(
-            term, namespaces=term.namespaces.union(asked[term.namespace_selector])
+            term, namespaces=term.namespaces.union(selected[term.namespace_selector])
         )
         for term in terms
     )
@@ -89,31 +89,32 @@ class WeightedTerm(msgspec.Struct, frozen=True):
     weight: int
 
 
-class _Part:
-    """The terms of one topology and scope."""
+class _ScopedTerms:
+    """The terms with one topology key and one scope."""
 
-    __slots__ = ("_keys", "_known", "_weights", "index", "scope", "topology_key")
+    __slots__ = ("_keys", "_known_sums", "_weights", "index", "scope", "topology_key")
 
-    def __init__(self, topology_key: str, scope: Scope, weighed: Mapping[Selector, int]) -> None:
+    def __init__(self, topology_key: str, scope: Scope, weights: Mapping[Selector, int]) -> None:
         self.topology_key = topology_key
         self.scope = scope
-        self.index = SelectorIndex(tuple(weighed))
-        self._weights = tuple(weighed.values())
-        self._keys = tuple({r.key: None for selector in weighed for r in selector.requirements})
-        self._known: dict[tuple[str | None, ...], int | None] = {}
+        self.index = SelectorIndex(tuple(weights))
+        self._weights = tuple(weights.values())
+        self._keys = tuple({r.key: None for selector in weights for r in selector.requirements})
+        self._known_sums: dict[tuple[str | None, ...], int | None] = {}
 
     def weight_of(self, labels: Mapping[str, str]) -> int | None:
-        """What the terms that match weigh together, None if none does; once for pods that no term
-        tells apart.
+        """Returns the sum of the weights of the terms that match, or None if no term matches.
+
+        It is computed once for pods that no term can distinguish.
         """
-        if len(self._keys) > FEW:
+        if len(self._keys) > MAX_SCANNED:
             return self._sum(labels)
-        asked = tuple([labels.get(key) for key in self._keys])
-        if asked not in self._known:
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            self._known[asked] = self._sum(labels)
-        return self._known[asked]
+        values = tuple([labels.get(key) for key in self._keys])
+        if values not in self._known_sums:
+            if len(self._known_sums) >= MAX_KNOWN_SUMS:
+                self._known_sums.clear()
+            self._known_sums[values] = self._sum(labels)
+        return self._known_sums[values]
 
     def _sum(self, labels: Mapping[str, str]) -> int | None:
         found, weights = self.index.selecting(labels), self._weights
@@ -121,14 +122,14 @@ class _Part:
 
 
 class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
-    """Terms with what each weighs: a pod weighs as much as the terms together that match it."""
+    """Weighted terms. The weight of a pod is the sum of the weights of the terms that match it."""
 
     terms: tuple[WeightedTerm, ...]
 
     def weigh(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
     ) -> dict[str, int]:
-        """What a pod weighs, by topology key, for the topologies of the terms that match it."""
+        """Returns the weight of a pod by topology key; only keys of matching terms are present."""
         if len(self.terms) == 1:
             term, weight = self.terms[0].term, self.terms[0].weight
             return (
@@ -145,37 +146,35 @@ class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         return {topology_key: _bounded(weight) for topology_key, weight in sums.items()}
 
     def may_match(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """False only if surely no term matches, where the labels of the pod's namespace are not
-        known.
-        """
+        """False only if certainly no term matches; the namespace's labels are unknown."""
         return any(
             part.scope.may_cover(namespace) and part.index.selecting(labels) for part in self._parts
         )
 
     @cached_property
-    def _parts(self) -> tuple[_Part, ...]:
+    def _parts(self) -> tuple[_ScopedTerms, ...]:
         by_part: dict[tuple[str, Scope], dict[Selector, int]] = {}
         for weighted in self.terms:
             term = weighted.term
-            weighed = by_part.setdefault((term.topology_key, term.scope), {})
-            weighed[term.selector] = weighed.get(term.selector, 0) + weighted.weight
+            weights = by_part.setdefault((term.topology_key, term.scope), {})
+            weights[term.selector] = weights.get(term.selector, 0) + weighted.weight
         return tuple(
-            _Part(topology_key, scope, weighed)
-            for (topology_key, scope), weighed in by_part.items()
+            _ScopedTerms(topology_key, scope, weights)
+            for (topology_key, scope), weights in by_part.items()
         )
 
 
 def _bounded(weight: int) -> int:
-    return max(-MOST_WEIGHT, min(weight, MOST_WEIGHT))
+    return max(-MAX_WEIGHT, min(weight, MAX_WEIGHT))
 
 
-def as_one_each(terms: Sequence[AffinityTerm]) -> TermWeights:
-    """A pod weighs as many as match it."""
+def with_weight_one(terms: Sequence[AffinityTerm]) -> TermWeights:
+    """Gives each term the weight 1, so that the weight of a pod is the number of matching terms."""
     return TermWeights(tuple(WeightedTerm(term, 1) for term in terms))
 
 
 class AffinityTerms(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
-    """All that a pod asks of other pods. `preferred` holds affinity and anti-affinity."""
+    """All affinity terms of a pod. `preferred` holds both affinity and anti-affinity."""
 
     required: tuple[AffinityTerm, ...] = ()
     required_anti: tuple[AffinityTerm, ...] = ()
@@ -183,11 +182,11 @@ class AffinityTerms(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
 
     @cached_property
     def required_weights(self) -> TermWeights:
-        return as_one_each(self.required)
+        return with_weight_one(self.required)
 
     @cached_property
     def required_anti_weights(self) -> TermWeights:
-        return as_one_each(self.required_anti)
+        return with_weight_one(self.required_anti)
 
     @cached_property
     def preferred_weights(self) -> TermWeights:
@@ -201,7 +200,7 @@ NO_TERMS = AffinityTerms()
 
 
 def terms_of(pod: Pod) -> AffinityTerms:
-    """Raises SelectorError for a selector that cannot be read."""
+    """Returns a pod's terms. Raises SelectorError for a selector that cannot be read."""
     affinity = pod.spec.affinity
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
@@ -226,7 +225,7 @@ def terms_of(pod: Pod) -> AffinityTerms:
 
 
 def _term(pod: Pod, term: PodAffinityTerm) -> AffinityTerm:
-    """Without namespaces and namespaceSelector, the pod's own namespace is meant."""
+    """Resolves a term; without namespaces and namespaceSelector it is about the pod's namespace."""
     own = not term.namespaces and term.namespace_selector is None
     return AffinityTerm(
         from_label_selector(term.label_selector),

@@ -1,12 +1,11 @@
-"""Amounts: how much of each resource the rows have, and no more memory than nodes and pods account
-for.
+"""Amounts: how much of each resource each row has, in as little memory as that needs.
 
-A resource that few rows have (a device that is one node's own) is kept as these rows; from one row
-in ONE_ROW_IN on as a column over all of them, and then for good. Whoever reads gets a column either
-way.
+A resource that few rows have (such as a device of a single node) is stored as a dict of these rows.
+Once more than one row in COLUMN_SHARE has it, it is stored as a column over all rows, and stays so.
+Readers get a column in both cases.
 
-What is put may be any sum; what is read is from 0 to the largest int64, so that the difference of
-two amounts is an int64 as well. Their sum need not be, nor a hundred times one of them.
+Any sum may be stored; reading returns amounts from 0 to the largest int64, so that the difference
+of two amounts is an int64 as well. Their sum may exceed int64, and so may an amount times 100.
 """
 
 from __future__ import annotations
@@ -14,25 +13,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-from berth.actors.scheduling.kube.quantity import MAX, room
+from berth.actors.scheduling.kube.quantity import MAX_INT64, clamp_amount
 from berth.actors.scheduling.model.vectors import Ints, grown
 
 CPU, MEMORY, EPHEMERAL_STORAGE = "cpu", "memory", "ephemeral-storage"
 PODS = "pods"
-FEW_ROWS = 16
-ONE_ROW_IN = 64
-PLAIN = MAX // 100  # a hundred times as much is an int64
+MIN_COLUMN_ROWS = 16
+COLUMN_SHARE = 64
+SAFE_AMOUNT = MAX_INT64 // 100  # the largest amount that can be multiplied by 100 within int64
 
 
-def is_many(rows: int, of: int) -> bool:
-    """Whether something that is on so many rows is worth a column over all of them."""
-    return rows > max(FEW_ROWS, of // ONE_ROW_IN)
+def needs_column(rows: int, size: int) -> bool:
+    """True if something on `rows` of `size` rows should be stored as a column over all of them."""
+    return rows > max(MIN_COLUMN_ROWS, size // COLUMN_SHARE)
 
 
 class Amounts:
-    """In thousandths of a core for cpu and whole units for all else; 0 where nothing was put.
+    """Amounts of cpu in thousandths of a core, of all else in whole units; 0 by default.
 
-    `huge` once an amount was put that is more than PLAIN.
+    `huge` is true once an amount above SAFE_AMOUNT was stored.
     """
 
     __slots__ = ("_columns", "_few", "_nothing", "_rows", "huge")
@@ -46,7 +45,7 @@ class Amounts:
         self._nothing: Ints = np.zeros(rows, dtype=np.int64)
 
     def __call__(self, resource: str) -> Ints:
-        """A column, int64[rows], to read only; of a resource that few rows have it is a copy."""
+        """Returns a read-only column, int64[rows]; it is a copy if few rows have the resource."""
         if resource in self._columns:
             return self._columns[resource]
         if resource not in self._few:
@@ -57,14 +56,14 @@ class Amounts:
         return column
 
     def __contains__(self, resource: object) -> bool:
-        """False if no row has any of the resource."""
+        """False if no row has the resource."""
         return resource in self._columns or resource in self._few
 
     def put(self, row: int, amounts: Mapping[str, int]) -> None:
-        """Write what a row has of these resources."""
+        """Sets the amounts of these resources on a row."""
         columns = self._columns
         for name, amount in amounts.items():
-            kept = amount if 0 <= amount <= PLAIN else self._bounded(amount)
+            kept = amount if 0 <= amount <= SAFE_AMOUNT else self._bounded(amount)
             if name in columns:
                 columns[name][row] = kept
             elif kept:
@@ -73,11 +72,11 @@ class Amounts:
                 self._drop_few(name, row)
 
     def _bounded(self, amount: int) -> int:
-        self.huge = self.huge or amount > PLAIN
-        return room(amount)
+        self.huge = self.huge or amount > SAFE_AMOUNT
+        return clamp_amount(amount)
 
     def clear(self, row: int, resources: Iterable[str]) -> None:
-        """The row has nothing of these resources any more."""
+        """Sets the amounts of these resources on a row to 0."""
         self.put(row, dict.fromkeys(resources, 0))
 
     def grow(self, rows: int) -> None:
@@ -89,7 +88,7 @@ class Amounts:
     def _put_few(self, resource: str, row: int, amount: int) -> None:
         few = self._few.setdefault(resource, {})
         few[row] = amount
-        if is_many(len(few), self._rows):
+        if needs_column(len(few), self._rows):
             self._columns[resource] = self(resource)
             del self._few[resource]
 

@@ -1,6 +1,6 @@
-"""Bookmark: how far the change logs of a snapshot have been read.
+"""Bookmark: the position up to which a cache has read the change logs of a snapshot.
 
-Whoever keeps answers from pod to pod keeps a bookmark with them, and asks it what changed since.
+A cache of results for several pods keeps a bookmark with them, which returns what changed since.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from berth.actors.scheduling.model.snapshot import Snapshot
 class Changes(msgspec.Struct, frozen=True):
     """What changed between two readings.
 
-    `rows` are rows whose node or pods changed, `nodes` those of them whose node object changed,
-    `nominated` the names of the nodes that a nomination came to or left.
+    `rows` are the rows whose node or pods changed, and `nodes` those whose node object changed.
+    `nominated` names the nodes on which nominations were added or removed.
     """
 
     rows: Set[int] = frozenset()
@@ -24,7 +24,7 @@ class Changes(msgspec.Struct, frozen=True):
     nominated: Set[str] = frozenset()
 
     def rows_with(self, columns: NodeColumns, *names: str) -> set[int]:
-        """The rows that changed in any way, nominations included, and those of the nodes named."""
+        """Returns the rows that changed in any way, also in nominations, and those of `names`."""
         row_of = columns.row_of
         return {*self.rows, *(row_of[n] for n in (*self.nominated, *names) if n in row_of)}
 
@@ -33,7 +33,7 @@ NOTHING = Changes()
 
 
 class Bookmark:
-    """Begins at the snapshot as it is when the bookmark is made."""
+    """Begins at the present state of the snapshot."""
 
     __slots__ = ("_nodes", "_nominations", "_order", "_rows")
 
@@ -50,15 +50,16 @@ class Bookmark:
         return self._order is columns.order and self._nodes == columns.node_changes.version
 
     def turn(self, snapshot: Snapshot) -> Changes | None:
-        """Move to the present and return what changed.
+        """Moves to the present state and returns what changed.
 
-        Returns None, and does not move, if nodes came or went or too much changed to know it all.
+        Returns None, and does not move, if nodes were added or removed, or if the bookmark is older
+        than the logs.
         """
         columns, nominations = snapshot.columns, snapshot.nominations.changes
         if self._order is not columns.order:
             return None
         if self._rows == columns.changes.version and self._nominations == nominations.version:
-            return NOTHING  # A change of a node object is a change of its row.
+            return NOTHING  # A change of a node object is also a change of its row.
         rows = columns.changes.since(self._rows)
         nodes = columns.node_changes.since(self._nodes)
         nominated = nominations.since(self._nominations)

@@ -1,19 +1,15 @@
-"""ChangeLog: what changed, in order, so that whoever remembers a version can be told what to look
-at again.
-"""
+"""ChangeLog: the changes in order, with which a cache of an older version is brought up to date."""
 
 from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-LONGEST = 8192
+MAX_CHANGES = 8192
 T = TypeVar("T")
 
 
 class ChangeLog(Generic[T]):
-    """A version is the number of changes so far. What happened long ago is forgotten; `since` says
-    so.
-    """
+    """A version is the number of changes so far. At least the last MAX_CHANGES are kept."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -23,12 +19,12 @@ class ChangeLog(Generic[T]):
     def add(self, changed: T) -> None:
         self.version += 1
         self._changed.append(changed)
-        if len(self._changed) > 2 * LONGEST:
-            del self._changed[:LONGEST]
-            self._forgotten += LONGEST
+        if len(self._changed) > 2 * MAX_CHANGES:
+            del self._changed[:MAX_CHANGES]
+            self._forgotten += MAX_CHANGES
 
     def since(self, version: int) -> set[T] | None:
-        """What changed after this version, or None if that is too long ago to tell."""
+        """Returns what changed after this version, or None if the version is too old to know."""
         return (
             None if version < self._forgotten else set(self._changed[version - self._forgotten :])
         )

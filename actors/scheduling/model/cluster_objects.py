@@ -1,5 +1,6 @@
-"""ClusterObjects: what plugins look up besides pods and nodes, such as Services and Namespaces, by
-kind and name.
+"""ClusterObjects: the objects that plugins look up by kind and name, such as Services.
+
+Pods and nodes are not among them.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class UnlistedError(Exception):
-    """The objects of a kind are not known, so that nobody can say that there are none; the message
-    says why.
+    """The objects of a kind are unknown, so that an empty result would be wrong.
+
+    The message says why they are unknown.
     """
 
 
 class ClusterObjects:
-    """Owned by the cache. `version(kind)` moves with every change of a kind.
+    """Owned by the cache. `version(kind)` increases with every change to an object of a kind.
 
-    Lookups raise UnlistedError for a kind that the API server has not listed.
+    Look-ups raise UnlistedError for a kind that the API server has not listed.
     """
 
     def __init__(self) -> None:
@@ -30,7 +32,7 @@ class ClusterObjects:
         self._unlisted: dict[type[Any], str] = {}
 
     def kind_listed(self, kind: type[HasMetadata], problem: str = "") -> None:
-        """All objects of a kind are known; or they are not, because of a problem."""
+        """Records that all objects of a kind are known, or the problem that prevents it."""
         if problem:
             self._unlisted[kind] = problem
         else:
@@ -51,7 +53,7 @@ class ClusterObjects:
             self._versions[type(item)] = self.version(type(item)) + 1
 
     def is_listed(self, kind: type[HasMetadata]) -> bool:
-        """Whether the objects of a kind are known."""
+        """True if the objects of a kind are known."""
         return kind not in self._unlisted
 
     def version(self, kind: type[HasMetadata]) -> int:
@@ -63,7 +65,7 @@ class ClusterObjects:
         return found
 
     def within(self, kind: type[T], namespace: str = "") -> Mapping[str, T]:
-        """The objects of a kind in a namespace by name; without one, those that are in none."""
+        """The objects of a kind in a namespace by name; "" is for objects without a namespace."""
         self._check(kind)
         return self._found.get(kind, {}).get(namespace, {})
 

@@ -1,10 +1,9 @@
-"""NodeColumns: the nodes as a struct of arrays, one row a node, so that a rule is one operation
-over all of them.
+"""NodeColumns: the nodes as a struct of arrays, with one row for each node.
 
-A node keeps its row for life; rows of removed nodes are reused. What a dead row holds is never
-read, because every answer is taken in `order`, the live rows in the node tree's order. Rows are
-rewritten by `refresh` only where a NodeInfo changed; label columns and image columns come into
-being when a rule first reads them.
+A rule is then one operation over all nodes. A node keeps its row for life; the rows of removed
+nodes are reused. The contents of a dead row never matter, because every result is taken in `order`,
+which lists the live rows in the node tree's order. `refresh` rewrites a row only if its NodeInfo
+changed. A label column is created when a rule first reads it.
 """
 
 from __future__ import annotations
@@ -13,21 +12,21 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from berth.actors.scheduling.kube.core import Node, Taint
-from berth.actors.scheduling.kube.quantity import MAX
+from berth.actors.scheduling.kube.quantity import MAX_INT64
 from berth.actors.scheduling.model.amounts import (
     CPU,
     EPHEMERAL_STORAGE,
     MEMORY,
     PODS,
     Amounts,
-    is_many,
+    needs_column,
 )
 from berth.actors.scheduling.model.change_log import ChangeLog
 from berth.actors.scheduling.model.label_column import LabelColumn
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_counts import PodCounts
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.unsure_node import UnsureNode
+from berth.actors.scheduling.model.stale_node import StaleNode
 from berth.actors.scheduling.model.vectors import Bools, Codes, Ints, Rows, grown
 
 __all__ = [
@@ -45,10 +44,10 @@ __all__ = [
 
 
 class PresenceColumn:
-    """Where something is present; `nodes` is on how many rows.
+    """The rows on which something is present; `nodes` is their number.
 
-    What is on few rows is kept as these rows: a node may have thousands of things that no other
-    has.
+    Few rows are stored as a dict of these rows, because a node may have thousands of things that no
+    other node has.
     """
 
     def __init__(self, rows: int) -> None:
@@ -57,20 +56,20 @@ class PresenceColumn:
         self._many: Bools | None = None
         self.nodes = 0
 
-    def put(self, row: int) -> None:
-        """Does nothing if it is there already."""
+    def add(self, row: int) -> None:
+        """Does nothing if the row is present already."""
         if self._many is None:
             self._few[row] = None
             self.nodes = len(self._few)
-            if is_many(self.nodes, self._size):
+            if needs_column(self.nodes, self._size):
                 self._many = self.present
                 self._few = {}
         elif not self._many[row]:
             self._many[row] = True
             self.nodes += 1
 
-    def take_out(self, row: int) -> None:
-        """Does nothing if it is not there."""
+    def remove(self, row: int) -> None:
+        """Does nothing if the row is not present."""
         if self._many is None:
             self._few.pop(row, None)
             self.nodes = len(self._few)
@@ -80,7 +79,7 @@ class PresenceColumn:
 
     @property
     def present(self) -> Bools:
-        """bool[rows], to read only."""
+        """bool[rows], read-only."""
         if self._many is not None:
             return self._many
         marks = np.zeros(self._size, dtype=np.bool_)
@@ -88,7 +87,7 @@ class PresenceColumn:
         return marks
 
     def mark(self, marks: Bools) -> None:
-        """Mark in bool[rows] where it is."""
+        """Sets the present rows to true in a bool[rows]."""
         if self._many is not None:
             marks |= self._many
         else:
@@ -101,7 +100,7 @@ class PresenceColumn:
 
 
 class ImageColumn(PresenceColumn):
-    """Where one image is present, and how large it is by the last node that told (bytes)."""
+    """The rows that have an image, and its size in bytes as the last written node reports it."""
 
     def __init__(self, rows: int) -> None:
         super().__init__(rows)
@@ -109,14 +108,15 @@ class ImageColumn(PresenceColumn):
 
 
 class NodeColumns:
-    """One row a node.
+    """One row for each node.
 
-    `allocatable(resource)` is a column of what nodes have for pods, `requested(resource)` of what
-    pods on them ask for, and `nonzero` of cpu and memory with the defaults; sums end at the largest
-    int64. `changes` logs the rows that were written; `node_changes` those of them whose node object
-    is another. `unsure` marks the rows of the `unsure_nodes`, of which a later state could not be
-    read. `position[row]` is where a live row stands in `order`, which is a new array whenever it
-    changes.
+    `allocatable(resource)` is a column of the amounts that nodes have for pods, and
+    `requested(resource)` of the sums that their pods request. `nonzero` holds the requested cpu and
+    memory, with the defaults of containers that request none. Sums are capped at the largest int64.
+    `changes` logs the rows that were written, and `node_changes` the rows whose node object was
+    replaced. `stale` marks the rows of nodes whose latest state could not be read; `stale_nodes`
+    is their number. `position[row]` is the position of a live row in `order`, which is a new array
+    whenever it changes.
     """
 
     def __init__(self, rows: int = 64) -> None:
@@ -134,29 +134,32 @@ class NodeColumns:
         self.pods: Ints = np.zeros(rows, dtype=np.int64)
         self.nonzero: Ints = np.zeros((2, rows), dtype=np.int64)
         self.unschedulable: Bools = np.zeros(rows, dtype=np.bool_)
-        self.unsure: Bools = np.zeros(rows, dtype=np.bool_)
-        self.unsure_nodes = 0
+        self.stale: Bools = np.zeros(rows, dtype=np.bool_)
+        self.stale_nodes = 0
         self.taints: Codes = np.zeros(rows, dtype=np.int32)
         self.taint_classes: list[Sequence[Taint]] = [()]
         self.features: Codes = np.zeros(rows, dtype=np.int32)
         self.feature_classes: list[frozenset[str]] = [frozenset()]
         self.labels: dict[str, LabelColumn] = {}
         self.images: dict[str, ImageColumn] = {}
-        # (protocol, port) -> ip -> where it is taken
+        # (protocol, port) -> ip -> the rows on which it is in use
         self.ports: dict[tuple[str, int], dict[str, PresenceColumn]] = {}
         self.counts = PodCounts(rows)
         self._nodes_with: dict[str, int] = {}  # label key -> how many nodes have it
         self._no_label = LabelColumn(rows)
         self._feature_code: dict[frozenset[str], int] = {frozenset(): 0}
         self._taint_code: dict[Sequence[Taint], int] = {(): 0}
-        self._freed: set[int] = set()  # the rows that some ports are free on only in thought
+        self._freed: set[int] = set()  # the rows on which a what-if question freed some ports
         self._ports_of: dict[int, tuple[tuple[tuple[str, int], str], ...]] = {}
         self._free: list[int] = []
 
     # -------------------------------------------------------------------------------------- reading
 
     def label(self, key: str) -> LabelColumn:
-        """The column of a label key, made on first use; the keys that no node has share one."""
+        """Returns the column of a label key, created on first use.
+
+        All keys that no node has share one column.
+        """
         column = self.labels.get(key)
         if column is None:
             if key not in self._nodes_with:
@@ -169,11 +172,11 @@ class NodeColumns:
         return column
 
     def all_have(self, label: LabelColumn) -> bool:
-        """Whether there is no node without this label."""
+        """True if every node has this label."""
         return label.nodes == len(self.row_of)
 
     def rows_of(self, names: Iterable[str]) -> Ints:
-        """The rows of these nodes, where they have one, as they come in `order`."""
+        """Returns the rows of these nodes, in `order`; nodes without a row are left out."""
         known = np.array(
             [self.row_of[name] for name in names if name in self.row_of], dtype=np.int64
         )
@@ -182,7 +185,7 @@ class NodeColumns:
     # -------------------------------------------------------------------------------------- writing
 
     def refresh(self, info: NodeInfo) -> None:
-        """Write a node's row anew; the node gets a row if it has none."""
+        """Rewrites the row of a node; a node without a row gets one."""
         node = info.node
         assert node is not None, info.name
         row = self.row_of.get(info.name)
@@ -203,8 +206,9 @@ class NodeColumns:
         self.write_pods(row)
 
     def write_pods(self, row: int) -> None:
-        """Write anew what a row says of the pods on it. It is no change if it is undone before
-        anybody looks.
+        """Rewrites the part of a row that depends on the node's pods.
+
+        It does not log a change, because what-if questions use it and undo it.
         """
         info = self.infos[row]
         assert info is not None, row
@@ -213,13 +217,12 @@ class NodeColumns:
         if changes is None:
             self.counts.clear(row)
             changes = [(pod, 1) for pod in info.pods.values()]
-        self.requested.put(
-            row, info.requested
-        )  # A resource that no pod there asks for any more is in it, as 0.
+        # `info.requested` contains, as 0, the resources that no pod requests any more.
+        self.requested.put(row, info.requested)
         self.counts.refresh(row, changes)
         self.pods[row] = len(info.pods)
-        self.nonzero[0, row] = min(info.nonzero_cpu, MAX)
-        self.nonzero[1, row] = min(info.nonzero_memory, MAX)
+        self.nonzero[0, row] = min(info.nonzero_cpu, MAX_INT64)
+        self.nonzero[1, row] = min(info.nonzero_memory, MAX_INT64)
         if (info.ports or row in self._ports_of) and (
             whole or self._ports_change(row, info, changes)
         ):
@@ -232,7 +235,7 @@ class NodeColumns:
         return bool(freed) or any(pod.host_ports for pod, _ in changes)
 
     def remove(self, name: str) -> None:
-        """Give up a node's row; does nothing if the node has none."""
+        """Frees the row of a node; does nothing if the node has none."""
         row = self.row_of.pop(name, None)
         if row is None:
             return
@@ -243,7 +246,7 @@ class NodeColumns:
         self._write_ports(row, NodeInfo(name))
         self._forget_pods(row)
         self.allocatable.clear(row, node.status.allocatable)
-        self._write_unsure(row, unsure=False)
+        self._write_stale(row, stale=False)
         self.nodes[row] = None
         self.infos[row] = None
         self.names[row] = ""
@@ -252,8 +255,9 @@ class NodeColumns:
         self._free.append(row)
 
     def reorder(self, names: Iterable[str]) -> None:
-        """Take the live rows in this order from now on. Every node with a row should be named;
-        others are left out.
+        """Puts the live rows into the order of these names.
+
+        Every node that has a row should be named; a row that is not named is in no result.
         """
         self.order = np.fromiter(
             (self.row_of[name] for name in names if name in self.row_of), dtype=np.int64
@@ -280,7 +284,7 @@ class NodeColumns:
         self.pods = grown(self.pods, rows)
         self.nonzero = grown(self.nonzero, rows)
         self.unschedulable = grown(self.unschedulable, rows)
-        self.unsure = grown(self.unsure, rows)
+        self.stale = grown(self.stale, rows)
         self.taints = grown(self.taints, rows)
         self.features = grown(self.features, rows)
         self.allocatable.grow(rows)
@@ -295,7 +299,7 @@ class NodeColumns:
                 port.grow(rows)
 
     def _forget_pods(self, row: int) -> None:
-        """Nothing runs on a row any more: its NodeInfo has gone."""
+        """Removes the pods of a row, whose NodeInfo is gone, from all sums and counts."""
         info = self.infos[row]
         if info is not None:
             self.requested.clear(row, info.requested)
@@ -304,7 +308,7 @@ class NodeColumns:
     def _write_node(self, row: int, old: Node | None, node: Node) -> None:
         self.nodes[row] = node
         self.unschedulable[row] = node.spec.unschedulable
-        self._write_unsure(row, unsure=isinstance(node, UnsureNode))
+        self._write_stale(row, stale=isinstance(node, StaleNode))
         taints = node.spec.taints
         code = self._taint_code.get(taints)
         if code is None:
@@ -323,10 +327,10 @@ class NodeColumns:
                 self._forget_images(row, old)
             self._write_images(row, node)
 
-    def _write_unsure(self, row: int, *, unsure: bool) -> None:
-        if unsure != self.unsure[row]:
-            self.unsure[row] = unsure
-            self.unsure_nodes += 1 if unsure else -1
+    def _write_stale(self, row: int, *, stale: bool) -> None:
+        if stale != self.stale[row]:
+            self.stale[row] = stale
+            self.stale_nodes += 1 if stale else -1
 
     def _write_labels(self, row: int, old: Mapping[str, str], new: Mapping[str, str]) -> None:
         if old == new:
@@ -346,7 +350,7 @@ class NodeColumns:
                 column = self.images.get(name)
                 if column is None:
                     column = self.images[name] = ImageColumn(len(self.pods))
-                column.put(row)
+                column.add(row)
                 column.size_bytes = image.size_bytes
 
     def _forget_images(self, row: int, node: Node) -> None:
@@ -355,14 +359,14 @@ class NodeColumns:
                 column = self.images.get(name)
                 if column is None:
                     continue
-                column.take_out(row)
+                column.remove(row)
                 if not column.nodes:
                     del self.images[name]
 
     def _write_ports(self, row: int, info: NodeInfo) -> None:
         for claim, ip in self._ports_of.pop(row, ()):
             by_ip = self.ports[claim]
-            by_ip[ip].take_out(row)
+            by_ip[ip].remove(row)
             if not by_ip[ip].nodes:
                 del by_ip[ip]
                 if not by_ip:
@@ -372,7 +376,7 @@ class NodeColumns:
             by_ip = self.ports.setdefault(claim, {})
             if ip not in by_ip:
                 by_ip[ip] = PresenceColumn(len(self.pods))
-            by_ip[ip].put(row)
+            by_ip[ip].add(row)
         if taken:
             self._ports_of[row] = taken
         if info.freed_ports:

@@ -1,6 +1,4 @@
-"""LabelColumn: one label of all nodes, as codes, so that a rule about it is one operation over all
-of them.
-"""
+"""LabelColumn: one label of all nodes as codes, so that a rule about it is one vector operation."""
 
 from __future__ import annotations
 
@@ -10,10 +8,9 @@ from berth.actors.scheduling.model.vectors import Bools, Ints
 
 
 class LabelColumn:
-    """The values of one label key: codes[row] is a position in `values`, -1 where the node has no
-    such label.
+    """The values of one label key: codes[row] is a position in `values`, or -1 for no such label.
 
-    `version` moves with every change; `nodes` is on how many rows the label is.
+    `version` increases with every change; `nodes` is the number of rows that have the label.
     """
 
     def __init__(self, rows: int) -> None:
@@ -28,12 +25,13 @@ class LabelColumn:
         )
 
     def code(self, value: str) -> int | None:
-        """The code of a value, or None if no node ever had it."""
+        """Returns the code of a value, or None if no node ever had the value."""
         return self._code_of.get(value)
 
     def numbers(self) -> tuple[Ints, Bools]:
-        """By code the value as a 64-bit integer, and whether it is one; read anew only where values
-        have come.
+        """Returns, by code, the values as 64-bit integers, and which of the values are integers.
+
+        Only values added since the last call are parsed.
         """
         known = len(self._numbers[0])
         if known < len(self.values):

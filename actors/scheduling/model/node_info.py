@@ -1,8 +1,8 @@
 """NodeInfo: one node with the pods that run on it, or are assumed to, and their sums.
 
-Owned by the cache, which is the only one to change it; the invariant is that every sum equals a
-recount of `pods`. Mirrors the framework's NodeInfo. A NodeInfo without a node object is a ghost:
-its node is gone (or not yet seen) while pods still name it.
+The cache owns it, and nothing else changes it except a what-if question, which undoes its changes.
+Invariant: every sum equals a recount of `pods`. Mirrors the framework's NodeInfo. A NodeInfo
+without a node object is a ghost: its node is gone, or was not seen yet, but pods still name it.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from berth.actors.scheduling.kube.quantity import milli_value, value
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.pod_template import HostPort
 
-# (protocol, port) -> ip -> how many pods of the node claim it
+# (protocol, port) -> ip -> the number of host ports of the node's pods that claim it
 UsedPorts = dict[tuple[str, int], Counter[str]]
-MOST_CHANGES = 64
+MAX_CHANGES = 64
 WILDCARD_IP = "0.0.0.0"  # noqa: S104 - a host port without hostIP, not a listening socket
 
 
 class NodeInfo:
-    """Sums in integers: cpu in thousandths of a core, all other resources in whole units.
+    """Integer sums: cpu in thousandths of a core, all other resources in whole units.
 
-    They are exact however large, because one that was cut off could not be subtracted from; the
-    columns cut them off.
+    The sums are exact however large they are, because a capped sum could not be subtracted from;
+    the columns cap them.
 
-    `freed_ports` are ports (ip, protocol, port) that a pod which is gone only in thought held: they
+    `freed_ports` are the ports (ip, protocol, port) of pods that a what-if question removed. They
     count as free even if another pod holds them too, as in kube-scheduler's dry run, which keeps
     ports in a set.
     """
@@ -58,9 +58,8 @@ class NodeInfo:
         self.nonzero_memory = 0
         self.ports: UsedPorts = {}
         self.freed_ports: set[HostPort] = set()
-        self.claims: Counter[str] = (
-            Counter()
-        )  # namespace/name -> how many volumes of the node's pods name it
+        # PersistentVolumeClaim (namespace/name) -> the number of volumes that name it
+        self.claims: Counter[str] = Counter()
         self.changes: list[tuple[PodInfo, int]] | None = []
 
     def set_node(self, node: Node) -> None:
@@ -71,52 +70,49 @@ class NodeInfo:
         }
 
     def forget_node(self) -> None:
-        """The node is gone; what is left is a ghost, with the pods that still name it."""
+        """Drops the node object; the NodeInfo becomes a ghost, with the pods that still name it."""
         self.node = None
         self.allocatable = {}
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The node's labels; none for a ghost."""
+        """The node's labels; a ghost has none."""
         return {} if self.node is None else self.node.metadata.labels
 
     def add_pod(self, info: PodInfo) -> None:
-        """Count a pod. The pod must not be counted here yet."""
+        """Adds a pod to the sums. It must not be on this node yet."""
         assert info.key not in self.pods, info.key
         self.pods[info.key] = info
         self._account(info, 1)
 
     def remove_pod(self, key: str) -> PodInfo:
-        """Stop counting the pod of this key; returns it. Raises KeyError if it is not counted
-        here.
-        """
+        """Subtracts the pod with this key from the sums, and returns it. Raises KeyError."""
         info = self.pods.pop(key)
         self._account(info, -1)
         return info
 
     def replace_pod(self, info: PodInfo) -> bool:
-        """Put a pod in the place of the one with its key, if nothing changes by it; False if it
-        cannot be done.
-        """
+        """Replaces the pod that has the same key, if no sum changes; returns False otherwise."""
         if not info.counts_like(self.pods[info.key]):
             return False
         self.pods[info.key] = info
         return True
 
     def ports_in_use(self) -> dict[tuple[str, int], frozenset[str]]:
-        """(protocol, port) -> the ips on which it is taken."""
+        """(protocol, port) -> the ips on which it is in use."""
         if not self.freed_ports:
             return {claim: frozenset(by_ip) for claim, by_ip in self.ports.items()}
         freed = {(port.protocol, port.port, port.ip) for port in self.freed_ports}
-        taken = {
+        in_use = {
             c: frozenset(ip for ip in by_ip if (*c, ip) not in freed)
             for c, by_ip in self.ports.items()
         }
-        return {claim: ips for claim, ips in taken.items() if ips}
+        return {claim: ips for claim, ips in in_use.items() if ips}
 
     def take_changes(self) -> list[tuple[PodInfo, int]] | None:
-        """The pods that came (+1) and went (-1) since this was last asked; None if too many to be
-        worth keeping.
+        """Returns the pods added (+1) and removed (-1) since the last call.
+
+        Returns None if there were too many to keep.
         """
         changes, self.changes = self.changes, []
         return changes
@@ -124,8 +120,9 @@ class NodeInfo:
     def _account(self, info: PodInfo, sign: int) -> None:
         if self.changes is not None:
             self.changes.append((info, sign))
-            if len(self.changes) > MOST_CHANGES + 2 * len(self.pods):
-                # Nobody asks (a ghost, or no lease): a recount is cheaper, and memory is bounded.
+            if len(self.changes) > MAX_CHANGES + 2 * len(self.pods):
+                # No snapshot is taken (for a ghost, or without the lease). A recount will be
+                # cheaper, and this bounds the memory.
                 self.changes = None
         template, requested = info.template, self.requested
         for name, amount in template.requests.items():
@@ -146,7 +143,7 @@ class NodeInfo:
                 del self.claims[name]
 
     def validate(self) -> None:
-        """Raises AssertionError if a sum is not what a recount of the pods gives."""
+        """Raises AssertionError if a sum differs from a recount of the pods."""
         fresh = NodeInfo(self.name)
         for info in self.pods.values():
             fresh.add_pod(info)

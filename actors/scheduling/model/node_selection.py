@@ -1,10 +1,9 @@
-"""What a pod asks of nodes, decided for all nodes of a view at once, through the columns of their
-labels.
+"""Matches node selectors and node affinity terms against all nodes of a view at once.
 
-Many terms are read once for all pods of a template. Those with one requirement are decided for the
-values of its label, and nodes take what their value has: so the work for thousands of terms is
-theirs, and not theirs times the nodes'. Only terms with several requirements are operations over
-all nodes.
+The terms of a pod are read once for all pods of its template. A term with one requirement is
+decided for each value of the label, and each node takes the result for its own value. The work for
+thousands of terms therefore grows with the terms, and not with terms times nodes. Only a term with
+several requirements needs operations over all nodes.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from berth.actors.scheduling.model.snapshot import NodeView
 
 
 def select_rows(nodes: NodeView, label: str, operator: str, values: Sequence[str]) -> Bools:
-    """bool[nodes.size]: where the requirement `label operator values` holds.
+    """bool[nodes.size]: the nodes that meet the requirement `label operator values`.
 
     Operators: In, NotIn, Exists, DoesNotExist, Gt, Lt, as in a NodeSelectorRequirement. Gt and Lt
-    look at each distinct value once; a value that is no integer does not match. An unknown operator
-    matches nothing.
+    compare each distinct value once; a value that is not an integer does not match. An unknown
+    operator matches nothing.
     """
     column = nodes.columns.label(label)
     codes = column.codes[nodes.rows]
@@ -45,7 +44,7 @@ def select_rows(nodes: NodeView, label: str, operator: str, values: Sequence[str
             if bound is None:
                 return np.zeros(nodes.size, dtype=np.bool_)
             numbers, valid = column.numbers()
-            # The last place of the table is read for code -1, a node without the label.
+            # The last element of the table is for code -1, a node without the label.
             table = np.append(
                 valid & (numbers > bound if operator == "Gt" else numbers < bound), np.False_
             )
@@ -55,7 +54,7 @@ def select_rows(nodes: NodeView, label: str, operator: str, values: Sequence[str
 
 
 def required_terms(pod: Pod) -> Sequence[NodeSelectorTerm] | None:
-    """The terms of the pod's required node affinity, None if it has none."""
+    """Returns the terms of the pod's required node affinity, or None if it has none."""
     affinity = pod.spec.affinity
     if affinity is None or affinity.node_affinity is None:
         return None
@@ -64,10 +63,10 @@ def required_terms(pod: Pod) -> Sequence[NodeSelectorTerm] | None:
 
 
 def term_matches(term: NodeSelectorTerm, nodes: NodeView) -> Bools:
-    """True where every requirement of the term holds; a term without any matches nothing."""
+    """bool[nodes.size]: the nodes that match; a term without requirements matches nothing."""
     if not term.match_expressions and not term.match_fields:
         return np.zeros(nodes.size, dtype=np.bool_)
-    if any(_holds_nowhere(requirement, nodes) for requirement in term.match_expressions):
+    if any(_matches_no_node(requirement, nodes) for requirement in term.match_expressions):
         return np.zeros(nodes.size, dtype=np.bool_)
     found = [select_rows(nodes, r.key, r.operator, r.values) for r in term.match_expressions]
     for field in term.match_fields:
@@ -78,8 +77,8 @@ def term_matches(term: NodeSelectorTerm, nodes: NodeView) -> Bools:
     return found[0] if len(found) == 1 else reduce(np.bitwise_and, found)
 
 
-def _holds_nowhere(requirement: NodeSelectorRequirement, nodes: NodeView) -> bool:
-    """True if it takes no look at the nodes to tell that it does not hold."""
+def _matches_no_node(requirement: NodeSelectorRequirement, nodes: NodeView) -> bool:
+    """True if the label's values alone show that no node meets the requirement."""
     match requirement.operator:
         case "In":
             code = nodes.columns.label(requirement.key).code
@@ -90,24 +89,24 @@ def _holds_nowhere(requirement: NodeSelectorRequirement, nodes: NodeView) -> boo
             return False
 
 
-class _OfLabel:
-    """What requirements on one label weigh, by its values."""
+class _LabelWeights:
+    """The weights of the requirements on one label, by the values of the label."""
 
     __slots__ = ("_above", "_below", "_by_value", "_everywhere", "_labelled", "_unlabelled")
 
     def __init__(self) -> None:
         self._by_value: dict[str, int] = {}
         self._everywhere = self._labelled = self._unlabelled = 0
-        self._above: list[tuple[int, int]] = []  # bounds of Gt, each with a weight
-        self._below: list[tuple[int, int]] = []  # bounds of Lt
+        self._above: list[tuple[int, int]] = []  # (bound, weight) of each Gt
+        self._below: list[tuple[int, int]] = []  # (bound, weight) of each Lt
 
     def add(self, requirement: NodeSelectorRequirement, weight: int) -> None:
         match requirement.operator:
             case "In":
-                self._at(requirement.values, weight)
+                self._add_to_values(requirement.values, weight)
             case "NotIn":
                 self._everywhere += weight
-                self._at(requirement.values, -weight)
+                self._add_to_values(requirement.values, -weight)
             case "Exists":
                 self._labelled += weight
             case "DoesNotExist":
@@ -119,21 +118,22 @@ class _OfLabel:
             case _:
                 pass  # an unknown operator matches nothing
 
-    def _at(self, values: Sequence[str], weight: int) -> None:
+    def _add_to_values(self, values: Sequence[str], weight: int) -> None:
         for value in values if len(values) == 1 else dict.fromkeys(values):
             self._by_value[value] = self._by_value.get(value, 0) + weight
 
     @property
-    def without(self) -> int:
-        """What those that hold without the label weigh."""
+    def without_label(self) -> int:
+        """The weight of the requirements that a node without the label meets."""
         return self._everywhere + self._unlabelled
 
     def by_code(self, column: LabelColumn) -> Ints:
-        """What those that hold weigh, by the code of a node's value; the last place is for nodes
-        without the label.
+        """The weight of the requirements that a node meets, by the code of its value.
+
+        The last element is for nodes without the label.
         """
         sums = np.full(len(column.values) + 1, self._labelled + self._everywhere, dtype=np.int64)
-        sums[-1] = self.without
+        sums[-1] = self.without_label
         known = [
             (code, weight)
             for value, weight in self._by_value.items()
@@ -144,16 +144,17 @@ class _OfLabel:
             sums[codes] += weights
         if self._above or self._below:
             numbers, valid = column.numbers()
-            # Less becomes more: -1 - n is an int64 for every int64.
-            turned = [(-1 - bound, weight) for bound, weight in self._below]
+            # n -> -1 - n reverses the order, and maps every int64 to an int64.
+            reversed_below = [(-1 - bound, weight) for bound, weight in self._below]
             sums[:-1] += valid * (
-                _weight_of_less(self._above, numbers) + _weight_of_less(turned, -1 - numbers)
+                _weight_of_smaller_bounds(self._above, numbers)
+                + _weight_of_smaller_bounds(reversed_below, -1 - numbers)
             )
         return sums
 
 
-def _weight_of_less(bounds: Sequence[tuple[int, int]], numbers: Ints) -> Ints:
-    """For each number what the bounds that are less weigh together."""
+def _weight_of_smaller_bounds(bounds: Sequence[tuple[int, int]], numbers: Ints) -> Ints:
+    """For each number, the sum of the weights of the bounds that are smaller."""
     in_order = sorted(bounds)
     sums = np.cumsum([0, *(weight for _, weight in in_order)], dtype=np.int64)
     return np.asarray(
@@ -162,11 +163,11 @@ def _weight_of_less(bounds: Sequence[tuple[int, int]], numbers: Ints) -> Ints:
 
 
 class NodeTerms:
-    """Terms with what each weighs; one without requirements matches nothing."""
+    """Weighted node selector terms; a term without requirements matches nothing."""
 
     def __init__(self, terms: Sequence[tuple[NodeSelectorTerm, int]]) -> None:
         self._single = terms[0] if len(terms) == 1 else None
-        self._by_label: dict[str, _OfLabel] = {}
+        self._by_label: dict[str, _LabelWeights] = {}
         self._by_name: dict[str, int] = {}
         self._everywhere = 0
         self._others: list[tuple[NodeSelectorTerm, int]] = []
@@ -178,7 +179,7 @@ class NodeTerms:
             self._others.append((term, weight))
             return
         for requirement in term.match_expressions:
-            self._by_label.setdefault(requirement.key, _OfLabel()).add(requirement, weight)
+            self._by_label.setdefault(requirement.key, _LabelWeights()).add(requirement, weight)
         for field in term.match_fields:
             sign = 1 if field.operator == "In" else -1
             self._everywhere += weight if sign < 0 else 0
@@ -186,25 +187,23 @@ class NodeTerms:
                 self._by_name[name] = self._by_name.get(name, 0) + sign * weight
 
     def match(self, nodes: NodeView) -> Bools:
-        """bool[nodes.size]: where at least one term matches; for terms that weigh more than
-        nothing.
-        """
+        """bool[nodes.size]: the nodes that at least one term matches; weights must be positive."""
         if self._single is not None:
             return term_matches(self._single[0], nodes)
         return np.asarray(self.weigh(nodes) > 0)
 
     def weigh(self, nodes: NodeView) -> Ints:
-        """int64[nodes.size]: what the terms that match each node weigh together."""
+        """int64[nodes.size]: for each node, the sum of the weights of the terms that match it."""
         if self._single is not None:
             return term_matches(self._single[0], nodes) * np.int64(self._single[1])
         columns, everywhere = nodes.columns, self._everywhere
         sums: Ints = np.zeros(nodes.size, dtype=np.int64)
-        for key, of_label in self._by_label.items():
+        for key, weights in self._by_label.items():
             column = columns.label(key)
             if column.nodes:
-                sums += of_label.by_code(column)[column.codes[nodes.rows]]
+                sums += weights.by_code(column)[column.codes[nodes.rows]]
             else:
-                everywhere += of_label.without
+                everywhere += weights.without_label
         if self._by_name:
             known = {
                 columns.row_of[name]: w
@@ -228,7 +227,7 @@ _REQUIRED = PerTemplate(_required)
 
 
 def pod_affinity_matches(info: PodInfo, nodes: NodeView) -> Bools:
-    """bool[nodes.size]: where the pod's nodeSelector and required node affinity hold."""
+    """bool[nodes.size]: the nodes that match the pod's nodeSelector and required node affinity."""
     matched = np.ones(nodes.size, dtype=np.bool_)
     for label, wanted in info.pod.spec.node_selector.items():
         if nodes.columns.label(label).code(wanted) is None:

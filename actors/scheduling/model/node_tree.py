@@ -1,7 +1,7 @@
-"""The node tree: node names by zone, listed zone by zone in turn.
+"""The node tree: node names by zone, listed by taking one from each zone in turn.
 
-Mirrors kube-scheduler's nodeTree: the order of its list is the order in which nodes are looked at
-when only a part of them is, so it decides which nodes are considered. Zones keep the order in which
+Mirrors kube-scheduler's nodeTree. Nodes are filtered in the order of its list. If only some nodes
+are filtered, the order therefore decides which nodes are considered. Zones keep the order in which
 they appeared.
 """
 
@@ -14,8 +14,9 @@ ZONE = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 
 
 def zone_of(node: Node) -> str:
-    """The zone key of a node: region and zone; "" if its labels name neither. The older labels
-    count if set.
+    """Returns the zone key of a node, its region and zone; "" if its labels name neither.
+
+    The older (beta) labels take precedence if they are set.
     """
     labels = node.metadata.labels
     region = labels.get(REGION[1]) or labels.get(REGION[0], "")
@@ -24,7 +25,7 @@ def zone_of(node: Node) -> str:
 
 
 class NodeTree:
-    """Names by zone; add, remove and update cost O(size of a zone) at most, `names` O(nodes)."""
+    """Names by zone; add, remove and update cost at most O(size of a zone), `names` O(nodes)."""
 
     def __init__(self) -> None:
         self._zones: dict[str, dict[str, None]] = {}
@@ -40,7 +41,7 @@ class NodeTree:
             self._zones.pop(zone, None)
 
     def update(self, old: Node, new: Node) -> bool:
-        """Move a node whose zone changed; true if it moved."""
+        """Moves a node if its zone changed; returns True if it moved."""
         if zone_of(old) == zone_of(new):
             return False
         self.remove(old)
@@ -48,7 +49,7 @@ class NodeTree:
         return True
 
     def names(self) -> list[str]:
-        """Every node's name: the first of each zone, then the second of each, and so on."""
+        """Returns all names: the first of each zone, then the second of each zone, and so on."""
         result: list[str] = []
         columns = [list(names) for names in self._zones.values()]
         depth = max(map(len, columns), default=0)

@@ -1,7 +1,7 @@
-"""Nominations: pending pods that preemption has promised a node, and that count there as if they
-ran.
+"""Nominations: the pending pods to which preemption promised a node.
 
-Mirrors kube-scheduler's nominator. A pod is nominated to one node at most.
+They count on that node as if they ran there. Mirrors kube-scheduler's nominator. A pod is nominated
+to one node at most.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 
 
 class Nominations:
-    """`changes` logs the names of the nodes that a nomination came to or left."""
+    """`changes` logs the names of the nodes on which nominations were added or removed."""
 
     def __init__(self) -> None:
         self.changes: ChangeLog[str] = ChangeLog()
@@ -24,8 +24,9 @@ class Nominations:
         return bool(self._on)
 
     def put(self, info: PodInfo, node: str) -> None:
-        """Nominate a pod, wherever it was nominated before. On the same node it keeps its place
-        among the others.
+        """Nominates a pod to a node, in place of any other node.
+
+        A pod that is nominated to the node already keeps its position among the others there.
         """
         if self._node_of.get(info.key) != node:
             self.drop(info.key)
@@ -34,9 +35,7 @@ class Nominations:
         self.changes.add(node)
 
     def drop(self, key: str, uid: str = "") -> None:
-        """The pod of this key (namespace/name) is nominated no longer; with a uid, only if it is
-        that very pod.
-        """
+        """Removes the nomination of the pod with this key (namespace/name) and, if given, uid."""
         node = self._node_of.get(key)
         if node is None or (uid and self._on[node][key].uid != uid):
             return
@@ -46,31 +45,31 @@ class Nominations:
             del self._on[node]
 
     def node_of(self, key: str) -> str:
-        """The node that a pod is nominated to, or ""."""
+        """Returns the node to which a pod is nominated, or ""."""
         return self._node_of.get(key, "")
 
     def on(self, node: str) -> Iterable[PodInfo]:
+        """The pods nominated to a node."""
         return self._on.get(node, {}).values()
 
     def nodes(self) -> Collection[str]:
-        """The nodes that some pod is nominated to."""
+        """The nodes to which at least one pod is nominated."""
         return self._on.keys()
 
     def ahead_of(self, info: PodInfo, node: str) -> list[PodInfo]:
-        """The pods nominated to a node that a pod must leave room for: all others of its priority
-        or a higher one.
+        """Returns the other pods nominated to a node for which a pod must leave room.
 
-        Unlike in kube-scheduler, on the node that the pod itself has been promised those of its
-        priority that were promised it later do not count: they would make it look, and preempt,
-        elsewhere in vain.
+        These are the pods with its priority or a higher one. One case differs from kube-scheduler:
+        if the pod itself is nominated to the node, pods of its priority that were nominated later
+        do not count. They would make it search, and preempt, on other nodes in vain.
         """
         on = self._on.get(node)
         if on is None:
             return []
-        ahead, least = [], info.priority
+        ahead, min_priority = [], info.priority
         for pod in on.values():
             if pod.uid == info.uid and pod.key == info.key:
-                least += 1
-            elif pod.priority >= least:
+                min_priority += 1
+            elif pod.priority >= min_priority:
                 ahead.append(pod)
         return ahead

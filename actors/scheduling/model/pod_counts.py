@@ -1,10 +1,11 @@
-"""PodCounts: how many pods of which kind run on each row, kept up to date as pods come and go.
+"""PodCounts: counts of pods on each row, kept up to date as pods are added and removed.
 
-Pods with the same namespace and labels are one group, so a selector is asked once a group, not once
-a pod. What a rule counts (a selector, or the terms that pods carry) is a column over rows; a pod
-that comes or goes changes the columns of its group by what it weighs there, mostly one. A column is
-filled when a rule first asks for it and dropped when nobody has asked for it for long. Invariant:
-every column equals a recount of the pods on every row.
+Pods with the same namespace and labels form a group, so that a selector is matched once for a
+group, not once for a pod. What a rule counts (the pods that a selector matches, or the pods that
+carry certain terms) is a column over rows. Adding or removing a pod changes the columns of its
+group by its weight in them, which usually is 1. A column is filled when a rule first asks for it,
+and dropped when no rule has used it for long. Invariant: every column equals a recount of the pods
+on every row.
 """
 
 from __future__ import annotations
@@ -16,50 +17,53 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 from berth.actors.scheduling.kube.labels import Selector, SelectorError
-from berth.actors.scheduling.kube.selector_index import FEW
+from berth.actors.scheduling.kube.selector_index import MAX_SCANNED
 from berth.actors.scheduling.model.affinity_terms import (
     NO_LABELS,
     AffinityTerm,
     AffinityTerms,
     TermWeights,
-    as_one_each,
+    with_weight_one,
 )
 from berth.actors.scheduling.model.label_column import LabelColumn
 from berth.actors.scheduling.model.pod_info import GroupKey, PodInfo
 from berth.actors.scheduling.model.pod_template import PodTemplate
 from berth.actors.scheduling.model.vectors import Bools, Ints, grown
 
-MOST_COLUMNS = 2048
+MAX_COLUMNS = 2048
 T = TypeVar("T")
 
 
 class Counted(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
-    """Which pods a column counts: those that match every term; terminating ones only if
-    `terminating`.
+    """A column that counts the pods that match all terms.
+
+    Terminating pods are counted only if `terminating`.
     """
 
     terms: tuple[AffinityTerm, ...]
     terminating: bool = True
 
     def weight_of(self, group: GroupKey, labels: Mapping[str, str]) -> int:
-        """What a pod of the group adds to the column: 1 or 0."""
+        """Returns the number that a pod of the group adds to the column: 1 or 0."""
         if group.terminating and not self.terminating:
             return 0
-        if len(self.terms) <= FEW:
+        if len(self.terms) <= MAX_SCANNED:
             return int(all(term.matches(group.namespace, labels, NO_LABELS) for term in self.terms))
         return int(
-            sum(self._one_each.weigh(group.namespace, labels, NO_LABELS).values())
+            sum(self._matching_terms.weigh(group.namespace, labels, NO_LABELS).values())
             == len(self.terms)
         )
 
     @cached_property
-    def _one_each(self) -> TermWeights:
-        """The terms, whatever their topologies are."""
-        return as_one_each([msgspec.structs.replace(term, topology_key="") for term in self.terms])
+    def _matching_terms(self) -> TermWeights:
+        """Weighs a pod by the number of terms that match it, whatever their topologies."""
+        return with_weight_one(
+            [msgspec.structs.replace(term, topology_key="") for term in self.terms]
+        )
 
 
 class Weighed(msgspec.Struct, frozen=True, cache_hash=True):
-    """What the pods weigh that a column counts, by terms of one topology."""
+    """A column that sums the weights of pods, as terms of one topology give them."""
 
     weights: TermWeights
 
@@ -67,76 +71,79 @@ class Weighed(msgspec.Struct, frozen=True, cache_hash=True):
         return sum(self.weights.weigh(group.namespace, labels, NO_LABELS).values())
 
 
-class Table:
-    """How many pods there are in each domain of a topology, by code; the last place, for no label,
-    holds 0.
+class DomainCounts:
+    """A column summed by domain of a topology.
 
-    `some` is where that is more than 0, and `total` is the sum. All are live: what is read later
-    holds for later.
+    `sums` is by label code; its last element, for no label, is 0. `populated` marks the positive
+    sums, and `total` is the sum of all. They are live: they change as pods are added and removed.
     """
 
-    __slots__ = ("label", "some", "sums", "total", "version")
+    __slots__ = ("label", "populated", "sums", "total", "version")
 
     def __init__(self, label: LabelColumn, counts: Ints) -> None:
         self.label = label
         self.version = label.version
         sums = np.bincount(label.codes + 1, weights=counts, minlength=len(label.values) + 1)
         self.sums: Ints = np.append(sums[1:], 0).astype(np.int64)
-        self.some: Bools = self.sums > 0
+        self.populated: Bools = self.sums > 0
         self.total = int(self.sums.sum())
 
     def add(self, row: int, number: int) -> None:
         code = self.label.codes[row]
         if code >= 0 and self.version == self.label.version:
             self.sums[code] += number
-            self.some[code] = self.sums[code] > 0
+            self.populated[code] = self.sums[code] > 0
             self.total += number
 
 
 class Column:
-    """int64[rows]: a count for each row; `total` is their sum. `asked` says when it was last asked
-    for.
+    """A count for each row, `by_row`: int64[rows]. `total` is their sum.
 
-    The sums by domain of the topologies that somebody asked for are kept up to date as well.
+    The sums by domain that rules have asked for are kept up to date as well. `last_used` orders
+    columns by their last use.
     """
 
-    __slots__ = ("_tables", "asked", "rows", "total")
+    __slots__ = ("_domains", "by_row", "last_used", "total")
 
     def __init__(self, rows: int) -> None:
-        self.rows: Ints = np.zeros(rows, dtype=np.int64)
+        self.by_row: Ints = np.zeros(rows, dtype=np.int64)
         self.total = 0
-        self.asked = 0
-        self._tables: list[Table] = []
+        self.last_used = 0
+        self._domains: list[DomainCounts] = []
 
     def add(self, row: int, number: int) -> None:
-        self.rows[row] += number
+        self.by_row[row] += number
         self.total += number
-        for table in self._tables:
-            table.add(row, number)
+        for domains in self._domains:
+            domains.add(row, number)
 
-    def by_domain(self, label: LabelColumn) -> Table:
-        """The sums by domain of a label."""
-        for table in self._tables:
-            if table.label is label:
-                if table.version == label.version:
-                    return table
-                self._tables.remove(table)
+    def by_domain(self, label: LabelColumn) -> DomainCounts:
+        """Returns the sums by domain, that is by value of a label."""
+        for domains in self._domains:
+            if domains.label is label:
+                if domains.version == label.version:
+                    return domains
+                self._domains.remove(domains)
                 break
-        self._tables.append(Table(label, self.rows))
-        return self._tables[-1]
+        self._domains.append(DomainCounts(label, self.by_row))
+        return self._domains[-1]
 
     def validate(self, what: object) -> None:
-        """Raises AssertionError if a sum is not what a recount gives."""
-        for table in self._tables:
-            if table.version == table.label.version:
-                fresh = Table(table.label, self.rows)
-                assert np.array_equal(table.sums, fresh.sums), what
-                assert np.array_equal(table.some, fresh.some), what
-                assert table.total == fresh.total, what
+        """Raises AssertionError if a sum differs from a recount."""
+        for domains in self._domains:
+            if domains.version == domains.label.version:
+                fresh = DomainCounts(domains.label, self.by_row)
+                assert np.array_equal(domains.sums, fresh.sums), what
+                assert np.array_equal(domains.populated, fresh.populated), what
+                assert domains.total == fresh.total, what
 
 
 class Group:
-    """Pods that no selector can tell apart: where they are, and the columns that count them."""
+    """Pods that no selector can distinguish.
+
+    `rows` holds how many of them are on each row; `columns` are the columns that count them, each
+    with the weight of one pod.
+    """
 
     __slots__ = ("columns", "key", "labels", "rows")
 
@@ -144,13 +151,11 @@ class Group:
         self.key = key
         self.labels = dict(key.labels)
         self.rows: dict[int, int] = {}
-        self.columns: list[tuple[Column, int]] = []  # each with what a pod of the group adds to it
+        self.columns: list[tuple[Column, int]] = []
 
 
 class TermColumns:
-    """A column for all pods on the rows that carry the same terms; terms that no pod carries have
-    none.
-    """
+    """A column for each set of terms that pods on the rows carry, which counts these pods."""
 
     def __init__(self) -> None:
         self.columns: dict[TermWeights, Column] = {}
@@ -168,35 +173,39 @@ class TermColumns:
             del self.columns[terms]
             self._matching.clear()
 
-    def matching(self, info: PodInfo, around: Mapping[str, str]) -> list[tuple[str, int, Column]]:
-        """The columns of pods whose terms match a pod in a namespace with the labels `around`.
+    def matching(
+        self, info: PodInfo, namespace_labels: Mapping[str, str]
+    ) -> list[tuple[str, int, Column]]:
+        """Returns the columns of the terms that match a pod in a namespace with these labels.
 
-        Each comes with the topology key of the terms and what those weigh for the pod. What a
-        template matches is kept for as long as no terms come or go and the labels stay the same
+        Each comes with the terms' topology key and the weight that they give the pod. The result is
+        kept for the pod's template, until terms are added or removed, or the labels are another
         object.
         """
         if not self.columns:
             return []
         found = self._matching.get(info.template)
-        if found is None or found[0] is not around:
-            if len(self._matching) >= MOST_COLUMNS:
+        if found is None or found[0] is not namespace_labels:
+            if len(self._matching) >= MAX_COLUMNS:
                 self._matching.clear()
             pod = info.pod.metadata
             matching = [
                 (topology_key, weight, column)
                 for terms, column in self.columns.items()
-                for topology_key, weight in terms.weigh(pod.namespace, pod.labels, around).items()
+                for topology_key, weight in terms.weigh(
+                    pod.namespace, pod.labels, namespace_labels
+                ).items()
             ]
-            found = self._matching[info.template] = (around, matching)
+            found = self._matching[info.template] = (namespace_labels, matching)
         return found[1]
 
 
 class PodCounts:
     """`required`, `required_anti` and `preferred` count the pods that carry such terms.
 
-    `missed` are terminating pods, with their rows, that are gone only in thought: see
-    `PodTopologySpread`. `claims` says of each PersistentVolumeClaim (namespace/name) how many
-    volumes of pods on the rows name it.
+    `removed_terminating` holds the terminating pods, with their rows, that a what-if question
+    removed; plugins.spread_domains needs them. `claims` counts, for each PersistentVolumeClaim
+    (namespace/name), the volumes of pods on the rows that name it.
     """
 
     def __init__(self, rows: int) -> None:
@@ -204,8 +213,8 @@ class PodCounts:
         self._groups: dict[GroupKey, Group] = {}
         self._columns: dict[Counted | Weighed, Column] = {}
         self._on_row: dict[int, dict[str, PodInfo]] = {}
-        self._clock = 0
-        self.missed: list[tuple[int, PodInfo]] = []
+        self._uses = 0
+        self.removed_terminating: list[tuple[int, PodInfo]] = []
         self.claims: dict[str, int] = {}
         self.required = TermColumns()
         self.required_anti = TermColumns()
@@ -214,7 +223,7 @@ class PodCounts:
     # -------------------------------------------------------------------------------------- reading
 
     def column(self, counted: Counted | Weighed) -> Column:
-        """The column of these pods, kept up to date from now on."""
+        """Returns the column of these pods; it is kept up to date from now on."""
         column = self._columns.get(counted)
         if column is None:
             column = self._columns[counted] = Column(self._size)
@@ -224,16 +233,16 @@ class PodCounts:
                     group.columns.append((column, weight))
                     for row, number in group.rows.items():
                         column.add(row, number * weight)
-            if len(self._columns) > MOST_COLUMNS:
-                self._drop_oldest()
-        self._clock += 1
-        column.asked = self._clock
+            if len(self._columns) > MAX_COLUMNS:
+                self._drop_least_recently_used()
+        self._uses += 1
+        column.last_used = self._uses
         return column
 
     # -------------------------------------------------------------------------------------- writing
 
     def refresh(self, row: int, changes: Iterable[tuple[PodInfo, int]]) -> None:
-        """Pods came to a row (+1) or left it (-1)."""
+        """Counts pods added to a row (+1) or removed from it (-1)."""
         here = self._on_row.setdefault(row, {})
         for info, sign in changes:
             if sign > 0:
@@ -245,7 +254,7 @@ class PodCounts:
             del self._on_row[row]
 
     def clear(self, row: int) -> None:
-        """Nothing runs on a row any more."""
+        """Removes all pods of a row."""
         for info in self._on_row.pop(row, {}).values():
             self._count(row, info, -1)
 
@@ -254,7 +263,7 @@ class PodCounts:
         terms = (self.required.columns, self.required_anti.columns, self.preferred.columns)
         for columns in (self._columns.values(), *(found.values() for found in terms)):
             for column in columns:
-                column.rows = grown(column.rows, rows)
+                column.by_row = grown(column.by_row, rows)
 
     def _count(self, row: int, info: PodInfo, sign: int) -> None:
         group = self._group(info.group)
@@ -274,7 +283,7 @@ class PodCounts:
         try:
             terms = info.affinity_terms
         except SelectorError:
-            return  # what cannot be read asks for nothing
+            return  # affinity terms that cannot be read do not count
         if terms:
             self._count_terms(row, terms, sign)
 
@@ -297,11 +306,10 @@ class PodCounts:
             group.columns = [(column, weight) for column, weight in weighed if weight]
         return group
 
-    def _drop_oldest(self) -> None:
-        """Forget the half of the columns that nobody has asked for the longest."""
-        kept = sorted(self._columns, key=lambda counted: self._columns[counted].asked)[
-            len(self._columns) // 2 :
-        ]
+    def _drop_least_recently_used(self) -> None:
+        """Drops half of the columns."""
+        by_use = sorted(self._columns, key=lambda counted: self._columns[counted].last_used)
+        kept = by_use[len(by_use) // 2 :]
         self._columns = {counted: self._columns[counted] for counted in kept}
         alive = {id(column) for column in self._columns.values()}
         for group in self._groups.values():
@@ -309,10 +317,10 @@ class PodCounts:
                 (column, weight) for column, weight in group.columns if id(column) in alive
             ]
 
-    # -------------------------------------------------------------------------------------- looking
+    # ----------------------------------------------------------------------------------- validating
 
     def validate(self) -> None:
-        """Raises AssertionError if a column is not what a recount gives."""
+        """Raises AssertionError if a column differs from a recount."""
         fresh = PodCounts(self._size)
         for row, pods in self._on_row.items():
             fresh.refresh(row, [(info, 1) for info in pods.values()])
@@ -334,10 +342,10 @@ def _all_same(mine: Mapping[T, Column], theirs: Mapping[T, Column]) -> None:
 def _same(column: Column, other: Column, what: object) -> None:
     column.validate(what)
     assert column.total == other.total, what
-    assert np.array_equal(column.rows, other.rows), what
+    assert np.array_equal(column.by_row, other.by_row), what
 
 
 def pods_selected(namespace: str, selector: Selector) -> Counted:
-    """The pods of a namespace that a selector selects, terminating ones left out."""
+    """The column of the pods in a namespace that a selector matches, without terminating pods."""
     term = AffinityTerm(selector, frozenset((namespace,)), Selector(nothing=True), "")
     return Counted((term,), terminating=False)

@@ -1,6 +1,6 @@
-"""PodInfo: a pod with what scheduling derives from it once, instead of once a node.
+"""PodInfo: a pod with the values that scheduling derives from it once, instead of once for a node.
 
-Mirrors the framework's PodInfo. Immutable; made when a pod enters the queue or the cache.
+Mirrors the framework's PodInfo. Immutable; created when a pod enters the queue or the cache.
 """
 
 from __future__ import annotations
@@ -22,18 +22,16 @@ from berth.actors.scheduling.model.pod_template import (
 
 __all__ = ["GroupKey", "PodInfo", "info_of"]
 
-MOST_ASKED_ABOUT = 1024
+MAX_KEPT = 1024
 
 
 class PodInfo:
-    """A pod, its key (namespace/name), and what it asks for, which it shares with the other pods of
-    its template.
-    """
+    """A pod, its key (namespace/name), and the requirements that it shares with its template."""
 
     __slots__ = ("_started", "key", "pod", "priority", "template", "uid")
 
     def __init__(self, pod: Pod, before: PodInfo | None = None) -> None:
-        """`before` is the same pod as it was: what has not changed need not be worked out again."""
+        """`before` is an earlier state of the pod, whose template is reused if it still applies."""
         self.pod: Pod = pod
         if before is not None and same_template(before.pod, pod):
             self.template: PodTemplate = before.template
@@ -46,7 +44,7 @@ class PodInfo:
 
     @property
     def group(self) -> GroupKey:
-        """What selectors look at."""
+        """The namespace and labels, for selectors, and whether the pod is terminating."""
         return self.template.terminating_group if self._terminates() else self.template.group
 
     @property
@@ -56,10 +54,6 @@ class PodInfo:
     @property
     def requests(self) -> dict[str, int]:
         return self.template.requests
-
-    @property
-    def nonzero(self) -> tuple[int, int]:
-        return self.template.nonzero
 
     @property
     def spec_requests(self) -> dict[str, int]:
@@ -79,7 +73,7 @@ class PodInfo:
 
     @property
     def affinity_terms(self) -> AffinityTerms:
-        """What the pod asks of other pods. Raises SelectorError."""
+        """The pod's affinity and anti-affinity terms. Raises SelectorError."""
         return self.template.affinity_terms
 
     @property
@@ -88,9 +82,7 @@ class PodInfo:
 
     @property
     def started(self) -> float:
-        """When the kubelet took the pod, in seconds since 1970; infinity if it has not, which is
-        later than any.
-        """
+        """When the kubelet accepted the pod, in seconds since 1970; infinity if it has not yet."""
         started = self._started
         if started is None:
             text = self.pod.status.start_time
@@ -98,9 +90,7 @@ class PodInfo:
         return started
 
     def counts_like(self, other: PodInfo) -> bool:
-        """True if no sum over pods, no count of them and no comparison of victims can tell the two
-        apart.
-        """
+        """True if the two pods are alike in every sum, every count, and as preemption victims."""
         mine, its = self.pod, other.pod
         alike = self.template is other.template and self._terminates() == other._terminates()
         return alike and (
@@ -114,18 +104,20 @@ class PodInfo:
         return f"PodInfo({self.key})"
 
 
-_asked_about: dict[int, PodInfo] = {}
+_kept: dict[int, PodInfo] = {}
 
 
 def info_of(pod: Pod) -> PodInfo:
-    """The PodInfo of a pod that is asked about again and again, as parked pods are by hints; the
-    latest are kept.
+    """Returns the PodInfo of a pod, and keeps it for the next call.
+
+    Hints call this again and again for the same parked pods. The MAX_KEPT // 2 latest are kept at
+    least.
     """
     number = id(pod)
-    info = _asked_about.get(number)
+    info = _kept.get(number)
     if info is None or info.pod is not pod:
-        if len(_asked_about) >= MOST_ASKED_ABOUT:
-            for oldest in list(_asked_about)[: MOST_ASKED_ABOUT // 2]:
-                del _asked_about[oldest]
-        info = _asked_about[number] = PodInfo(pod)
+        if len(_kept) >= MAX_KEPT:
+            for oldest in list(_kept)[: MAX_KEPT // 2]:
+                del _kept[oldest]
+        info = _kept[number] = PodInfo(pod)
     return info

@@ -1,8 +1,7 @@
 """Snapshot: the cluster as one scheduling cycle sees it.
 
-Brought up to date by the cache between cycles and lent to the cycle, which only reads it. The
-columns are the truth for vector rules; `info` gives the NodeInfo for rules that look at one node at
-a time.
+The cache updates it between cycles and lends it to the cycle, which only reads it. Vector rules
+read the columns; rules that look at one node at a time read the NodeInfo from `info`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from berth.actors.scheduling.model.nominations import Nominations
 
 
 class Snapshot:
-    """The columns, with the NodeInfo of every row, and the other objects that rules look up."""
+    """The columns with the NodeInfo of every row, and the other objects that rules look up."""
 
     def __init__(
         self, objects: ClusterObjects | None = None, nominations: Nominations | None = None
@@ -32,17 +31,18 @@ class Snapshot:
         return len(self.columns.order)
 
     def all(self) -> NodeView:
-        """A view of all rows, dead ones included: cheap, because no column is copied."""
+        """Returns a view of all rows, including dead ones; it is cheap, as no column is copied."""
         return NodeView(self, slice(0, self.columns.size))
 
     def rows(self, rows: Ints) -> NodeView:
-        """A view of some rows, in the order given."""
+        """Returns a view of these rows, in this order."""
         return NodeView(self, rows)
 
 
 class NodeView:
-    """Some rows of a snapshot: `view.columns.pods[view.rows]` is the pod count of each, in the
-    view's order.
+    """Some rows of a snapshot, in the view's own order.
+
+    For example, `view.columns.pods[view.rows]` holds the pod count of each of its nodes.
     """
 
     __slots__ = ("columns", "rows", "size", "snapshot")
@@ -58,7 +58,7 @@ class NodeView:
         return position if isinstance(self.rows, slice) else int(self.rows[position])
 
     def positions(self, rows: Ints) -> Ints:
-        """Where rows are in the view, -1 for those that are not."""
+        """The positions of rows in the view; -1 for a row that is not in it."""
         if isinstance(self.rows, slice):
             return np.where(rows < self.size, rows, -1)
         where = np.full(self.columns.size, -1, dtype=np.int64)
@@ -66,7 +66,7 @@ class NodeView:
         return where[rows]
 
     def allocatable(self, resources: Sequence[str]) -> Ints:
-        """How much of these resources each node has for pods: int64[resources, n]."""
+        """The amounts of these resources that each node has for pods: int64[resources, n]."""
         return self._stacked(resources, self.columns.allocatable)
 
     def requested(self, resources: Sequence[str]) -> Ints:

@@ -1,7 +1,6 @@
-"""The array types of columns, and quick looks at them.
+"""The array types of columns, and fast functions on them.
 
-The methods of NumPy that have the same names cost several times as much on arrays of a few hundred
-places.
+NumPy's own min, max, any and all take several times as long on arrays of a few hundred elements.
 """
 
 from __future__ import annotations
@@ -20,27 +19,27 @@ Rows = slice | Ints
 
 
 def lowest(numbers: Integers) -> int:
-    """Of at least one number."""
+    """The smallest number; there must be at least one."""
     return int(numbers[numbers.argmin()])
 
 
 def highest(numbers: Integers) -> int:
-    """Of at least one number."""
+    """The largest number; there must be at least one."""
     return int(numbers[numbers.argmax()])
 
 
-def some(marks: Bools) -> bool:
-    """Whether there is a mark."""
+def any_true(marks: Bools) -> bool:
+    """True if at least one element is true."""
     return len(marks) > 0 and bool(marks[marks.argmax()])
 
 
-def every(marks: Bools) -> bool:
-    """Whether there are marks alone."""
+def all_true(marks: Bools) -> bool:
+    """True if all elements are true, also if there are none."""
     return not len(marks) or bool(marks[marks.argmin()])
 
 
-def nth(marks: Bools, number: int) -> int:
-    """Where the mark is before which there are `number` others."""
+def nth_true(marks: Bools, number: int) -> int:
+    """The position of the true element that has `number` true elements before it."""
     start, stop = 0, len(marks)
     while stop - start > 256:
         middle = (start + stop) // 2
@@ -52,9 +51,10 @@ def nth(marks: Bools, number: int) -> int:
     return start + int(marks[start:stop].nonzero()[0][number])
 
 
-class Marks:
-    """bool[size] of which a span can be looked at without an array: `bools` is an array of the same
-    memory.
+class Flags:
+    """bool[size] whose spans can be tested without creating an array.
+
+    `bools` is an array that shares its memory.
     """
 
     __slots__ = ("_bytes", "bools")
@@ -63,15 +63,15 @@ class Marks:
         self._bytes = bytearray([mark]) * size
         self.bools: Bools = np.frombuffer(self._bytes, dtype=np.bool_)
 
-    def some(self, start: int, stop: int) -> bool:
+    def any_in(self, start: int, stop: int) -> bool:
         return self._bytes.find(1, start, stop) >= 0
 
-    def every(self, start: int, stop: int) -> bool:
+    def all_in(self, start: int, stop: int) -> bool:
         return self._bytes.find(0, start, stop) < 0
 
 
 def grown(array: NDArray[Any], rows: int) -> NDArray[Any]:
-    """The array with room for `rows` in its last axis; what is new is zero."""
+    """A copy of the array whose last axis has `rows` elements; the new ones are zero."""
     wider = np.zeros((*array.shape[:-1], rows), dtype=array.dtype)
     wider[..., : array.shape[-1]] = array
     return wider

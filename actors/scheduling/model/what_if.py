@@ -1,6 +1,4 @@
-"""What if: rows of nodes as they would be with some pods more or fewer, for as long as a question
-is asked.
-"""
+"""What-if questions: adds pods to nodes and removes pods from nodes for a while, then undoes it."""
 
 from __future__ import annotations
 
@@ -14,18 +12,17 @@ from berth.actors.scheduling.model.snapshot import Snapshot
 
 
 class Supposition:
-    """Pods that come to rows and leave them only in thought. Every rule sees them from `settle` on,
-    until `undo`.
+    """Hypothetical additions and removals of pods, which all rules see from `settle` until `undo`.
 
-    What is undone was no change: whoever remembers a row need not look at it again.
+    They are not logged as changes: after `undo`, everything remembered about a row is still true.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._columns = snapshot.columns
         self._added: dict[tuple[int, str], PodInfo] = {}
         self._removed: dict[tuple[int, str], PodInfo] = {}
-        # Of each row that was ever touched: the keys of its pods, and the ports that another
-        # supposition freed.
+        # For each row ever touched: the keys of its pods, and the ports that an outer supposition
+        # freed.
         self._before: dict[int, tuple[list[str], set[HostPort]]] = {}
         self._touched: dict[int, None] = {}
 
@@ -36,7 +33,7 @@ class Supposition:
         if self._removed.pop((row, pod.key), None) is None:
             self._added[row, pod.key] = pod
         elif pod.group.terminating:
-            self._columns.counts.missed.remove((row, pod))
+            self._columns.counts.removed_terminating.remove((row, pod))
 
     def remove(self, row: int, pod: PodInfo) -> None:
         info = self._touch(row)
@@ -45,10 +42,10 @@ class Supposition:
         if self._added.pop((row, pod.key), None) is None:
             self._removed[row, pod.key] = pod
             if pod.group.terminating:
-                self._columns.counts.missed.append((row, pod))
+                self._columns.counts.removed_terminating.append((row, pod))
 
     def settle(self) -> None:
-        """Write anew the rows that were touched since this was last called."""
+        """Rewrites the rows that were touched since the last call."""
         for row in self._touched:
             self._columns.write_pods(row)
         self._touched.clear()
@@ -75,7 +72,7 @@ class Supposition:
 
 @contextmanager
 def supposing(snapshot: Snapshot) -> Iterator[Supposition]:
-    """What is supposed is undone at the end."""
+    """Gives a Supposition to the block, and undoes it at the end."""
     supposition = Supposition(snapshot)
     try:
         yield supposition

@@ -1,4 +1,4 @@
-"""DefaultBinder: binds the pod to the chosen node through the API server's binding subresource."""
+"""DefaultBinder: binds a pod to its node through the API server's binding subresource."""
 
 from __future__ import annotations
 

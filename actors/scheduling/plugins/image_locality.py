@@ -1,14 +1,14 @@
-"""ImageLocality: prefers nodes that already have the pod's images, by how large and how widely
-spread they are.
+"""ImageLocality: prefers nodes that already have the pod's images, by their size and spread.
 
-An image counts size x (nodes that have it / all nodes), in bytes; the sum is scaled between 23 MB
-and 1000 MB a container. Spread damps the pull towards the few nodes that happen to have an image.
+An image counts as size x (nodes that have it / all nodes), in bytes. The sum is scaled between
+23 MiB and 1000 MiB per container. The factor for the spread keeps pods from crowding onto the few
+nodes that happen to have an image.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from berth.actors.scheduling.kube.quantity import MAX
+from berth.actors.scheduling.kube.quantity import MAX_INT64
 from berth.plugin import (
     MAX_NODE_SCORE,
     CycleState,
@@ -33,8 +33,8 @@ class ImageLocality(ScorePlugin):
         total_nodes = len(columns.order)
         sums = np.zeros(nodes.size, dtype=np.int64)
         images = _images(info.pod)
-        # None counts more than a sum of as many can hold.
-        largest = MAX // max(len(images), 1)
+        # Each size is limited so that the sum fits in an int64.
+        largest = MAX_INT64 // max(len(images), 1)
         for image in images:
             column = columns.images.get(normalized_image_name(image))
             if column is not None:
@@ -43,10 +43,11 @@ class ImageLocality(ScorePlugin):
                 sums += column.present[nodes.rows] * size
         spec = info.pod.spec
         containers = len(spec.init_containers) + len(spec.containers)
-        most = MAX_CONTAINER_THRESHOLD * containers
-        clipped = np.clip(sums, MIN_THRESHOLD, most)
+        max_threshold = MAX_CONTAINER_THRESHOLD * containers
+        clipped = np.clip(sums, MIN_THRESHOLD, max_threshold)
         return np.asarray(
-            MAX_NODE_SCORE * (clipped - MIN_THRESHOLD) // (most - MIN_THRESHOLD), dtype=np.int64
+            MAX_NODE_SCORE * (clipped - MIN_THRESHOLD) // (max_threshold - MIN_THRESHOLD),
+            dtype=np.int64,
         )
 
 
@@ -57,5 +58,5 @@ def _images(pod: Pod) -> list[str]:
 
 
 def normalized_image_name(name: str) -> str:
-    """The name with the tag `latest` if it has neither tag nor digest."""
+    """Returns the name, with the tag `latest` added if it has neither a tag nor a digest."""
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"

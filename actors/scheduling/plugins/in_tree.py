@@ -1,4 +1,4 @@
-"""The in-tree plugins by the names of the configuration file."""
+"""The in-tree plugins by name, as the configuration file names them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""InterPodAffinity: places pods near pods that they want, and away from pods that they, or those,
-do not want.
+"""InterPodAffinity: applies affinity and anti-affinity between a pod and the pods on nodes.
 
-Who is where is counted by column (see berth.actors.scheduling.model.pod_counts): for each topology
-one of what the pod itself asks for, and one for all pods on the nodes that carry the same terms. A
-topology's counts are one bincount over its label column.
+It applies the terms of the pod, and the terms of the pods on nodes that match the pod. Both are
+counted in columns (see berth.actors.scheduling.model.pod_counts): for each topology one column of
+the pods that the pod's own terms match, and one column for each set of terms that pods on nodes
+carry. The counts by domain are one bincount over the label column of the topology.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from berth.actors.scheduling.model.affinity_terms import (
 )
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.actors.scheduling.model.columns import NodeColumns
-from berth.actors.scheduling.model.pod_counts import MOST_COLUMNS, Column, Counted, Weighed
+from berth.actors.scheduling.model.pod_counts import MAX_COLUMNS, Column, Counted, Weighed
 from berth.actors.scheduling.model.pod_info import info_of
-from berth.actors.scheduling.model.vectors import highest, lowest, some
+from berth.actors.scheduling.model.vectors import any_true, highest, lowest
 from berth.plugin import (
     MAX_NODE_SCORE,
     SKIP,
@@ -68,11 +68,11 @@ REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 MAX_HARD_WEIGHT = 100
 
-# Topology key -> a mark for each domain, by label code; the last place is for nodes without the
+# Topology key -> a mark for each domain, by label code; the last element is for nodes without the
 # label.
-Domains = dict[str, Bools]
-# Topology key -> what is counted in each domain, as in Domains, and what one of it is worth.
-Scored = dict[str, list[tuple[Ints, int]]]
+MarkedDomains = dict[str, Bools]
+# Topology key -> pairs of counts by domain, indexed as above, and the weight of each count.
+WeightedCounts = dict[str, list[tuple[Ints, int]]]
 
 
 class InterPodAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -80,25 +80,28 @@ class InterPodAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_u
     ignore_preferred_terms_of_existing_pods: bool = False
 
 
-class Wanted(msgspec.Struct, frozen=True):
-    """The domains that the pod may not be in: for what it wants, for what it does not, and for what
-    others do not.
+class RejectedDomains(msgspec.Struct, frozen=True):
+    """The domains that reject the pod.
+
+    `affinity` and `anti_affinity` are for the pod's own terms, and `existing` is for the
+    anti-affinity terms of pods on nodes.
     """
 
-    affinity: Domains
-    anti_affinity: Domains
-    existing: Domains
+    affinity: MarkedDomains
+    anti_affinity: MarkedDomains
+    existing: MarkedDomains
 
 
-_WANTED: StateKey[Wanted] = StateKey("PreFilterInterPodAffinity")
-_SCORED: StateKey[Scored] = StateKey("PreScoreInterPodAffinity")
+_REJECTED: StateKey[RejectedDomains] = StateKey("PreFilterInterPodAffinity")
+_WEIGHTED: StateKey[WeightedCounts] = StateKey("PreScoreInterPodAffinity")
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """What the terms of a pod count: all required ones together, of the others what pods weigh in
-    each topology.
+class OwnColumns(msgspec.Struct, frozen=True):
+    """The columns that a pod's own terms need.
 
-    What attracts and what repels are weighed apart, so that they never make up for each other.
+    `required` counts the pods that match all required terms. The other columns sum weights by
+    topology key. Positive and negative weights are in separate columns, so that they never cancel
+    out.
     """
 
     required: Counted
@@ -106,32 +109,33 @@ class Asked(msgspec.Struct, frozen=True):
     preferred: tuple[tuple[str, Weighed], ...]
 
 
-class InScope:
-    """What pods' terms count, the namespaces that their selectors select added by name; kept until
-    one changes.
+class OwnColumnsByTerms:
+    """The columns of terms, kept until a Namespace changes.
+
+    The terms include by name the namespaces that their selectors match.
     """
 
     def __init__(self) -> None:
         self._objects: ClusterObjects | None = None
         self._version = -1
-        self._asked: dict[AffinityTerms, Asked] = {}
+        self._known: dict[AffinityTerms, OwnColumns] = {}
 
-    def of(self, terms: AffinityTerms, objects: ClusterObjects) -> Asked:
+    def of(self, terms: AffinityTerms, objects: ClusterObjects) -> OwnColumns:
         version = objects.version(Namespace)
         if (
             version != self._version
             or objects is not self._objects
-            or len(self._asked) >= MOST_COLUMNS
+            or len(self._known) >= MAX_COLUMNS
         ):
             self._objects, self._version = objects, version
-            self._asked.clear()
-        asked = self._asked.get(terms)
-        if asked is None:
-            asked = self._asked[terms] = _asked(terms, objects)
-        return asked
+            self._known.clear()
+        found = self._known.get(terms)
+        if found is None:
+            found = self._known[terms] = _own_columns(terms, objects)
+        return found
 
 
-def _asked(terms: AffinityTerms, objects: ClusterObjects) -> Asked:
+def _own_columns(terms: AffinityTerms, objects: ClusterObjects) -> OwnColumns:
     preferred = [weighted.term for weighted in terms.preferred]
     by_selector = any(
         t.namespace_selector.requirements
@@ -145,7 +149,7 @@ def _asked(terms: AffinityTerms, objects: ClusterObjects) -> Asked:
         WeightedTerm(*pair)
         for pair in zip(with_namespaces(preferred, labels), weights, strict=True)
     ]
-    return Asked(
+    return OwnColumns(
         Counted(with_namespaces(terms.required, labels)), _by_topology(anti), _by_topology(soft)
     )
 
@@ -155,8 +159,8 @@ def _by_topology(terms: Iterable[WeightedTerm]) -> tuple[tuple[str, Weighed], ..
     for weighted in terms:
         found.setdefault((weighted.term.topology_key, weighted.weight < 0), []).append(weighted)
     return tuple(
-        (topology_key, Weighed(TermWeights(tuple(some))))
-        for (topology_key, _), some in found.items()
+        (topology_key, Weighed(TermWeights(tuple(weighted))))
+        for (topology_key, _), weighted in found.items()
     )
 
 
@@ -174,7 +178,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
                 f"hardPodAffinityWeight: expected 0 to {MAX_HARD_WEIGHT}, got {self._hard_weight}"
             )
         self._ignore_existing = read.ignore_preferred_terms_of_existing_pods
-        self._in_scope = InScope()
+        self._own_columns = OwnColumnsByTerms()
 
     # ------------------------------------------------------------------------------------ filtering
 
@@ -186,45 +190,49 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         except SelectorError as problem:
             return unresolvable(f"pod affinity: {problem}")
         columns, objects = snapshot.columns, snapshot.objects
-        asks = own.required or own.required_anti
-        if not asks and not columns.counts.required_anti.columns:
+        has_required = own.required or own.required_anti
+        if not has_required and not columns.counts.required_anti.columns:
             return SKIP
-        existing: Domains = {}
+        existing: MarkedDomains = {}
         for topology_key, _, column in columns.counts.required_anti.matching(
-            info, _around(info, objects)
+            info, _namespace_labels(info, objects)
         ):
-            _mark_some(existing, columns, topology_key, column)
-        if not existing and not asks:
+            _mark_populated(existing, columns, topology_key, column)
+        if not existing and not has_required:
             return SKIP
-        anti: Domains = {}
-        affinity: Domains = {}
-        if asks:
-            asked = self._in_scope.of(own, objects)
-            for topology_key, weighed in asked.required_anti:
+        anti: MarkedDomains = {}
+        affinity: MarkedDomains = {}
+        if has_required:
+            own_columns = self._own_columns.of(own, objects)
+            for topology_key, weighed in own_columns.required_anti:
                 if columns.label(topology_key).nodes:
-                    _mark_some(anti, columns, topology_key, columns.counts.column(weighed))
+                    _mark_populated(anti, columns, topology_key, columns.counts.column(weighed))
             if own.required:
-                affinity = _far(info, asked.required, columns)
-        state.write(_WANTED, Wanted(affinity, anti, existing))
+                affinity = _without_matching_pods(info, own_columns.required, columns)
+        state.write(_REJECTED, RejectedDomains(affinity, anti, existing))
         return SUCCESS
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
-        wanted = state.read(_WANTED)
+        rejected = state.read(_REJECTED)
         keys: Ints | None = None
-        for domains, key in ((wanted.existing, 3), (wanted.anti_affinity, 2), (wanted.affinity, 1)):
-            where = _inside(domains, nodes)
-            if where is not None and some(where):
+        for domains, key in (
+            (rejected.existing, 3),
+            (rejected.anti_affinity, 2),
+            (rejected.affinity, 1),
+        ):
+            where = _nodes_in(domains, nodes)
+            if where is not None and any_true(where):
                 keys = np.zeros(nodes.size, dtype=np.int64) if keys is None else keys
                 keys[where] = key
         return None if keys is None else Verdicts(_CODES[keys], keys, lambda key: (_REASONS[key],))
 
     def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
-        wanted = state.read(_WANTED)
-        rejected: Domains = {**wanted.existing}
-        for domains in (wanted.anti_affinity, wanted.affinity):
+        rejected = state.read(_REJECTED)
+        union: MarkedDomains = {**rejected.existing}
+        for domains in (rejected.anti_affinity, rejected.affinity):
             for topology_key, marks in domains.items():
-                _mark(rejected, topology_key, marks)
-        where = _inside(rejected, nodes)
+                _mark(union, topology_key, marks)
+        where = _nodes_in(union, nodes)
         return None if where is None else ~where
 
     # -------------------------------------------------------------------------------------- scoring
@@ -237,40 +245,40 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         counts = columns.counts
         if not own and not counts.required.columns and not counts.preferred.columns:
             return SKIP
-        scored: Scored = {}
+        weighted: WeightedCounts = {}
         for topology_key, weighed in (
-            self._in_scope.of(info.affinity_terms, objects).preferred if own else ()
+            self._own_columns.of(info.affinity_terms, objects).preferred if own else ()
         ):
             if columns.label(topology_key).nodes:
-                _weigh(scored, columns, topology_key, counts.column(weighed), 1)
-        around = _around(info, objects)
+                _add_counts(weighted, columns, topology_key, counts.column(weighed), 1)
+        labels = _namespace_labels(info, objects)
         if self._hard_weight:
-            for topology_key, number, column in counts.required.matching(info, around):
-                _weigh(scored, columns, topology_key, column, number * self._hard_weight)
-        for topology_key, weight, column in counts.preferred.matching(info, around):
-            _weigh(scored, columns, topology_key, column, weight)
-        if not scored:
+            for topology_key, number, column in counts.required.matching(info, labels):
+                _add_counts(weighted, columns, topology_key, column, number * self._hard_weight)
+        for topology_key, weight, column in counts.preferred.matching(info, labels):
+            _add_counts(weighted, columns, topology_key, column, weight)
+        if not weighted:
             return SKIP
-        state.write(_SCORED, scored)
+        state.write(_WEIGHTED, weighted)
         return SUCCESS
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         scores: Ints | None = None
-        for topology_key, tables in state.read(_SCORED).items():
+        for topology_key, weighted in state.read(_WEIGHTED).items():
             codes = nodes.columns.label(topology_key).codes[nodes.rows]
-            for table, weight in tables:
-                own = table[codes] if weight == 1 else table[codes] * weight
+            for counts, weight in weighted:
+                own = counts[codes] if weight == 1 else counts[codes] * weight
                 scores = own if scores is None else scores + own
         return np.zeros(nodes.size, dtype=np.int64) if scores is None else scores
 
     def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
         if not len(scores):
             return scores
-        least = lowest(scores)
-        spread = highest(scores) - least
+        low = lowest(scores)
+        spread = highest(scores) - low
         if spread <= 0:
             return np.zeros(len(scores), dtype=np.int64)
-        return (MAX_NODE_SCORE * ((scores - least) / spread)).astype(np.int64)
+        return (MAX_NODE_SCORE * ((scores - low) / spread)).astype(np.int64)
 
     # --------------------------------------------------------------------------------------- events
 
@@ -297,9 +305,7 @@ _REASONS = ("", REASON_AFFINITY, REASON_ANTI_AFFINITY, REASON_EXISTING)
 
 
 class _UnknownLabels(dict[str, str]):
-    """The labels of a namespace that is not known: who asks for one gets the reason, as
-    UnlistedError.
-    """
+    """The labels of an unknown namespace: reading one raises UnlistedError with the reason."""
 
     def __init__(self, unlisted: UnlistedError) -> None:
         super().__init__()
@@ -312,8 +318,8 @@ class _UnknownLabels(dict[str, str]):
         raise self._unlisted
 
 
-def _around(info: PodInfo, objects: ClusterObjects) -> Mapping[str, str]:
-    """The labels of the pod's namespace."""
+def _namespace_labels(info: PodInfo, objects: ClusterObjects) -> Mapping[str, str]:
+    """Returns the labels of the pod's namespace."""
     try:
         namespace = objects.get(Namespace, info.pod.metadata.namespace)
     except UnlistedError as unlisted:
@@ -321,56 +327,60 @@ def _around(info: PodInfo, objects: ClusterObjects) -> Mapping[str, str]:
     return NO_LABELS if namespace is None else namespace.metadata.labels
 
 
-def _far(info: PodInfo, wanted: Counted, columns: NodeColumns) -> Domains:
-    """The domains without a pod that the terms want, or none where the pod may be the first of its
-    kind.
+def _without_matching_pods(info: PodInfo, required: Counted, columns: NodeColumns) -> MarkedDomains:
+    """Marks the domains in which no pod matches the required terms.
+
+    It marks only nodes without the label if no pod matches anywhere and the pod matches its own
+    terms: it may then be the first of its kind.
     """
-    counted, pod = columns.counts.column(wanted), info.pod.metadata
-    labels = {term.topology_key: columns.label(term.topology_key) for term in wanted.terms}
+    column, pod = columns.counts.column(required), info.pod.metadata
+    labels = {term.topology_key: columns.label(term.topology_key) for term in required.terms}
     absent = next((topology_key for topology_key, label in labels.items() if not label.nodes), None)
-    if absent is not None:  # No node will do, whatever the other terms say.
+    if absent is not None:  # This term rejects every node, so the other terms do not matter.
         labels = {absent: labels[absent]}
-    tables = {topology_key: counted.by_domain(label) for topology_key, label in labels.items()}
-    first = not any(table.total for table in tables.values())
+    counts = {topology_key: column.by_domain(label) for topology_key, label in labels.items()}
+    first = not any(domains.total for domains in counts.values())
     first = first and all(
-        term.matches(pod.namespace, pod.labels, NO_LABELS) for term in wanted.terms
+        term.matches(pod.namespace, pod.labels, NO_LABELS) for term in required.terms
     )
-    far: Domains = {}
-    for topology_key, table in tables.items():
-        without = np.zeros(len(table.some), dtype=np.bool_) if first else ~table.some
-        without[-1] = not columns.all_have(labels[topology_key])
-        if some(without):
-            far[topology_key] = without
-    return far
+    marked: MarkedDomains = {}
+    for topology_key, domains in counts.items():
+        marks = np.zeros(len(domains.populated), dtype=np.bool_) if first else ~domains.populated
+        marks[-1] = not columns.all_have(labels[topology_key])
+        if any_true(marks):
+            marked[topology_key] = marks
+    return marked
 
 
-def _weigh(
-    scored: Scored, columns: NodeColumns, topology_key: str, counted: Column, weight: int
+def _add_counts(
+    weighted: WeightedCounts, columns: NodeColumns, topology_key: str, column: Column, weight: int
 ) -> None:
-    """Add what is counted, if any of it is on a node with the label of the topology."""
-    if counted.total:
-        table = counted.by_domain(columns.label(topology_key))
-        if table.total:
-            scored.setdefault(topology_key, []).append((table.sums, weight))
+    """Adds the counts by domain with their weight, unless all of them are 0."""
+    if column.total:
+        counts = column.by_domain(columns.label(topology_key))
+        if counts.total:
+            weighted.setdefault(topology_key, []).append((counts.sums, weight))
 
 
-def _mark_some(domains: Domains, columns: NodeColumns, topology_key: str, counted: Column) -> None:
-    """Mark the domains of the topology that hold some of what is counted."""
-    if counted.total:
-        table = counted.by_domain(columns.label(topology_key))
-        if table.total:
-            _mark(domains, topology_key, table.some)
+def _mark_populated(
+    marked: MarkedDomains, columns: NodeColumns, topology_key: str, column: Column
+) -> None:
+    """Marks the domains in which the column counts pods."""
+    if column.total:
+        counts = column.by_domain(columns.label(topology_key))
+        if counts.total:
+            _mark(marked, topology_key, counts.populated)
 
 
-def _mark(domains: Domains, topology_key: str, marks: Bools) -> None:
-    before = domains.get(topology_key)
-    domains[topology_key] = marks if before is None else before | marks
+def _mark(marked: MarkedDomains, topology_key: str, marks: Bools) -> None:
+    before = marked.get(topology_key)
+    marked[topology_key] = marks if before is None else before | marks
 
 
-def _inside(domains: Domains, nodes: NodeView) -> Bools | None:
-    """bool[nodes.size]: which nodes are in a domain that is marked; None for nowhere."""
+def _nodes_in(marked: MarkedDomains, nodes: NodeView) -> Bools | None:
+    """bool[nodes.size]: the nodes in at least one marked domain; None if no domain is marked."""
     inside: Bools | None = None
-    for topology_key, marks in domains.items():
+    for topology_key, marks in marked.items():
         found = marks[nodes.columns.label(topology_key).codes[nodes.rows]]
         inside = found if inside is None else inside | found
     return inside
@@ -386,8 +396,10 @@ def _terms(pod: Pod) -> AffinityTerms:
 
 
 def _pod_matters(pod: Pod, old: object | None, new: object | None) -> bool:
-    """True if a pod that the parked pod wants has come, or one that it (or that) does not want has
-    gone.
+    """True if the change of another pod can help the parked pod.
+
+    It helps if a pod that its affinity requires appeared, or if a pod disappeared that its
+    anti-affinity excludes or whose anti-affinity excludes it.
     """
     changed = new if isinstance(new, Pod) else old
     assert isinstance(changed, Pod)
@@ -412,20 +424,18 @@ def _pod_matters(pod: Pod, old: object | None, new: object | None) -> bool:
 
 
 def _might_match(term: AffinityTerm, pod: Pod) -> bool:
-    """True unless the term surely does not select the pod; a namespace's labels are not known
-    here.
-    """
+    """False only if the term certainly does not match; the namespace's labels are unknown."""
     return term.scope.may_cover(pod.metadata.namespace) and term.selector.matches(
         pod.metadata.labels
     )
 
 
 def _node_matters(pod: Pod, old: object | None, new: object | None) -> bool:
-    """True if a node has come to a topology where the parked pod may be, or has left one where it
-    may not.
+    """True if the change of a node can help the parked pod.
 
-    A pod without terms of its own was rejected for those of pods on the nodes, whose topologies are
-    not known here.
+    It helps if the node joined a topology of its affinity, or left one of its anti-affinity. A pod
+    without own terms was rejected because of the terms of pods on nodes. The topologies of these
+    terms are unknown here, so any change may help it.
     """
     assert isinstance(new, Node)
     own = _terms(pod)

@@ -1,8 +1,7 @@
 """NodeAffinity: the pod's nodeSelector and node affinity, and the profile's addedAffinity.
 
-Terms are decided by label column: a requirement becomes a table over the distinct values of its
-label, gathered by code, so the work is one operation over all nodes however many there are. A
-`metadata.name In` field in every required term narrows the nodes down before any filter runs.
+Terms are matched against label columns (see berth.actors.scheduling.model.node_selection). If every
+required term names nodes by `metadata.name In`, PreFilter already limits the search to these nodes.
 """
 
 from __future__ import annotations
@@ -61,13 +60,11 @@ from berth.plugin import (
 REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
-MOST_WEIGHT = (1 << 31) - 1  # an int32 in Kubernetes
+MAX_WEIGHT = (1 << 31) - 1  # an int32 in Kubernetes
 
 
 class NodeAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """pluginConfig's args: `addedAffinity` holds for every pod of the profile, besides the pod's
-    own.
-    """
+    """`added_affinity` applies to every pod of the profile, in addition to the pod's own."""
 
     added_affinity: NodeAffinitySpec | None = None
 
@@ -138,7 +135,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         return default_normalize(scores, reverse=False)
 
     def _preferred_by(self, pod: Pod) -> NodeTerms | None:
-        """What the pod and the profile prefer, if anything."""
+        """Returns the preferred terms of the pod and the profile, or None if there are none."""
         affinity = pod.spec.affinity
         own = affinity.node_affinity if affinity is not None else None
         terms = own.preferred_during_scheduling_ignored_during_execution if own is not None else ()
@@ -148,7 +145,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         return NodeTerms(weighed) if weighed else None
 
     def events_to_register(self) -> Sequence[Registration]:
-        def suits(pod: Pod, node: object | None) -> bool:
+        def matches(pod: Pod, node: object | None) -> bool:
             if not isinstance(node, Node):
                 return False
             added = self.added_required is None or node_selector_matches(self.added_required, node)
@@ -159,7 +156,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
         def node_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
             assert isinstance(new, Node)
-            return Hint.QUEUE if suits(pod, new) and not suits(pod, old) else Hint.SKIP
+            return Hint.QUEUE if matches(pod, new) and not matches(pod, old) else Hint.SKIP
 
         return (
             Registration(
@@ -169,7 +166,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
 
 def _named_nodes(terms: Sequence[NodeSelectorTerm]) -> frozenset[str] | None:
-    """The nodes that the terms name by metadata.name, or None if some term names none."""
+    """Returns the nodes that the terms name by metadata.name, or None if a term names none."""
     names: set[str] = set()
     for term in terms:
         named = [
@@ -184,4 +181,4 @@ def _named_nodes(terms: Sequence[NodeSelectorTerm]) -> frozenset[str] | None:
 
 
 def _bounded(weight: int) -> int:
-    return max(-MOST_WEIGHT, min(weight, MOST_WEIGHT))
+    return max(-MAX_WEIGHT, min(weight, MAX_WEIGHT))

@@ -1,7 +1,6 @@
-"""The small plugins: gates, order, and what a node's name, schedulability and ports have to say.
+"""The small plugins: SchedulingGates, PrioritySort, NodeUnschedulable, NodeName and NodePorts.
 
-SchedulingGates, PrioritySort, NodeUnschedulable, NodeName and NodePorts, as kube-scheduler's
-plugins of these names.
+They mirror kube-scheduler's plugins of the same names.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSc
 
 
 class SchedulingGates(PreEnqueuePlugin):
-    """Keeps a pod with scheduling gates out of the queue."""
+    """Keeps a pod with scheduling gates out of the active queue."""
 
     name = "SchedulingGates"
 
@@ -56,18 +55,18 @@ class SchedulingGates(PreEnqueuePlugin):
         return unresolvable(f"waiting for scheduling gates: [{' '.join(gates)}]")
 
     def events_to_register(self) -> Sequence[Registration]:
-        def gone(pod: Pod, _old: object | None, new: object | None) -> Hint:
+        def gates_gone(pod: Pod, _old: object | None, new: object | None) -> Hint:
             assert isinstance(new, Pod)
             if new.metadata.uid != pod.metadata.uid:
                 return Hint.SKIP
             return Hint.SKIP if new.spec.scheduling_gates else Hint.QUEUE
 
         event = ClusterEvent(Resource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
-        return (Registration(event, gone),)
+        return (Registration(event, gates_gone),)
 
 
 class PrioritySort(QueueSortPlugin):
-    """Higher priority first, then whoever came to the queue earlier."""
+    """Sorts pods by priority, higher first, then by the time they entered the queue."""
 
     name = "PrioritySort"
 
@@ -76,7 +75,7 @@ class PrioritySort(QueueSortPlugin):
 
 
 class NodeUnschedulable(FilterPlugin):
-    """Rejects cordoned nodes, unless the pod tolerates the taint that stands for the cordon."""
+    """Rejects cordoned nodes, unless the pod tolerates the taint of cordoned nodes."""
 
     name = "NodeUnschedulable"
     reads = Reads.NODE
@@ -116,7 +115,7 @@ class NodeUnschedulable(FilterPlugin):
 
 
 class NodeName(FilterPlugin):
-    """Rejects every node but the one that the pod's spec names, if it names one."""
+    """Rejects every node except the one that the pod's spec names, if it names one."""
 
     name = "NodeName"
     reads = Reads.NODE
@@ -146,7 +145,7 @@ _PORTS: StateKey[tuple[HostPort, ...]] = StateKey("PreFilterNodePorts")
 
 
 class NodePorts(PreFilterPlugin, FilterPlugin):
-    """Rejects nodes where another pod holds one of the host ports that the pod asks for."""
+    """Rejects nodes on which another pod uses a host port that the pod requests."""
 
     name = "NodePorts"
     reads = Reads.ROW
@@ -163,13 +162,13 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         return SUCCESS
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
-        taken = np.zeros(len(nodes.columns.pods), dtype=np.bool_)
+        in_use = np.zeros(len(nodes.columns.pods), dtype=np.bool_)
         for wanted in state.read(_PORTS):
-            for ip, holders in nodes.columns.ports.get((wanted.protocol, wanted.port), {}).items():
-                if _clash(wanted, frozenset((ip,))):
-                    holders.mark(taken)
+            for ip, users in nodes.columns.ports.get((wanted.protocol, wanted.port), {}).items():
+                if _conflicts(wanted, ip):
+                    users.mark(in_use)
         return Verdicts.rejecting(
-            taken[nodes.rows],
+            in_use[nodes.rows],
             Code.UNSCHEDULABLE,
             "node(s) didn't have free ports for the requested pod ports",
         )
@@ -182,12 +181,12 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
             wanted: dict[tuple[str, int], list[HostPort]] = {}
             for port in info_of(pod).host_ports:
                 wanted.setdefault((port.protocol, port.port), []).append(port)
-            clash = any(
-                _clash(port, frozenset((released.ip,)))
+            conflicted = any(
+                _conflicts(port, released.ip)
                 for released in info_of(old).host_ports
                 for port in wanted.get((released.protocol, released.port), ())
             )
-            return Hint.QUEUE if clash else Hint.SKIP
+            return Hint.QUEUE if conflicted else Hint.SKIP
 
         return (
             Registration(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), freed),
@@ -195,5 +194,5 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         )
 
 
-def _clash(wanted: HostPort, ips: frozenset[str]) -> bool:
-    return wanted.ip == WILDCARD_IP or WILDCARD_IP in ips or wanted.ip in ips
+def _conflicts(wanted: HostPort, ip: str) -> bool:
+    return wanted.ip == ip or WILDCARD_IP in (wanted.ip, ip)

@@ -1,6 +1,4 @@
-"""NodeDeclaredFeatures: keeps a pod off nodes whose kubelet has not declared a feature that the pod
-needs.
-"""
+"""NodeDeclaredFeatures: rejects nodes whose kubelet does not declare a feature the pod needs."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ def _maps_users_on_host_network(pod: Pod) -> bool:
     return pod.spec.host_network and pod.spec.host_users is False
 
 
-# The features of 1.36 that a pod can need, and how to see that it does.
+# The features of Kubernetes 1.36 that a pod can need, each with a function that checks the pod.
 NEEDED: Mapping[str, Callable[[Pod], bool]] = {
     "RestartAllContainersOnContainerExits": _restarts_all_containers,
     "UserNamespacesHostNetworkSupport": _maps_users_on_host_network,

@@ -1,8 +1,7 @@
-"""NodeResourcesBalancedAllocation: prefers nodes whose resources the pod brings closer to equal
-use.
+"""NodeResourcesBalancedAllocation: prefers nodes where the pod balances the use of resources.
 
-Balance is 1 minus the standard deviation of the used fractions, in 0..100; the score compares the
-balance with and without the pod: 50 + (50 + with - without) / 2, in integers.
+The balance is 1 minus the standard deviation of the used fractions, scaled to 0..100. The score
+compares the balance with and without the pod: 50 + (50 + with - without) / 2, in integers.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from berth.actors.scheduling.model.amounts import PLAIN
+from berth.actors.scheduling.model.amounts import SAFE_AMOUNT
 from berth.actors.scheduling.model.vectors import Floats, lowest
 from berth.actors.scheduling.plugins.node_resources_fit import NATIVE
 from berth.actors.scheduling.plugins.resource_args import (
@@ -48,34 +47,34 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         self._resources = tuple(resource.name for resource in resources)
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
-        return SUCCESS if self._asks(info) else SKIP
+        return SUCCESS if self._requests_any(info) else SKIP
 
-    def _asks(self, info: PodInfo) -> bool:
+    def _requests_any(self, info: PodInfo) -> bool:
         return any(info.requests.get(name, 0) for name in self._resources)
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         requests = info.requests
         names = [name for name in self._resources if name in NATIVE or requests.get(name, 0)]
-        if not self._asks(info):  # Nobody asked PreScore, which would have left such a pod out.
+        if not self._requests_any(info):  # PreScore, which skips such a pod, is not enabled.
             return np.zeros(nodes.size, dtype=np.int64)
         have, before = nodes.allocatable(names), nodes.requested(names)
-        asked = np.array([[(requests.get(name, 0),) for name in names], [(0,)] * len(names)])
-        if nodes.columns.requested.huge or max(requests.values()) > PLAIN:
-            # Amounts are never negative: without a sign there is always room for the sum of two.
-            used = before.view(np.uint64) + asked.view(np.uint64)
+        added = np.array([[(requests.get(name, 0),) for name in names], [(0,)] * len(names)])
+        if nodes.columns.requested.huge or max(requests.values()) > SAFE_AMOUNT:
+            # Amounts are never negative, so the sum of two always fits in an unsigned integer.
+            used = before.view(np.uint64) + added.view(np.uint64)
         else:
-            used = before + asked
+            used = before + added
         with_pod, without = _balance(used, have)
         return np.asarray(_SCORES[with_pod - without])
 
 
 def _score(gain: int) -> int:
-    """50 + (50 + gain) / 2, which Go divides towards zero."""
+    """50 + (50 + gain) / 2, divided towards zero as in Go."""
     half = MAX_NODE_SCORE // 2
     return half + (half + gain + (half + gain < 0)) // 2
 
 
-# By the gain from 0 to 100 and then, as negative numbers index, from -100 to -1.
+# The scores of the gains 0 to 100, then -100 to -1: negative gains index from the end.
 _SCORES = np.array(
     [_score(gain) for gain in (*range(MAX_NODE_SCORE + 1), *range(-MAX_NODE_SCORE, 0))],
     dtype=np.int64,
@@ -83,11 +82,10 @@ _SCORES = np.array(
 
 
 def _balance(used: Ints | NDArray[np.uint64], have: Ints) -> Ints:
-    """int((1 - deviation) * 100) of the used fractions of resources: int64[..., resources, n] ->
-    int64[..., n].
+    """int((1 - deviation) * 100) of the used fractions: int64[..., resources, n] -> int64[..., n].
 
-    A resource that a node has none of does not count. Two have a simple form, which rounds
-    otherwise than the full one.
+    A resource that a node does not have does not count. Two resources have a simple form, which
+    rounds differently from the general one.
     """
     if len(have) == 2 and lowest(have.ravel()) > 0:
         fractions = np.minimum(used / have, 1.0)
@@ -97,12 +95,12 @@ def _balance(used: Ints | NDArray[np.uint64], have: Ints) -> Ints:
     return np.asarray(((1 - deviation) * MAX_NODE_SCORE).astype(np.int64))
 
 
-def _deviation(fractions: Floats, there: Bools) -> Floats:
-    values = np.where(there, fractions, 0.0)
-    count = there.sum(axis=0)
+def _deviation(fractions: Floats, present: Bools) -> Floats:
+    values = np.where(present, fractions, 0.0)
+    count = present.sum(axis=0)
     mean = values.sum(axis=-2, keepdims=True) / np.maximum(count, 1)
-    squares = np.where(there, (values - mean) ** 2, 0.0).sum(axis=-2)
-    low = np.where(there, fractions, np.inf).min(axis=-2)
-    high = np.where(there, fractions, -np.inf).max(axis=-2)
+    squares = np.where(present, (values - mean) ** 2, 0.0).sum(axis=-2)
+    low = np.where(present, fractions, np.inf).min(axis=-2)
+    high = np.where(present, fractions, -np.inf).max(axis=-2)
     simple = np.where(count == 2, (high - low) / 2, 0.0)
     return np.asarray(np.where(count > 2, np.sqrt(squares / np.maximum(count, 1)), simple))

@@ -1,9 +1,9 @@
-"""NodeResourcesFit: does the pod fit in what the node has left, and how full would the node be.
+"""NodeResourcesFit: rejects nodes without enough free resources, and scores nodes by their use.
 
 The filter compares the pod's requests with allocatable minus requested, column by column. The score
-follows one of three strategies over a set of weighted resources: LeastAllocated, MostAllocated,
+follows one of three strategies over a set of weighted resources: LeastAllocated, MostAllocated, or
 RequestedToCapacityRatio. All arithmetic is int64 with truncating division, as in kube-scheduler,
-and written so that no amount is too large for it.
+and is written so that no amount can overflow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from berth.actors.scheduling.kube.quantity import milli_value, value
 from berth.actors.scheduling.model.columns import CPU, MEMORY, PODS
 from berth.actors.scheduling.model.pod_info import info_of
-from berth.actors.scheduling.model.vectors import lowest, some
+from berth.actors.scheduling.model.vectors import any_true, lowest
 from berth.actors.scheduling.plugins.resource_args import (
     NodeResourcesFitArgs,
     ScoringStrategy,
@@ -57,16 +57,18 @@ from berth.plugin import (
 )
 from numpy.typing import NDArray
 
-MOST_BITS = 62  # of a key, which is never negative
-# Codes for what pods that go may free, and for what an empty node would not have enough of; the
-# greater one counts.
-_LATER, _NEVER = np.int8(Code.UNSCHEDULABLE), np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+MAX_BITS = 62  # of a key, which is never negative
+# The code if removing pods can help, and the code if even an empty node would not have enough. The
+# greater code counts.
+_RESOLVABLE, _UNRESOLVABLE = (
+    np.int8(Code.UNSCHEDULABLE),
+    np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE),
+)
 NATIVE = frozenset((CPU, MEMORY, "ephemeral-storage"))
 
-# (part, whole > 0) -> how many percent that is, each int64[n]
+# (part, whole > 0) -> percentage, each int64[n]
 Percent = Callable[[Ints, Ints], Ints]
-# (free, allocatable > 0, how to count percents) -> score 0..100, each int64[n]; no more is free
-# than allocatable
+# (free <= allocatable, allocatable > 0, function for percentages) -> score 0..100, each int64[n]
 Scorer = Callable[[Ints, Ints, Percent], Ints]
 _REQUESTS: StateKey[dict[str, int]] = StateKey("PreFilterNodeResourcesFit")
 
@@ -117,30 +119,30 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         columns, rows = nodes.columns, nodes.rows
-        short: dict[str, Bools] = {}
-        nowhere: list[str] = []
+        where: dict[str, Bools] = {}  # reason -> the nodes that it rejects
+        everywhere: list[str] = []
         codes: list[NDArray[np.int8]] = []
-        crowded = columns.pods[rows] >= columns.allocatable(PODS)[rows]
-        if some(crowded):
-            short["Too many pods"] = crowded
-            codes.append(crowded * _LATER)
+        full = columns.pods[rows] >= columns.allocatable(PODS)[rows]
+        if any_true(full):
+            where["Too many pods"] = full
+            codes.append(full * _RESOLVABLE)
         for name, wanted in state.read(_REQUESTS).items():
             if name not in columns.allocatable:
-                nowhere.append(f"Insufficient {name}")
+                everywhere.append(f"Insufficient {name}")
                 continue
             have = columns.allocatable(name)[rows]
             lacks = have - columns.requested(name)[rows] < wanted
-            if some(lacks):
-                short[f"Insufficient {name}"] = lacks
-                codes.append(np.maximum(lacks * _LATER, (have < wanted) * _NEVER))
-        if nowhere:
-            keys, explain = _told(short, nodes.size)
+            if any_true(lacks):
+                where[f"Insufficient {name}"] = lacks
+                codes.append(np.maximum(lacks * _RESOLVABLE, (have < wanted) * _UNRESOLVABLE))
+        if everywhere:
+            keys, explain = _reason_keys(where, nodes.size)
             return Verdicts(
-                np.full(nodes.size, _NEVER), keys, lambda key: (*explain(key), *nowhere)
+                np.full(nodes.size, _UNRESOLVABLE), keys, lambda key: (*explain(key), *everywhere)
             )
-        if not short:
+        if not where:
             return None
-        return Verdicts(reduce(np.maximum, codes), *_told(short, nodes.size))
+        return Verdicts(reduce(np.maximum, codes), *_reason_keys(where, nodes.size))
 
     def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
         columns, rows = nodes.columns, nodes.rows
@@ -194,12 +196,10 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         }
 
     def _freed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
-        """A pod's deletion always gives room for one more; a scale-down must free something that is
-        asked for.
-        """
+        """A deleted pod always helps; a scaled-down one must free a resource the pod requests."""
         assert isinstance(old, Pod)
         if new is None:
-            # A pod that was nominated held its room as one that ran there.
+            # A nominated pod occupied its node as if it ran there.
             return Hint.QUEUE if old.spec.node_name or old.status.nominated_node_name else Hint.SKIP
         assert isinstance(new, Pod)
         if new.metadata.uid == pod.metadata.uid:
@@ -211,8 +211,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return Hint.QUEUE if helps else Hint.SKIP
 
     def _node_changed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
-        """The node must be able to hold the pod at all, and if it was there before, must have grown
-        in what counts.
+        """The node must be large enough for the pod, or it does not help.
+
+        A known node must also have grown in a resource that the pod requests, or in pods.
         """
         assert isinstance(new, Node)
         wanted = self._wanted(pod)
@@ -228,23 +229,27 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return Hint.QUEUE if grown else Hint.SKIP
 
 
-def _told(short: Mapping[str, Bools], size: int) -> tuple[Ints, Callable[[int], tuple[str, ...]]]:
-    """Keys that say where which of the reasons hold, a bit for each; if there are too many, which
-    combination does.
+def _reason_keys(
+    where: Mapping[str, Bools], size: int
+) -> tuple[Ints, Callable[[int], tuple[str, ...]]]:
+    """Returns a key for each node, and the function that turns a key into reasons.
+
+    A key has one bit for each reason. If there are too many reasons, it is the number of their
+    combination.
     """
-    reasons = tuple(short)
+    reasons = tuple(where)
     if not reasons:
         return np.zeros(size, dtype=np.int64), lambda _: ()
-    if len(reasons) <= MOST_BITS:
-        keys = [where * (1 << bit) for bit, where in enumerate(short.values())]
+    if len(reasons) <= MAX_BITS:
+        keys = [nodes * (1 << bit) for bit, nodes in enumerate(where.values())]
         return sum(keys[1:], keys[0]), lambda key: tuple(
             r for bit, r in enumerate(reasons) if key >> bit & 1
         )
-    bits = np.packbits(np.array([*short.values()]), axis=0)
-    kinds, numbers = np.unique(bits, axis=1, return_inverse=True)
-    held = np.unpackbits(kinds, axis=0, count=len(reasons)).astype(np.bool_)
+    bits = np.packbits(np.array([*where.values()]), axis=0)
+    combinations, numbers = np.unique(bits, axis=1, return_inverse=True)
+    holds = np.unpackbits(combinations, axis=0, count=len(reasons)).astype(np.bool_)
     return numbers.astype(np.int64), lambda key: tuple(
-        r for r, holds in zip(reasons, held[:, key], strict=True) if holds
+        reason for reason, held in zip(reasons, holds[:, key], strict=True) if held
     )
 
 
@@ -254,25 +259,25 @@ def _allocatable(node: Node) -> dict[str, int]:
 
 
 def _amounts(info: PodInfo, nodes: NodeView, resource: str) -> tuple[Ints, Ints] | None:
-    """(free with the pod there, allocatable) of a resource; None for an extended one that the pod
-    does not ask for.
+    """(free after placing the pod, allocatable) of a resource.
 
-    cpu and memory count the non-zero requests: a container without one stands for 100m and 200Mi.
-    An over-requested node has nothing free.
+    Returns None for an extended resource that the pod does not request. For cpu and memory the
+    non-zero requests count: 100m and 200Mi for a container without a request. An over-requested
+    node has nothing free.
     """
     columns, rows = nodes.columns, nodes.rows
     match resource:
         case "cpu":
-            used, asked = columns.nonzero[0, rows], info.scoring_requests[0]
+            used, wanted = columns.nonzero[0, rows], info.scoring_requests[0]
         case "memory":
-            used, asked = columns.nonzero[1, rows], info.scoring_requests[1]
+            used, wanted = columns.nonzero[1, rows], info.scoring_requests[1]
         case _:
-            asked = info.container_requests.get(resource, 0)
-            if asked == 0 and resource not in NATIVE:
+            wanted = info.container_requests.get(resource, 0)
+            if wanted == 0 and resource not in NATIVE:
                 return None
             used = columns.requested(resource)[rows]
     allocatable = columns.allocatable(resource)[rows]
-    return np.maximum(allocatable - used, asked) - asked, allocatable
+    return np.maximum(allocatable - used, wanted) - wanted, allocatable
 
 
 def _percent(part: Ints, whole: Ints) -> Ints:
@@ -280,7 +285,7 @@ def _percent(part: Ints, whole: Ints) -> Ints:
 
 
 def _exact_percent(part: Ints, whole: Ints) -> Ints:
-    """The same where a hundred times as much may be more than an int64."""
+    """Does the same where 100 times an amount may exceed an int64."""
     return np.asarray((part.astype(object) * MAX_NODE_SCORE // whole).astype(np.int64))
 
 
@@ -295,7 +300,7 @@ def most_allocated(free: Ints, allocatable: Ints, percent: Percent) -> Ints:
 
 
 def _ratio_scorer(shape: Sequence[ShapePoint]) -> Scorer:
-    """The broken line through the shape's points, looked up by whole percents of utilization."""
+    """Scores by the line through the shape's points, tabulated by whole percent of utilization."""
     table = np.array([_on_line(shape, percent) for percent in range(101)], dtype=np.int64)
 
     def score(free: Ints, allocatable: Ints, percent: Percent) -> Ints:
@@ -305,8 +310,9 @@ def _ratio_scorer(shape: Sequence[ShapePoint]) -> Scorer:
 
 
 def _on_line(shape: Sequence[ShapePoint], percent: int) -> int:
-    """The score, 0 to 100, at a utilization; left of the first point its score holds, right of the
-    last the last's.
+    """The score, 0 to 100, at a utilization.
+
+    Before the first point it is the score of the first, and after the last point that of the last.
     """
     scale = MAX_NODE_SCORE // 10
     for i, point in enumerate(shape):

@@ -1,7 +1,6 @@
-"""NodeUnreadable: the filter that every profile begins with, and none can disable.
+"""NodeUnreadable: the first filter of every profile, which no profile can disable.
 
-It keeps new pods off nodes of which the latest state could not be read. kube-scheduler has no such
-nodes.
+It rejects nodes whose latest state could not be read. kube-scheduler has no such nodes.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ class NodeUnreadable(FilterPlugin):
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         columns = nodes.columns
-        if not columns.unsure_nodes:
+        if not columns.stale_nodes:
             return None
         return Verdicts.rejecting(
-            columns.unsure[nodes.rows], Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON
+            columns.stale[nodes.rows], Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON
         )
 
     def events_to_register(self) -> Sequence[Registration]:
-        """A node that can be read again is told as one that is new."""
+        """A node that can be read again is reported as a new node."""
 
         def is_new(_pod: Pod, old: object | None, _new: object | None) -> Hint:
             return Hint.QUEUE if old is None else Hint.SKIP

@@ -1,8 +1,7 @@
-"""PodTopologySpread: keeps pods that a selector selects evenly spread over zones, hosts or any
-other topology.
+"""PodTopologySpread: spreads the pods that a selector matches evenly over zones, hosts and so on.
 
-Pods are counted by column and by domain (see berth.actors.scheduling.model.pod_counts), and a node
-is judged by the count of its domain.
+Pods are counted by row and by domain (see berth.actors.scheduling.model.pod_counts). A node is
+filtered and scored by the count of its domain.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.actors.scheduling.model.columns import LabelColumn
 from berth.actors.scheduling.model.pod_info import info_of
 from berth.actors.scheduling.model.pod_template import PerTemplate
-from berth.actors.scheduling.model.vectors import Floats, highest, lowest, some
+from berth.actors.scheduling.model.vectors import Floats, any_true, highest, lowest
 from berth.actors.scheduling.plugins.spread_domains import (
     Constraint,
     Eligibility,
@@ -77,14 +76,14 @@ REASON = "node(s) didn't match pod topology spread constraints"
 REASON_LABEL = f"{REASON} (missing required label)"
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
-NO_DOMAIN = (1 << 31) - 1  # the least count where there is no domain to count in
+NO_DOMAIN_MINIMUM = (1 << 31) - 1  # the minimum count if there is no domain
 Unsatisfiable = Literal["DoNotSchedule", "ScheduleAnyway"]
 HARD: Literal["DoNotSchedule"] = "DoNotSchedule"
 SOFT: Literal["ScheduleAnyway"] = "ScheduleAnyway"
 
 
 class DefaultConstraint(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A constraint of the profile; its selector comes from the pod's Services and owner."""
+    """A constraint of the profile. Its selector is derived from the pod's Services and owner."""
 
     max_skew: int
     topology_key: str
@@ -104,18 +103,20 @@ class PodTopologySpreadArgs(
 SYSTEM_DEFAULTS = (DefaultConstraint(3, HOSTNAME, SOFT), DefaultConstraint(5, ZONE, SOFT))
 
 
-class Domains(msgspec.Struct, frozen=True):
-    """Which domains of a constraint are `full`, by label code; the last place, for no label, is
-    marked like them.
+class RejectedDomains(msgspec.Struct, frozen=True):
+    """The domains that a constraint rejects, by label code.
+
+    The last element is for nodes without the label.
     """
 
     column: LabelColumn
-    full: Bools
+    rejected: Bools
 
 
-class Part(msgspec.Struct, frozen=True):
-    """What one constraint has to say of a view: of each node its domain, or -1, and how many pods
-    there are.
+class ScoredConstraint(msgspec.Struct, frozen=True):
+    """A constraint for the nodes of a view.
+
+    `codes` holds the domain of each node, or -1, and `counts` the pods in it, each int64[n].
     """
 
     constraint: Constraint
@@ -125,13 +126,13 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Scoring(msgspec.Struct, frozen=True):
-    """For one view. `ignored` is None for no node."""
+    """The scored constraints of a view. `ignored` marks the nodes that score 0; None if none do."""
 
-    parts: tuple[Part, ...]
+    constraints: tuple[ScoredConstraint, ...]
     ignored: Bools | None
 
 
-_DOMAINS: StateKey[tuple[Domains, ...]] = StateKey("PreFilterPodTopologySpread")
+_REJECTED: StateKey[tuple[RejectedDomains, ...]] = StateKey("PreFilterPodTopologySpread")
 _SCORING: StateKey[Scoring] = StateKey("PreScorePodTopologySpread")
 
 
@@ -142,10 +143,10 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
         read = read_args(args, PodTopologySpreadArgs)
-        self._by_system = read.defaulting_type == "System"
-        if self._by_system and read.default_constraints:
+        self._system_defaults = read.defaulting_type == "System"
+        if self._system_defaults and read.default_constraints:
             raise ArgsError("defaultConstraints: expected none with defaultingType System")
-        self._defaults = SYSTEM_DEFAULTS if self._by_system else read.default_constraints
+        self._defaults = SYSTEM_DEFAULTS if self._system_defaults else read.default_constraints
         for i, constraint in enumerate(self._defaults):
             _check(constraint, f"defaultConstraints[{i}]", self._defaults[:i])
         self._defaults_by = {
@@ -166,37 +167,38 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         found = []
         for constraint, where in zip(constraints, eligible, strict=True):
             column = snapshot.columns.label(constraint.topology_key)
-            if not column.nodes:  # No node is left, and the constraints to come cannot tell why.
-                found.append(Domains(column, np.ones(len(column.values) + 1, dtype=np.bool_)))
+            if not column.nodes:  # It rejects every node, so later constraints do not matter.
+                every_code = np.ones(len(column.values) + 1, dtype=np.bool_)
+                found.append(RejectedDomains(column, every_code))
                 break
-            table = pods_by_domain(constraint, where, column, info, snapshot)
-            least = lowest(table[where.domains]) if where.number else NO_DOMAIN
+            counts = pods_by_domain(constraint, where, column, info, snapshot)
+            minimum = lowest(counts[where.domains]) if where.number else NO_DOMAIN_MINIMUM
             if where.number < constraint.min_domains:
-                least = 0
-            full = table > constraint.max_skew + least - constraint.selector.matches(labels)
-            full[-1] = not snapshot.columns.all_have(column)
-            if some(full):
-                found.append(Domains(column, full))
-        state.write(_DOMAINS, tuple(found))
+                minimum = 0
+            rejected = counts > constraint.max_skew + minimum - constraint.selector.matches(labels)
+            rejected[-1] = not snapshot.columns.all_have(column)
+            if any_true(rejected):
+                found.append(RejectedDomains(column, rejected))
+        state.write(_REJECTED, tuple(found))
         return SUCCESS
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         keys: Ints | None = None
-        for domains in state.read(_DOMAINS):
+        for domains in state.read(_REJECTED):
             codes = domains.column.codes[nodes.rows]
-            full = domains.full[codes]
-            if some(full):
-                mine = np.where(full, np.where(codes < 0, 1, 2), 0)
-                keys = mine if keys is None else np.where(keys, keys, mine)
+            rejected = domains.rejected[codes]
+            if any_true(rejected):
+                own_keys = np.where(rejected, np.where(codes < 0, 1, 2), 0)
+                keys = own_keys if keys is None else np.where(keys, keys, own_keys)
         if keys is None:
             return None
         return Verdicts(_CODES[keys], keys, lambda key: (REASON_LABEL if key == 1 else REASON,))
 
     def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
         rejected: Bools | None = None
-        for domains in state.read(_DOMAINS):
-            full = domains.full[domains.column.codes[nodes.rows]]
-            rejected = full if rejected is None else rejected | full
+        for domains in state.read(_REJECTED):
+            found = domains.rejected[domains.column.codes[nodes.rows]]
+            rejected = found if rejected is None else rejected | found
         return None if rejected is None else ~rejected
 
     # -------------------------------------------------------------------------------------- scoring
@@ -205,7 +207,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         constraints = self._constraints(info, SOFT, nodes.snapshot.objects)
         if not constraints:
             return SKIP
-        needs_all = bool(info.pod.spec.topology_spread_constraints) or not self._by_system
+        needs_all = bool(info.pod.spec.topology_spread_constraints) or not self._system_defaults
         columns = nodes.columns
         labels = [columns.label(constraint.topology_key) for constraint in constraints]
         ignored: Bools | None = None
@@ -213,29 +215,29 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             ignored = ~have_all(constraints, nodes)
             if not ignored.any():
                 ignored = None
-        heard = nodes.size if ignored is None else nodes.size - int(ignored.sum())
+        scored = nodes.size if ignored is None else nodes.size - int(ignored.sum())
         eligible = self._eligible[SOFT].of(constraints, info, nodes.snapshot, labelled=needs_all)
-        parts = []
+        found = []
         for constraint, label, where in zip(constraints, labels, eligible, strict=True):
             if not label.nodes:
-                continue  # It adds nothing anywhere.
+                continue  # It adds nothing to the score of any node.
             codes = label.codes[nodes.rows]
             if constraint.topology_key == HOSTNAME:
-                size, counts = heard, pods_by_row(constraint, info, columns)[nodes.rows]
+                size, counts = scored, pods_by_row(constraint, info, columns)[nodes.rows]
             else:
                 size = _distinct(codes if ignored is None else codes[~ignored])
                 counts = pods_by_domain(constraint, where, label, info, nodes.snapshot)[codes]
-            parts.append(Part(constraint, codes, counts, math.log(size + 2)))
-        state.write(_SCORING, Scoring(tuple(parts), ignored))
+            found.append(ScoredConstraint(constraint, codes, counts, math.log(size + 2)))
+        state.write(_SCORING, Scoring(tuple(found), ignored))
         return SUCCESS
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         scoring = state.read(_SCORING)
         sums: Floats = np.zeros(nodes.size, dtype=np.float64)
-        for part in scoring.parts:
-            own = part.counts * part.weight + (part.constraint.max_skew - 1)
-            if not nodes.columns.all_have(nodes.columns.label(part.constraint.topology_key)):
-                own = np.where(part.codes >= 0, own, 0.0)
+        for scored in scoring.constraints:
+            own = scored.counts * scored.weight + (scored.constraint.max_skew - 1)
+            if not nodes.columns.all_have(nodes.columns.label(scored.constraint.topology_key)):
+                own = np.where(scored.codes >= 0, own, 0.0)
             sums = sums + own
         whole = np.trunc(sums)
         rounded = (whole + (sums - whole >= 0.5)).astype(np.int64)
@@ -245,14 +247,14 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
 
     def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
         ignored = state.read(_SCORING).ignored
-        heard = scores if ignored is None else scores[~ignored]
-        if not len(heard):
+        considered = scores if ignored is None else scores[~ignored]
+        if not len(considered):
             return np.zeros(len(scores), dtype=np.int64)
-        least, most = lowest(heard), max(highest(heard), 0)
-        if most == 0:
+        low, high = lowest(considered), max(highest(considered), 0)
+        if high == 0:
             scaled: Ints = np.full(len(scores), MAX_NODE_SCORE, dtype=np.int64)
         else:
-            scaled = MAX_NODE_SCORE * (most + least - scores) // most
+            scaled = MAX_NODE_SCORE * (high + low - scores) // high
         return scaled if ignored is None else np.where(ignored, 0, scaled)
 
     # ---------------------------------------------------------------------------------- constraints
@@ -260,14 +262,14 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     def _constraints(
         self, info: PodInfo, action: Unsatisfiable, objects: ClusterObjects
     ) -> tuple[Constraint, ...]:
-        """The constraints of the pod, or those of the profile if it has none."""
+        """Returns the pod's constraints with this action, or the profile's if the pod has none."""
         pod = info.pod
         if pod.spec.topology_spread_constraints:
             return _OWN[action](info.template, pod)
         defaults = self._defaults_by[action]
         if not defaults:
             return ()
-        selector = default_selector(pod, objects, needs_all=not self._by_system)
+        selector = default_selector(pod, objects, needs_all=not self._system_defaults)
         if not selector.requirements:
             return ()
         return tuple(constraint_of(c, selector, pod.metadata.namespace) for c in defaults)
@@ -289,8 +291,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         )
 
     def _hard(self, pod: Pod) -> list[tuple[str, Selector | None]]:
-        """Key and selector of what keeps the pod off nodes; the selector of a default is not known
-        without Services.
+        """Returns (topology key, selector) of the constraints that the filter applies.
+
+        The selector of a default constraint is None: without Services it is unknown.
         """
         if pod.spec.topology_spread_constraints:
             own = _OWN[HARD](info_of(pod).template, pod)
@@ -298,8 +301,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         return [(c.topology_key, None) for c in self._defaults if c.when_unsatisfiable == HARD]
 
     def _pod_matters(self, pod: Pod, old: object | None, new: object | None) -> bool:
-        """True if a pod came into or left what a constraint counts; the parked pod counts as if it
-        were there.
+        """True if a constraint counts a pod now and did not before, or the other way round.
+
+        The parked pod itself counts as if it were on a node.
         """
         both = [item for item in (old, new) if isinstance(item, Pod)]
         assert both
@@ -307,7 +311,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             return False
         if isinstance(old, Pod) and isinstance(new, Pod):
             before, after = old, new
-            if _more_tolerant(pod, before, after):
+            if _tolerations_matter(pod, before, after):
                 return True
             if before.metadata.labels == after.metadata.labels:
                 return False
@@ -319,8 +323,10 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         return False
 
     def _node_matters(self, pod: Pod, old: object | None, new: object | None) -> bool:
-        """True if a node that has, or had, every topology key has come, gone, or changed what
-        constraints look at.
+        """True if the change of a node can affect a constraint of the pod.
+
+        The node must have, or have had, every topology key. It must have been added or removed, or
+        have changed in a topology label or in its taints.
         """
         assert isinstance(old, Node) or isinstance(new, Node)
         keys = [key for key, _ in self._hard(pod)]
@@ -340,12 +346,12 @@ _CODES = np.array(
 
 
 def _distinct(codes: Ints) -> int:
-    """How many different codes there are, -1 among them."""
+    """The number of different codes, including -1."""
     return int(np.count_nonzero(np.bincount(codes + 1)))
 
 
 def own_constraints(action: Unsatisfiable, pod: Pod) -> tuple[Constraint, ...]:
-    """The pod's own constraints for which this is to happen where they cannot be satisfied."""
+    """The pod's own constraints with this value of whenUnsatisfiable."""
     own = (c for c in pod.spec.topology_spread_constraints if c.when_unsatisfiable == action)
     return tuple(constraint_of(c, _selector(c, pod), pod.metadata.namespace) for c in own)
 
@@ -357,19 +363,15 @@ _OWN: Mapping[Unsatisfiable, PerTemplate[tuple[Constraint, ...]]] = {
 
 
 def _involved(item: Pod, pod: Pod) -> bool:
-    """True for the parked pod itself, and for pods of its namespace that are on nodes or have been
-    promised one.
-    """
+    """True for the parked pod itself, and for the assigned or nominated pods of its namespace."""
     if item.metadata.uid == pod.metadata.uid:
         return True
-    counts = item.spec.node_name or item.status.nominated_node_name
-    return bool(counts) and item.metadata.namespace == pod.metadata.namespace
+    node = item.spec.node_name or item.status.nominated_node_name
+    return bool(node) and item.metadata.namespace == pod.metadata.namespace
 
 
-def _more_tolerant(pod: Pod, before: Pod, after: Pod) -> bool:
-    """True if the parked pod tolerates other nodes now, and a constraint counts only the nodes it
-    tolerates.
-    """
+def _tolerations_matter(pod: Pod, before: Pod, after: Pod) -> bool:
+    """True if the parked pod's tolerations changed and a constraint honors taints."""
     if after.metadata.uid != pod.metadata.uid or before.spec.tolerations == after.spec.tolerations:
         return False
     hard = (c for c in pod.spec.topology_spread_constraints if c.when_unsatisfiable == HARD)
@@ -377,10 +379,9 @@ def _more_tolerant(pod: Pod, before: Pod, after: Pod) -> bool:
 
 
 def default_selector(pod: Pod, objects: ClusterObjects, *, needs_all: bool = True) -> Selector:
-    """What the Services that select the pod and the controller that owns it select, taken together.
+    """Combines the selectors of the Services that match the pod and of the controller that owns it.
 
-    With `needs_all`, raises UnlistedError where one of the kinds is not known; else that selects
-    nothing.
+    If a kind is unknown, raises UnlistedError if `needs_all`; otherwise the kind has no objects.
     """
     namespace, labels = pod.metadata.namespace, pod.metadata.labels
     services = objects.within(Service, namespace) if needs_all or objects.is_listed(Service) else {}
@@ -405,9 +406,8 @@ def default_selector(pod: Pod, objects: ClusterObjects, *, needs_all: bool = Tru
         case ReplicationController():
             merged |= found.spec.selector
         case ReplicaSet() | StatefulSet():
-            with suppress(
-                SelectorError
-            ):  # what cannot be read selects nothing, as in kube-scheduler
+            # A selector that cannot be read matches nothing, as in kube-scheduler.
+            with suppress(SelectorError):
                 selector = from_label_selector(found.spec.selector)
         case None:
             pass
@@ -422,7 +422,7 @@ _OWNERS: Mapping[tuple[str, str], type[ReplicationController | ReplicaSet | Stat
 
 
 def _selector(constraint: TopologySpreadConstraint, pod: Pod) -> Selector:
-    """The constraint's selector, narrowed down to the pod's own values of matchLabelKeys."""
+    """Returns the constraint's selector, limited to the pod's own values of matchLabelKeys."""
     selector = from_label_selector(constraint.label_selector)
     labels = pod.metadata.labels
     own = {key: labels[key] for key in constraint.match_label_keys if key in labels}
@@ -442,4 +442,6 @@ def _check(constraint: DefaultConstraint, path: str, earlier: Sequence[DefaultCo
         raise ArgsError(f"{path}.minDomains: expected a positive integer, and only with {HARD}")
     same = [(c.topology_key, c.when_unsatisfiable) for c in earlier]
     if (constraint.topology_key, constraint.when_unsatisfiable) in same:
-        raise ArgsError(f"{path}: topologyKey and whenUnsatisfiable together stand there already")
+        raise ArgsError(
+            f"{path}: an earlier constraint has the same topologyKey and whenUnsatisfiable"
+        )

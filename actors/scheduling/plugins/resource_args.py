@@ -1,4 +1,4 @@
-"""Arguments of the plugins that weigh resources, with their defaults and validation."""
+"""The arguments of the plugins that score resources, with their defaults and validation."""
 
 from __future__ import annotations
 
@@ -46,8 +46,9 @@ class NodeResourcesBalancedAllocationArgs(
 def checked_resources(
     resources: tuple[ResourceWeight, ...] | None, path: str, *, only_weight_one: bool = False
 ) -> tuple[ResourceWeight, ...]:
-    """The resources, cpu and memory if there are none; raises ArgsError on a weight out of range or
-    a repeated name.
+    """Returns the resources, or cpu and memory if none are configured.
+
+    Raises ArgsError for a weight out of range and for a name that occurs twice.
     """
     chosen = resources or CPU_AND_MEMORY
     seen: set[str] = set()
@@ -65,8 +66,9 @@ def checked_resources(
 
 
 def checked_shape(strategy: ScoringStrategy) -> tuple[ShapePoint, ...]:
-    """The shape of RequestedToCapacityRatio; raises ArgsError unless it rises in utilization within
-    its ranges.
+    """Returns the shape of RequestedToCapacityRatio.
+
+    Raises ArgsError unless its points are in the allowed ranges and in order of utilization.
     """
     path = "scoringStrategy.requestedToCapacityRatio.shape"
     shape = (

@@ -1,9 +1,8 @@
-"""What a constraint of topology spreading counts: which nodes take part, and how many pods there
-are in each domain.
+"""What a topology spread constraint counts: the eligible nodes, and the pods in each domain.
 
-Which nodes take part depends on the pod's template and on nodes alone, so it is kept until a node
-changes. Where all do, the counts by domain are the ones that are kept up to date as pods come and
-go (see berth.actors.scheduling.model.pod_counts).
+Which nodes are eligible depends only on the pod's template and on the nodes, so the result is kept
+until a node changes. If whole domains are eligible, the counts by domain are the live ones of
+berth.actors.scheduling.model.pod_counts.
 """
 
 from __future__ import annotations
@@ -23,12 +22,13 @@ from berth.actors.scheduling.model.pod_template import PodTemplate
 from berth.actors.scheduling.model.vectors import Rows
 from berth.plugin import Bools, Ints, NodeView, PodInfo, Snapshot
 
-MOST_SKEW = (1 << 31) - 1  # an int32 in Kubernetes
+MAX_SKEW = (1 << 31) - 1  # an int32 in Kubernetes
 
 
 class Constraint(msgspec.Struct, frozen=True):
-    """A constraint with its selector resolved against the pod. `counted` is None if it counts no
-    pod.
+    """A constraint, with its selector resolved against the pod.
+
+    `counted` is None if the constraint counts no pods.
     """
 
     max_skew: int
@@ -40,8 +40,8 @@ class Constraint(msgspec.Struct, frozen=True):
     honor_taints: bool
 
 
-class Written(Protocol):
-    """A constraint as a pod's spec or a profile's arguments have it."""
+class ConstraintSpec(Protocol):
+    """A constraint as a pod's spec or a profile's arguments give it."""
 
     @property
     def max_skew(self) -> int: ...
@@ -55,26 +55,26 @@ class Written(Protocol):
     def node_taints_policy(self) -> str | None: ...
 
 
-def constraint_of(written: Written, selector: Selector, namespace: str) -> Constraint:
-    """An empty selector counts no pod, although it selects all."""
+def constraint_of(spec: ConstraintSpec, selector: Selector, namespace: str) -> Constraint:
+    """Resolves a constraint; one with an empty selector counts no pods, although it matches all."""
     counts = not selector.nothing and bool(selector.requirements)
     return Constraint(
-        min(written.max_skew, MOST_SKEW),
-        written.topology_key,
+        min(spec.max_skew, MAX_SKEW),
+        spec.topology_key,
         selector,
         pods_selected(namespace, selector) if counts else None,
-        1 if written.min_domains is None else written.min_domains,
-        written.node_affinity_policy in (None, "Honor"),
-        written.node_taints_policy == "Honor",
+        1 if spec.min_domains is None else spec.min_domains,
+        spec.node_affinity_policy in (None, "Honor"),
+        spec.node_taints_policy == "Honor",
     )
 
 
 class Eligible(msgspec.Struct, frozen=True):
-    """Where pods count for a constraint: `rows`, each with the code of its domain in `codes`.
+    """The eligible rows of a constraint, `rows`, each with the code of its domain in `codes`.
 
-    `domains` are the codes found there, `number` of them. `whole` marks them by code, with a last
-    place for no label; it is None if no row of any domain is left out. `mixed` if a domain has both
-    rows that count and others.
+    `domains` holds the distinct codes; `number` is how many there are. `whole` marks them by code,
+    with a last element for no label; it is None if no labelled row is left out. `mixed` is true if
+    a domain has both eligible and other rows.
     """
 
     rows: Ints
@@ -92,7 +92,7 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class Eligibility(msgspec.Struct, frozen=True):
-    """The nodes that count, kept for each template until a node changes."""
+    """The eligible nodes, kept for each template until a node changes."""
 
     _kept: WeakKeyDictionary[PodTemplate, _Kept] = msgspec.field(default_factory=WeakKeyDictionary)
 
@@ -104,8 +104,9 @@ class Eligibility(msgspec.Struct, frozen=True):
         *,
         labelled: bool,
     ) -> tuple[Eligible, ...]:
-        """For each constraint where pods count; `labelled` if only nodes with the labels of all
-        constraints do.
+        """Returns the eligible rows of each constraint.
+
+        If `labelled`, only nodes with the topology labels of all constraints are eligible.
         """
         columns = snapshot.columns
         kept = self._kept.get(info.template)
@@ -116,17 +117,18 @@ class Eligibility(msgspec.Struct, frozen=True):
         ):
             return kept.eligible
         nodes = snapshot.rows(columns.order)
-        every = have_all(constraints, nodes) if labelled else np.ones(nodes.size, dtype=np.bool_)
-        # What is looked at: constraints that differ in nothing else count on the same nodes.
-        honoured: dict[tuple[bool, bool], Bools] = {}
+        base = have_all(constraints, nodes) if labelled else np.ones(nodes.size, dtype=np.bool_)
+        # Constraints with the same policies have the same nodes; with the same label, also the
+        # same domains.
+        by_policies: dict[tuple[bool, bool], Bools] = {}
         found: dict[tuple[LabelColumn, bool, bool], Eligible] = {}
         for constraint in constraints:
-            what = (constraint.honor_affinity, constraint.honor_taints)
-            key = (columns.label(constraint.topology_key), *what)
+            policies = (constraint.honor_affinity, constraint.honor_taints)
+            key = (columns.label(constraint.topology_key), *policies)
             if key not in found:
-                if what not in honoured:
-                    honoured[what] = _honoured(constraint, info, nodes, every)
-                found[key] = _eligible(key[0], nodes, honoured[what])
+                if policies not in by_policies:
+                    by_policies[policies] = _by_policies(constraint, info, nodes, base)
+                found[key] = _eligible(key[0], nodes, by_policies[policies])
         eligible = tuple(
             found[
                 columns.label(constraint.topology_key),
@@ -139,35 +141,35 @@ class Eligibility(msgspec.Struct, frozen=True):
         return eligible
 
 
-def _honoured(constraint: Constraint, info: PodInfo, nodes: NodeView, every: Bools) -> Bools:
-    """Of `every` node those that the pod may run on, as far as the constraint looks at that."""
-    where = every
+def _by_policies(constraint: Constraint, info: PodInfo, nodes: NodeView, base: Bools) -> Bools:
+    """Of the nodes in `base`, those that the constraint's policies on affinity and taints keep."""
+    where = base
     if constraint.honor_affinity:
         where = where & pod_affinity_matches(info, nodes)
     if constraint.honor_taints:
-        lets = np.fromiter(
+        tolerated = np.fromiter(
             map(info.tolerations.let_in, nodes.columns.taint_classes), dtype=np.bool_
         )
-        where = where & lets[nodes.columns.taints[nodes.rows]]
+        where = where & tolerated[nodes.columns.taints[nodes.rows]]
     return where
 
 
 def _eligible(label: LabelColumn, nodes: NodeView, where: Bools) -> Eligible:
     codes = label.codes[nodes.rows]
-    places, labelled = len(label.values) + 1, codes >= 0
+    size, labelled = len(label.values) + 1, codes >= 0
     counted, left_out = where & labelled, ~where & labelled
-    inside = np.bincount(codes[counted], minlength=places) > 0
-    outside = np.bincount(codes[left_out], minlength=places) > 0
+    inside = np.bincount(codes[counted], minlength=size) > 0
+    outside = np.bincount(codes[left_out], minlength=size) > 0
     found = inside.nonzero()[0]
     number = len(found)
-    domains = slice(0, number) if number == places - 1 else found  # a slice is read at no cost
+    domains = slice(0, number) if number == size - 1 else found  # indexing by a slice is free
     whole = inside if outside.any() else None
     mixed = bool((inside & outside).any())
     return Eligible(nodes.columns.order[counted], codes[counted], domains, number, whole, mixed)
 
 
 def have_all(constraints: Sequence[Constraint], nodes: NodeView) -> Bools:
-    """True where a node has the topology label of every constraint."""
+    """bool[nodes.size]: the nodes that have the topology label of every constraint."""
     have = np.ones(nodes.size, dtype=np.bool_)
     for key in {constraint.topology_key: None for constraint in constraints}:
         label = nodes.columns.label(key)
@@ -177,31 +179,30 @@ def have_all(constraints: Sequence[Constraint], nodes: NodeView) -> Bools:
     return have
 
 
-def _missed(constraint: Constraint, info: PodInfo, columns: NodeColumns) -> list[int]:
-    """The rows of pods that are subtracted although they were never counted.
+def _removed_terminating(constraint: Constraint, info: PodInfo, columns: NodeColumns) -> list[int]:
+    """The rows of matching terminating pods that a what-if question removed.
 
-    Terminating pods are not counted, and yet one that is removed in thought is subtracted, as in
-    kube-scheduler.
+    They are subtracted although terminating pods are never counted, as in kube-scheduler's dry run.
     """
-    if not columns.counts.missed:
+    if not columns.counts.removed_terminating:
         return []
     namespace, selector = info.pod.metadata.namespace, constraint.selector
     return [
         row
-        for row, gone in columns.counts.missed
+        for row, gone in columns.counts.removed_terminating
         if gone.pod.metadata.namespace == namespace and selector.matches(gone.pod.metadata.labels)
     ]
 
 
 def pods_by_row(constraint: Constraint, info: PodInfo, columns: NodeColumns) -> Ints:
-    """How many pods of each row the constraint counts."""
+    """The number of pods on each row that the constraint counts: int64[rows]."""
     if constraint.counted is None:
         return np.zeros(len(columns.pods), dtype=np.int64)
-    counts = columns.counts.column(constraint.counted).rows
-    missed = _missed(constraint, info, columns)
-    if missed:
+    counts = columns.counts.column(constraint.counted).by_row
+    removed = _removed_terminating(constraint, info, columns)
+    if removed:
         counts = counts.copy()
-        np.subtract.at(counts, missed, 1)
+        np.subtract.at(counts, removed, 1)
     return counts
 
 
@@ -212,14 +213,15 @@ def pods_by_domain(
     info: PodInfo,
     snapshot: Snapshot,
 ) -> Ints:
-    """How many pods there are on the eligible nodes by label code; the last place, for no label,
-    holds 0.
+    """The number of counted pods on the eligible nodes, by label code.
+
+    The last element, for no label, is 0.
     """
     columns = snapshot.columns
     if (
         not eligible.mixed
         and constraint.counted is not None
-        and not _missed(constraint, info, columns)
+        and not _removed_terminating(constraint, info, columns)
     ):
         sums = columns.counts.column(constraint.counted).by_domain(label).sums
         return sums if eligible.whole is None else sums * eligible.whole

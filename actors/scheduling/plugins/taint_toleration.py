@@ -1,8 +1,8 @@
-"""TaintToleration: keeps pods off nodes whose taints they do not tolerate, and prefers nodes with
-fewer soft taints.
+"""TaintToleration: rejects nodes whose taints the pod does not tolerate.
 
-Nodes with equal taints share a class, so each rule is decided once a class and gathered by its
-code.
+Its score prefers nodes with fewer PreferNoSchedule taints that the pod does not tolerate. Nodes
+with equal taints share a class: a rule is decided once for each class, and each node takes the
+result of its class.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The plugins of volumes and of dynamic resources, as far as a pod without either meets them.
+"""The plugins for volumes and dynamic resources, which berth does not support yet.
 
-They ask to be skipped where Kubernetes' plugins do, and score what those score. A pod that needs
-one of them is refused in plain words: placing it would break a promise that its manifest makes. No
-event can help it, so they register for none.
+For a pod that uses neither, they do what Kubernetes' plugins do: they ask to be skipped at the same
+extension points, and give the same scores. A pod that uses one of the two is rejected with a clear
+message, because any node might break what its manifest demands. No event can change that, so the
+plugins register for none.
 """
 
 from __future__ import annotations
@@ -38,10 +39,8 @@ from berth.plugin import (
 )
 
 
-class _Refusal(PreFilterPlugin):
-    """Skips the pods that do not need the feature, refuses the others; looks at nothing but the
-    pod's spec.
-    """
+class _UnsupportedPlugin(PreFilterPlugin):
+    """Rejects pods that use the feature and skips all others. It reads only the pod's spec."""
 
     reads = Reads.NODE
     feature: str
@@ -49,8 +48,8 @@ class _Refusal(PreFilterPlugin):
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
 
-    def needs(self, pod: Pod) -> bool:
-        raise AssertionError(f"{type(self).__name__} must say which pods need it")
+    def is_used_by(self, pod: Pod) -> bool:
+        raise AssertionError(f"{type(self).__name__} must implement is_used_by")
 
     def events_to_register(self) -> Sequence[Registration]:
         return ()
@@ -60,43 +59,43 @@ class _Refusal(PreFilterPlugin):
     ) -> Status | PreFilterResult:
         return (
             unresolvable(f"{self.feature} not supported by this version of berth")
-            if self.needs(info.pod)
+            if self.is_used_by(info.pod)
             else SKIP
         )
 
 
-class _VolumeRefusal(_Refusal):
+class _UnsupportedVolumePlugin(_UnsupportedPlugin):
     feature = "persistentVolumeClaim and ephemeral volumes are"
 
-    def needs(self, pod: Pod) -> bool:
+    def is_used_by(self, pod: Pod) -> bool:
         volumes = pod.spec.volumes
         return any(
             v.persistent_volume_claim is not None or v.ephemeral is not None for v in volumes
         )
 
 
-class VolumeRestrictions(_Refusal):
-    """Disks that only some pods may share at a time are refused as well."""
+class VolumeRestrictions(_UnsupportedPlugin):
+    """Rejects pods with the kinds of disks that several pods cannot always share."""
 
     name = "VolumeRestrictions"
     feature = "gcePersistentDisk, awsElasticBlockStore, rbd and iscsi volumes are"
 
-    def needs(self, pod: Pod) -> bool:
+    def is_used_by(self, pod: Pod) -> bool:
         return any(
             v.gce_persistent_disk or v.aws_elastic_block_store or v.rbd or v.iscsi
             for v in pod.spec.volumes
         )
 
 
-class NodeVolumeLimits(_VolumeRefusal):
+class NodeVolumeLimits(_UnsupportedVolumePlugin):
     name = "NodeVolumeLimits"
 
 
-class VolumeZone(_VolumeRefusal):
+class VolumeZone(_UnsupportedVolumePlugin):
     name = "VolumeZone"
 
 
-class VolumeBinding(_VolumeRefusal, PreScorePlugin, ScorePlugin):
+class VolumeBinding(_UnsupportedVolumePlugin, PreScorePlugin, ScorePlugin):
     name = "VolumeBinding"
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
@@ -106,31 +105,32 @@ class VolumeBinding(_VolumeRefusal, PreScorePlugin, ScorePlugin):
         return np.zeros(nodes.size, dtype=np.int64)
 
 
-_SEEN: StateKey[bool] = StateKey("DynamicResources")
+_PRE_FILTERED: StateKey[bool] = StateKey("DynamicResources")
 
 
-class DynamicResources(_Refusal, PostFilterPlugin, ScorePlugin):
-    """Scores, like Kubernetes' plugin, 0 on every node for a pod without claims, and has none to
-    take back.
+class DynamicResources(_UnsupportedPlugin, PostFilterPlugin, ScorePlugin):
+    """Treats a pod without claims as Kubernetes' plugin does.
+
+    It scores every node 0, and its PostFilter has no claims to deallocate.
     """
 
     name = "DynamicResources"
     feature = "resourceClaims are"
 
-    def needs(self, pod: Pod) -> bool:
+    def is_used_by(self, pod: Pod) -> bool:
         return bool(pod.spec.resource_claims)
 
     def pre_filter(
         self, state: CycleState, info: PodInfo, snapshot: Snapshot
     ) -> Status | PreFilterResult:
-        state.write(_SEEN, True)
+        state.write(_PRE_FILTERED, True)
         return super().pre_filter(state, info, snapshot)
 
     def post_filter(self, attempt: FailedAttempt) -> PostFiltered:
-        if attempt.state.get(_SEEN) is None:
+        if attempt.state.get(_PRE_FILTERED) is None:
             return PostFiltered(error("not found"))
         return PostFiltered(unschedulable("no new claims to deallocate"))
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
-        state.read(_SEEN)
+        state.read(_PRE_FILTERED)
         return np.zeros(nodes.size, dtype=np.int64)

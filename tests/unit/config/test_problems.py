@@ -162,11 +162,11 @@ FILES = [
     (b"\x7fELF\x02\x01\x01", "cannot be read: line 1: "),
     (b"\xff\xfe", "cannot be read: line 1: expected text in UTF-8, got the byte 0xff"),
     (b"a: [", "cannot be read: line "),
-    (b"a: 1\na: 2\n", "cannot be read: line 2: a stands twice in the mapping of line 1"),
-    (b"[" * 100_000, "cannot be read: line 1: expected at most 100 collections in one another"),
+    (b"a: 1\na: 2\n", "cannot be read: line 2: the key a occurs twice in the mapping of line 1"),
+    (b"[" * 100_000, "cannot be read: line 1: expected at most 100 nested collections"),
     (
         b"a: &a [*a]",
-        "cannot be read: line 1: the alias *a stands for nothing that is complete before it",
+        "cannot be read: line 1: expected the anchor of the alias *a to end before it",
     ),
 ]
 

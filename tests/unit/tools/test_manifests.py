@@ -133,11 +133,12 @@ FILES = [
     (b"\x00\x01\xff\xfe", "cannot be read: line 1: "),
     (b"\x7fELF\x02\x01\x01", "cannot be read: line 1: "),
     (b"a: [", "cannot be read: line "),
-    (b"apiVersion: v1\napiVersion: v1\n", "cannot be read: line 2: apiVersion stands twice in the mapping of line 1"),
-    (b"[" * 200_000, "cannot be read: line 1: expected at most 100 collections in one another"),
-    (b"a: &a [*a]", "cannot be read: line 1: the alias *a stands for nothing that is complete before it"),
+    (b"apiVersion: v1\napiVersion: v1\n",
+     "cannot be read: line 2: the key apiVersion occurs twice in the mapping of line 1"),
+    (b"[" * 200_000, "cannot be read: line 1: expected at most 100 nested collections"),
+    (b"a: &a [*a]", "cannot be read: line 1: expected the anchor of the alias *a to end before it"),
     (b"a: &a [x, x]\n" + b"".join(b"b%d: &b%d [%s]\n" % (i, i, b", ".join([b"*b%d" % (i - 1) if i else b"*a"] * 9))
-                                  for i in range(12)), "expected aliases to stand for at most 1000000 values"),
+                                  for i in range(12)), "expected aliases to expand to at most 1000000 values"),
 ]  # fmt: skip
 
 

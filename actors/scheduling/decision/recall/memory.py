@@ -24,7 +24,7 @@ from berth.actors.scheduling.framework.interface import Reads
 from berth.actors.scheduling.model.bookmark import Bookmark
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
-from berth.actors.scheduling.model.vectors import Bools, Ints, Marks, Rows, some
+from berth.actors.scheduling.model.vectors import Bools, Flags, Ints, Rows, any_true
 
 KEPT = (Reads.NODE, Reads.ROW, Reads.NODES)
 
@@ -105,12 +105,12 @@ class Memory:
             raise NotReusableError
         self._bookmark = Bookmark(snapshot)
         every = snapshot.rows(self.order)
-        self._changed = Marks(every.size, False)
+        self._changed = Flags(every.size, False)
         self._changed_nodes: set[int] = set()
         self._answers = {
             reads: Answers(profile.parts[reads], self.state, info, every) for reads in KEPT
         }
-        self.fits = Marks(every.size, True)
+        self.fits = Flags(every.size, True)
         self._sums: Ints = np.zeros(every.size, dtype=np.int64)
         self._note_nodes()
         self._put_together(slice(0, every.size))
@@ -160,9 +160,9 @@ class Memory:
         do not matter.
         """
         if not self._changed_nodes:
-            if not self._changed.some(start, stop):
+            if not self._changed.any_in(start, stop):
                 return
-            if passing is not None and not some(self._changed.bools[start:stop] & passing):
+            if passing is not None and not any_true(self._changed.bools[start:stop] & passing):
                 return
         at = self._changed.bools.nonzero()[0]
         self._renew(Reads.ROW, info, snapshot, at)

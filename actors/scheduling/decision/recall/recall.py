@@ -19,7 +19,7 @@ from berth.actors.scheduling.framework.verdicts import PASSES
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.pod_template import PodTemplate
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.scheduling.model.vectors import Bools, Ints, Rows, every, some
+from berth.actors.scheduling.model.vectors import Bools, Ints, Rows, all_true, any_true
 
 T = TypeVar("T")
 MOST_MEMORIES = 64
@@ -63,7 +63,11 @@ class Recalled(Candidates):
             begin = (start + looked_at) % nodes
             end = min(begin + width, nodes if begin >= start else start)
             fits = self._fits(begin, end)
-            if not looked_at and end - begin >= wanted and (fits is None or every(fits[:wanted])):
+            if (
+                not looked_at
+                and end - begin >= wanted
+                and (fits is None or all_true(fits[:wanted]))
+            ):
                 memory.looked_at = wanted
                 return slice(start, start + wanted), wanted
             where = np.arange(begin, end) if fits is None else fits.nonzero()[0] + begin
@@ -90,7 +94,7 @@ class Recalled(Candidates):
             view = snapshot.rows(self.order[start:stop])
             passing = self.profile.of_cluster.passing(state, info, view)
         memory.settle(info, snapshot, start, stop, passing)
-        if passing is None and not snapshot.nominations and memory.fits.every(start, stop):
+        if passing is None and not snapshot.nominations and memory.fits.all_in(start, stop):
             return None
         fitting = memory.fits.bools[start:stop]
         if passing is not None:
@@ -106,7 +110,7 @@ class Recalled(Candidates):
         if rejections is None:
             return None
         fitting = np.asarray(rejections.diagnosis.codes[start:stop] == PASSES)
-        if some(fitting):
+        if any_true(fitting):
             memory.unfit = False
             memory.settle(self.info, self.snapshot, start, stop, fitting)
         return fitting

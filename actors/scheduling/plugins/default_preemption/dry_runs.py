@@ -18,7 +18,7 @@ from berth.actors.scheduling.framework.post_filter import FailedAttempt
 from berth.actors.scheduling.framework.status import Code, Status, unschedulable
 from berth.actors.scheduling.model.bookmark import Bookmark
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.scheduling.model.vectors import Bools, Floats, Ints, highest, lowest, some
+from berth.actors.scheduling.model.vectors import Bools, Floats, Ints, any_true, highest, lowest
 from berth.actors.scheduling.plugins.default_preemption.victims import Budget, Candidate, dry_run
 from numpy.typing import NDArray
 
@@ -72,7 +72,7 @@ class DryRuns:
             len(attempt.snapshot),
             _SOUND if sound_only else _BREAKING,
         )
-        if not some(potential):
+        if not any_true(potential):
             return Search(np.zeros(0, dtype=np.int64))
         apart = attempt.row_by_row
         if not (apart and self._refresh(attempt, limits)):

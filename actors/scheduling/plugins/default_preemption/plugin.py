@@ -1,9 +1,8 @@
-"""DefaultPreemption: makes room for a pod that fits nowhere by choosing pods of lower priority that
-have to go.
+"""DefaultPreemption: makes room for a pod that fits nowhere, by choosing victims of lower priority.
 
-Only nodes that the filters called Unschedulable are looked at, from a random one on, until enough
-candidates are found; extenders may take some away; the one that costs least is promised to the pod.
-Deleting the victims is not done here.
+It dry-runs the nodes that the filters rejected as Unschedulable, starting at a random one, until it
+has enough candidates. Extenders may remove some of them. The pod is nominated to the candidate
+whose victims cost least. The preemption actor deletes the victims.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from berth.actors.scheduling.model.pod_template import PodTemplate
-from berth.actors.scheduling.model.vectors import nth
+from berth.actors.scheduling.model.vectors import nth_true
 from berth.actors.scheduling.plugins.default_preemption.dry_runs import DryRuns, Search
 from berth.actors.scheduling.plugins.default_preemption.victims import (
     Budget,
@@ -51,15 +50,16 @@ from berth.plugin import (
     unschedulable,
 )
 
-MOST_TEMPLATES = 16
+MAX_TEMPLATES = 16
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
 class DefaultPreemptionArgs(
     msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True
 ):
-    """`never_break_budgets` is berth's own: no node is chosen where a budget would be broken,
-    whatever the priority.
+    """`never_break_budgets` is an addition of berth: it excludes nodes where a budget is violated.
+
+    It does so whatever the priority of the pod.
     """
 
     api_version: str = ""
@@ -97,7 +97,7 @@ class DefaultPreemption(PostFilterPlugin):
             )
 
     def post_filter(self, attempt: FailedAttempt) -> Steps[PostFiltered]:
-        """A nomination, or why there is none. Raises PluginError."""
+        """Returns a nomination, or the reason why there is none. Raises PluginError."""
         problem = ineligible(attempt)
         if problem:
             return PostFiltered(unschedulable(f"preemption: {problem}"))
@@ -105,7 +105,7 @@ class DefaultPreemption(PostFilterPlugin):
         number = int(np.count_nonzero(potential))
         start = enough = 0
         if number:
-            start = nth(potential, attempt.rng.randrange(number))
+            start = nth_true(potential, attempt.rng.randrange(number))
             enough = min(max(number * self._percentage // 100, self._absolute), number)
         dry_runs = self._dry_runs.pop(attempt.info.template, None) or DryRuns()
         found = self._search(attempt, dry_runs, start, enough)
@@ -127,9 +127,7 @@ class DefaultPreemption(PostFilterPlugin):
         return PostFiltered(SUCCESS, Nomination(best.node, best.victims.pods, displaced))
 
     def events_to_register(self) -> Sequence[Registration]:
-        """Pods that are held back wake by what the plugins that rejected them wait for, never by
-        this one.
-        """
+        """No event wakes a pod because of this plugin, only because of those that rejected it."""
         return (
             Registration(
                 ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE),
@@ -138,35 +136,38 @@ class DefaultPreemption(PostFilterPlugin):
         )
 
     def candidates(self, attempt: FailedAttempt) -> list[Candidate]:
-        """Every node where preemption would help, those first where no budget is broken. Raises
-        PluginError.
-        """
+        """Returns all candidates, first those that violate no budget. Raises PluginError."""
         dry_runs = DryRuns()
         return self._in_order(dry_runs, self._search(attempt, dry_runs, 0, len(attempt.snapshot)))
 
     def _remember(self, template: PodTemplate, dry_runs: DryRuns) -> None:
-        """Keep it for the templates that preempted last. What a rule's failure left half written
-        never comes here.
+        """Keeps the dry runs of the templates that preempted last.
+
+        It is not called if a plugin failed, so that incomplete results are never kept.
         """
         self._dry_runs[template] = dry_runs
-        if len(self._dry_runs) > MOST_TEMPLATES:
+        if len(self._dry_runs) > MAX_TEMPLATES:
             del self._dry_runs[next(iter(self._dry_runs))]
 
     def _search(self, attempt: FailedAttempt, dry_runs: DryRuns, start: int, enough: int) -> Search:
         return dry_runs.search(
-            attempt, start, enough, _limits(attempt), sound_only=self._never_break_budgets
+            attempt, start, enough, _budgets(attempt), sound_only=self._never_break_budgets
         )
 
     def _in_order(self, dry_runs: DryRuns, found: Search) -> list[Candidate]:
-        """The candidates as extenders are told of them: those that break no budget come first."""
+        """Returns the candidates in the order in which extenders get them.
+
+        Those that violate no budget come first.
+        """
         breaking = dry_runs.breaks_budgets(found.candidates)
         in_order = (*found.candidates[~breaking].tolist(), *found.candidates[breaking].tolist())
         return [dry_runs.candidate(position) for position in in_order]
 
 
-def _limits(attempt: FailedAttempt) -> tuple[Budget, ...]:
-    """The budgets. Raises UnlistedError if they are not known and there is somebody whom they might
-    protect.
+def _budgets(attempt: FailedAttempt) -> tuple[Budget, ...]:
+    """Returns the budgets.
+
+    Raises UnlistedError if they are unknown and there is a possible victim that one might protect.
     """
     try:
         return budgets(attempt.snapshot.objects.every(PodDisruptionBudget))
@@ -182,18 +183,18 @@ def _limits(attempt: FailedAttempt) -> tuple[Budget, ...]:
 def _left_by_extenders(
     attempt: FailedAttempt, candidates: Sequence[Candidate]
 ) -> Steps[Candidate | Status]:
-    """The cheapest of the candidates that the extenders leave, or why there is none."""
+    """Returns the cheapest candidate that the extenders keep, or the reason why there is none."""
     answer = yield PreemptVictims(attempt.snapshot, {c.node: c.victims for c in candidates})
     if isinstance(answer, Status):
         return Status(Code.ERROR, (f"preemption: {answer.message}",))
     assert isinstance(answer, dict)
     found = {candidate.node: candidate for candidate in candidates}
-    best = cheapest([_left(found.get(node), node, victims) for node, victims in answer.items()])
+    best = cheapest([_kept(found.get(node), node, victims) for node, victims in answer.items()])
     return best[0] if best else unschedulable("preemption: no candidate node for preemption")
 
 
 def _refusal(attempt: FailedAttempt, found: Search) -> str:
-    """`0/N nodes are available: ...`, counting why preemption helps nowhere."""
+    """Returns `0/N nodes are available: ...`, with the number of nodes for each reason."""
     nodes = len(attempt.snapshot)
     counts: Counter[str] = Counter()
     for status, number in found.refused.items():
@@ -205,8 +206,11 @@ def _refusal(attempt: FailedAttempt, found: Search) -> str:
     return fit_error(nodes, counts)
 
 
-def _left(candidate: Candidate | None, node: str, victims: Victims) -> Candidate:
-    """The candidate as extenders leave it; they may name a node that was none."""
+def _kept(candidate: Candidate | None, node: str, victims: Victims) -> Candidate:
+    """Returns the candidate as the extenders changed it.
+
+    `candidate` is None if they name a node that was not a candidate.
+    """
     return (
         candidate
         if candidate is not None and victims is candidate.victims
@@ -215,12 +219,12 @@ def _left(candidate: Candidate | None, node: str, victims: Victims) -> Candidate
 
 
 def ineligible(attempt: FailedAttempt) -> str:
-    """Why the pod may not preempt others now, or ""."""
+    """Returns the reason why the pod may not preempt others now, or ""."""
     pod, snapshot = attempt.info.pod, attempt.snapshot
     if pod.spec.preemption_policy == "Never":
         return "not eligible due to preemptionPolicy=Never."
-    promised = snapshot.nominations.node_of(attempt.info.key)
-    row = snapshot.columns.row_of.get(promised)
+    nominated = snapshot.nominations.node_of(attempt.info.key)
+    row = snapshot.columns.row_of.get(nominated)
     if (
         row is None
         or attempt.codes[snapshot.columns.position[row]] == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -229,14 +233,14 @@ def ineligible(attempt: FailedAttempt) -> str:
     node = snapshot.columns.infos[row]
     others: Sequence[PodInfo] = tuple(node.pods.values()) if node is not None else ()
     if any(
-        other.priority < attempt.info.priority and _goes_by_preemption(other.pod)
+        other.priority < attempt.info.priority and _is_being_preempted(other.pod)
         for other in others
     ):
         return "not eligible due to a terminating pod on the nominated node."
     return ""
 
 
-def _goes_by_preemption(pod: Pod) -> bool:
+def _is_being_preempted(pod: Pod) -> bool:
     """True if the pod is terminating because a scheduler preempted it."""
     if pod.metadata.deletion_timestamp is None:
         return False

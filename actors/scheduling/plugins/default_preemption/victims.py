@@ -1,11 +1,11 @@
-"""Preemption as a dry run: which pods would have to go from which node, and which node costs least.
+"""Dry runs of preemption: finds the victims on each node, and the node whose victims cost least.
 
-Pods are removed from the live rows in thought (see berth.actors.scheduling.model.what_if), many
-nodes at a time where no rule looks beyond a row; who is asked again and again keeps the answers
-(see berth.actors.scheduling.plugins.default_preemption.dry_runs). Every pod of lower priority goes
-first; then they are let back in one after the other, the more important ones first, those whose
-disruption budget would be broken before all others. Mirrors the framework's preemption package and
-DefaultPreemption's choice of victims.
+A dry run removes pods from the live rows as a what-if question (see
+berth.actors.scheduling.model.what_if), on many nodes at a time if no rule looks beyond a row.
+berth.actors.scheduling.plugins.default_preemption.dry_runs keeps the results. First all pods of
+lower priority are removed. Then each is reprieved, that is added back, if the preemptor still fits:
+first the pods whose disruption budget would be violated, then the others, both in order of
+importance. Mirrors the framework's preemption package and DefaultPreemption's choice of victims.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ from berth.plugin import (
 )
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
-LEAST_PRIORITY = 1 << 31  # added to every priority, so that a sum grows with the number of pods
+# Added to every priority, which makes it positive: a sum then grows with the number of pods.
+PRIORITY_OFFSET = 1 << 31
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """A PodDisruptionBudget that can be read; `exempt` are pods, by name, that count as gone
-    already.
-    """
+    """A readable PodDisruptionBudget; `exempt` names the pods that count as disrupted already."""
 
     name: str
     namespace: str
@@ -55,26 +54,29 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, dict=True):
-    """A node on which the pod would fit without the victims, who are ordered by importance."""
+    """A node on which the pod would fit without the victims, which are in order of importance."""
 
     node: str
     victims: Victims
 
     @cached_property
     def cost(self) -> tuple[float, ...]:
-        """What is compared, in this order: budgets broken, then priorities, number, and how long
-        the victims ran.
+        """The criteria, in order; the lowest cost wins.
+
+        They are the budget violations, the highest priority, the sum of priorities, the number of
+        victims, and how long the oldest victim of the highest priority has run.
         """
         pods = self.victims.pods
         highest = max(pod.priority for pod in pods)  # extenders may put them in any order
         earliest = min(pod.started for pod in pods if pod.priority == highest)
-        total = sum(pod.priority + LEAST_PRIORITY for pod in pods)
+        total = sum(pod.priority + PRIORITY_OFFSET for pod in pods)
         return (self.victims.pdb_violations, highest, total, len(pods), -earliest)
 
 
 def budgets(found: Iterable[PodDisruptionBudget]) -> tuple[Budget, ...]:
-    """What can be read of them. One with a selector that is empty, absent or malformed covers no
-    pod.
+    """Returns the budgets that cover pods.
+
+    A budget covers none if its selector is empty, absent or malformed.
     """
     readable = []
     for budget in found:
@@ -91,13 +93,14 @@ def budgets(found: Iterable[PodDisruptionBudget]) -> tuple[Budget, ...]:
 
 
 def importance(info: PodInfo) -> tuple[float, float]:
-    """The more important pods come first: by priority, then by how long they have run."""
+    """A sort key that puts higher priority first, then the pods that have run longer."""
     return (-info.priority, info.started)
 
 
 def violating(pods: Sequence[PodInfo], limits: Sequence[Budget]) -> dict[str, list[str]]:
-    """The keys of the pods that budgets, told by name, would not let go, if they went in this
-    order.
+    """Returns pod key -> names of the budgets that its removal would violate.
+
+    The pods are removed in the given order.
     """
     allowed = [budget.allowed for budget in limits]
     found: dict[str, list[str]] = {}
@@ -114,7 +117,7 @@ Outcome = Candidate | Status
 
 
 class _Node:
-    """One node in a dry run: who waits to be let back in, and who could not be."""
+    """One node in a dry run: the pods that wait for their reprieve, and the victims so far."""
 
     def __init__(self, row: int, pods: list[PodInfo], limits: Sequence[Budget]) -> None:
         self.row = row
@@ -128,15 +131,14 @@ class _Node:
         if not self.victims:
             return error(f'expected at least one victim pod on node "{name}"')
         self.victims.sort(key=importance)
-        broken = sum(info.key in self.violating for info in self.victims)
-        return Candidate(name, Victims(tuple(self.victims), broken))
+        violations = sum(info.key in self.violating for info in self.victims)
+        return Candidate(name, Victims(tuple(self.victims), violations))
 
 
 def dry_run(attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget]) -> list[Outcome]:
-    """For each row the candidate that it makes, or why it makes none; all at once, which must be of
-    no consequence.
+    """Returns, for each row, the candidate or the reason why there is none.
 
-    Raises PluginError.
+    The rows are dry run together, so they must not affect one another. Raises PluginError.
     """
     columns, priority = attempt.snapshot.columns, attempt.info.priority
     found: dict[int, Outcome] = {}
@@ -164,7 +166,10 @@ def dry_run(attempt: FailedAttempt, rows: Sequence[int], limits: Sequence[Budget
 
 
 def _reprieve(attempt: FailedAttempt, supposition: Supposition, nodes: Sequence[_Node]) -> None:
-    """Let back in who can be, one pod a node at a time; the others become victims."""
+    """Adds back each pod if the preemptor still fits, one pod per node at a time.
+
+    The pods that cannot be added back become victims.
+    """
     turn = 0
     left = list(nodes)
     while left:
@@ -182,7 +187,7 @@ def _reprieve(attempt: FailedAttempt, supposition: Supposition, nodes: Sequence[
 
 
 def cheapest(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates that nothing tells apart from the best, in the order given."""
+    """Returns the candidates with the lowest cost, in the given order."""
     if not candidates:
         return []
     costs = [candidate.cost for candidate in candidates]

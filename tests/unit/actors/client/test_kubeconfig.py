@@ -67,7 +67,7 @@ HOSTILE: list[tuple[Any, str]] = [
     (document(clusters={}), "config: clusters: Expected `array`, got `object`"),
     (
         document(clusters=None),
-        r"config: contexts\[x\].cluster: expected a cluster, of which there is none, got 'c'",
+        r"config: contexts\[x\].cluster: expected the name of a cluster, but none is defined, got 'c'",
     ),
     (document(clusters=[{}]), r"config: clusters\[0\]: Object missing required field `name`"),
     (document(users=[{"name": "v"}]), r"config: contexts\[x\].user: expected one of v, got 'u'"),
@@ -125,11 +125,11 @@ HOSTILE: list[tuple[Any, str]] = [
     ),
     (
         document(user={"client-certificate-data": NO_PEM}),
-        r"users\[u\].client-key: expected it too, got only the other half",
+        r"users\[u\].client-key: expected both the certificate and its key, got only the certificate",
     ),
     (
         document(user={"client-key-data": NO_PEM}),
-        r"users\[u\].client-certificate: expected it too, got only the other half",
+        r"users\[u\].client-certificate: expected both the certificate and its key, got only the key",
     ),
     (
         document(user={"client-certificate-data": NO_PEM, "client-key-data": NO_PEM}),
@@ -261,7 +261,8 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError, match="absent: cannot be read: No such file or directory"):
         load(str(tmp_path / "absent"))
     with pytest.raises(
-        KubeconfigError, match=r"\$KUBECONFIG: expected a kubeconfig, got no such files: a, b"
+        KubeconfigError,
+        match=r"\$KUBECONFIG: expected a kubeconfig, but none of these files exists: a, b",
     ):
         load(None, environ={"KUBECONFIG": os.pathsep.join("ab")})
 

@@ -14,10 +14,8 @@ from berth.actors.messages import (
     PendingPodUpdated,
     QueueMessage,
 )
-from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resource
-from berth.actors.scheduling.kube.apps import ReplicaSet
-from berth.actors.scheduling.kube.core import Namespace, Node, Pod, Service
 from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.plugin import Action, ClusterEvent, Namespace, Node, Pod, ReplicaSet, Resource, Service
 
 from tests.kit.hints import node, pod
 
@@ -85,13 +83,13 @@ def test_an_update_with_several_changes_is_as_many_events_in_kubernetes_order() 
 
 
 def test_a_node_that_can_be_read_again_is_an_added_node() -> None:
-    unsure = node_without_new_pods(node(), node())
-    assert unsure is not None
-    (fact,), events = route_node(Change(node(), unsure))
-    assert (fact, events) == (NodeUpdated(node(), unsure), [])
-    assert names(route_node(Change(unsure, unsure))[1]) == []
-    (fact,), events = route_node(Change(unsure, node(labels={"a": ""})))
-    assert fact == NodeUpdated(unsure, node(labels={"a": ""}))
+    stale = node_without_new_pods(node(), node())
+    assert stale is not None
+    (fact,), events = route_node(Change(node(), stale))
+    assert (fact, events) == (NodeUpdated(node(), stale), [])
+    assert names(route_node(Change(stale, stale))[1]) == []
+    (fact,), events = route_node(Change(stale, node(labels={"a": ""})))
+    assert fact == NodeUpdated(stale, node(labels={"a": ""}))
     assert names(events) == ["NodeAdd", "NodeUpdateNodeLabel"]
 
 

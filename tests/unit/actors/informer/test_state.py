@@ -14,9 +14,9 @@ from berth.actors.informer.state import (
     InformerState,
     StandIn,
 )
-from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.meta import HasMetadata
-from berth.actors.scheduling.model.unsure_node import UnsureNode
+from berth.actors.scheduling.model.stale_node import StaleNode
+from berth.plugin import Node, Pod
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -186,7 +186,7 @@ def test_a_node_that_cannot_be_read_is_as_it_was_last_read() -> None:
     assert store.unread(node("1")) == []
     store.changed(node("2", unschedulable=True))
     ((change,),) = (store.unread(node("3")),)
-    assert isinstance(change.new, UnsureNode)
+    assert isinstance(change.new, StaleNode)
     assert (change.new.spec.unschedulable, change.new.metadata.resource_version) == (True, "")
     assert store.unread(node("4")) == []
     assert store.changed(node("2", unschedulable=True)) == [

@@ -6,7 +6,7 @@ import numpy as np
 from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
 from berth.actors.scheduling.framework.verdicts import Diagnosis, Verdicts
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
-from berth.actors.scheduling.model.vectors import Bools, nth
+from berth.actors.scheduling.model.vectors import Bools, nth_true
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,5 +60,5 @@ def test_what_is_counted_is_what_a_recount_gives(
 
 @given(st.lists(st.booleans(), min_size=1, max_size=2000).filter(any))
 def test_the_nth_mark_is_where_the_nth_true_is(marks: list[bool]) -> None:
-    found = [nth(np.array(marks), number) for number in range(sum(marks))]
+    found = [nth_true(np.array(marks), number) for number in range(sum(marks))]
     assert found == [place for place, mark in enumerate(marks) if mark]

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from berth.actors.scheduling.kube.quantity import MAX, QuantityError, milli_value, value
+from berth.actors.scheduling.kube.quantity import MAX_INT64, QuantityError, milli_value, value
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +30,7 @@ def test_rounds_away_from_zero(sign: str, number: object, suffix: str) -> None:
 
     def rounded(amount: Fraction) -> int:
         whole = math.ceil(abs(amount))
-        return max(-MAX, min(MAX, whole if amount >= 0 else -whole))
+        return max(-MAX_INT64, min(MAX_INT64, whole if amount >= 0 else -whole))
 
     assert value(f"{sign}{number}{suffix}") == rounded(exact)
     assert milli_value(f"{sign}{number}{suffix}") == rounded(exact * 1000)
@@ -47,7 +47,7 @@ def test_rounds_away_from_zero(sign: str, number: object, suffix: str) -> None:
         (3, 3, 3000),
         (0.25, 1, 250),
         ("1n", 1, 1),
-        ("100E", MAX, MAX),
+        ("100E", MAX_INT64, MAX_INT64),
     ],
 )
 def test_forms(text: str | int | float, units: int, thousandths: int) -> None:

@@ -155,7 +155,7 @@ def test_a_pod_that_needs_a_node_is_judged_by_its_spec() -> None:
     whole, parts = pod(status, **WHOLE), pod(status, containers=[container(cpu="1")])
     assert (PodInfo(whole).requests["cpu"], PodInfo(whole).spec_requests["cpu"]) == (3500, 2500)
     assert (PodInfo(parts).requests["cpu"], PodInfo(parts).spec_requests["cpu"]) == (3000, 1000)
-    assert (PodInfo(parts).nonzero[0], PodInfo(parts).scoring_requests[0]) == (3000, 1000)
+    assert (PodInfo(parts).template.nonzero[0], PodInfo(parts).scoring_requests[0]) == (3000, 1000)
     assert PodInfo(whole).container_requests["cpu"] == 1500
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from berth.actors.scheduling.kube.yaml_documents import MOST_DEPTH, YamlError, documents
+from berth.actors.scheduling.kube.yaml_documents import MAX_DEPTH, YamlError, documents
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,31 +62,37 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(
     [
         (b"a: [", "did not find expected node content"),
         (b"a: b\n  c: d", "line 2: "),
-        (b"a: 1\nb: 2\na: 3", "line 3: a stands twice in the mapping of line 1"),
-        (b"x:\n  1: a\n  '1': b", "line 3: 1 stands twice in the mapping of line 2"),
+        (b"a: 1\nb: 2\na: 3", "line 3: the key a occurs twice in the mapping of line 1"),
+        (b"x:\n  1: a\n  '1': b", "line 3: the key 1 occurs twice in the mapping of line 2"),
         (b"a: 1\n\xff", "line 2: expected text in UTF-8, got the byte 0xff"),
         (b"\x00\x01\x02", "line 1: "),
         (b"\x7fELF\x02\x01", "line 1: "),
         (
             b"a: !!python/object:os.system {}",
-            "line 1: expected a value that JSON has, got one with the tag",
+            "line 1: expected a value that JSON can represent, got one with the tag",
         ),
-        (b"a: !!binary aGk=", "line 1: expected a value that JSON has, got one with the tag"),
-        (b"a: !!set {b}", "line 1: expected a value that JSON has, got one with the tag"),
-        (b"a: !mine b", "line 1: expected a value that JSON has, got one with the tag !mine"),
+        (
+            b"a: !!binary aGk=",
+            "line 1: expected a value that JSON can represent, got one with the tag",
+        ),
+        (b"a: !!set {b}", "line 1: expected a value that JSON can represent, got one with the tag"),
+        (
+            b"a: !mine b",
+            "line 1: expected a value that JSON can represent, got one with the tag !mine",
+        ),
         (b"a: !!int b", "line 1: expected int, got 'b'"),
-        (b"a: .nan", "line 1: expected a number that JSON has, got .nan"),
-        (b"a: -.inf", "line 1: expected a number that JSON has, got -.inf"),
-        (b"~: a", "line 1: expected text as a key, got nothing"),
+        (b"a: .nan", "line 1: expected a number that JSON can represent, got .nan"),
+        (b"a: -.inf", "line 1: expected a number that JSON can represent, got -.inf"),
+        (b"~: a", "line 1: expected text as a key, got null"),
         (b"[a]: b", "line 1: expected text as a key, got a collection"),
         (b"a: {<<: 1}", "line 1: <<: expected a mapping"),
-        (b"a: *b", "line 1: the alias *b stands for nothing that is complete before it"),
-        (b"a: &a [*a]", "line 1: the alias *a stands for nothing that is complete before it"),
-        (b"a: &a b\n---\nc: *a", "line 3: the alias *a stands for nothing"),
-        (b"[" * 200_000, f"line 1: expected at most {MOST_DEPTH} collections in one another"),
-        (b"{a: " * 200_000, f"line 1: expected at most {MOST_DEPTH} collections in one another"),
-        (b"- " * 20_000, f"line 1: expected at most {MOST_DEPTH} collections in one another"),
-        (BOMB.encode(), "expected aliases to stand for at most 1000000 values"),
+        (b"a: *b", "line 1: expected the anchor of the alias *b to end before it"),
+        (b"a: &a [*a]", "line 1: expected the anchor of the alias *a to end before it"),
+        (b"a: &a b\n---\nc: *a", "line 3: expected the anchor of the alias *a to end before it"),
+        (b"[" * 200_000, f"line 1: expected at most {MAX_DEPTH} nested collections"),
+        (b"{a: " * 200_000, f"line 1: expected at most {MAX_DEPTH} nested collections"),
+        (b"- " * 20_000, f"line 1: expected at most {MAX_DEPTH} nested collections"),
+        (BOMB.encode(), "expected aliases to expand to at most 1000000 values"),
     ],
     ids=lambda value: repr(value[:30]) if isinstance(value, bytes) else "",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.actors.scheduling.kube.labels import EVERYTHING, NOTHING, Requirement, Selector
 from berth.actors.scheduling.model.affinity_terms import (
-    MOST_WEIGHT,
+    MAX_WEIGHT,
     AffinityTerm,
     TermWeights,
     WeightedTerm,
@@ -44,7 +44,7 @@ def test_weights(
     for one in weighed:
         if one.term.matches(namespace, labels, around):
             sums[one.term.topology_key] = sums.get(one.term.topology_key, 0) + one.weight
-    expected = {key: max(-MOST_WEIGHT, min(weight, MOST_WEIGHT)) for key, weight in sums.items()}
+    expected = {key: max(-MAX_WEIGHT, min(weight, MAX_WEIGHT)) for key, weight in sums.items()}
     weights = TermWeights(tuple(weighed))
     assert weights.weigh(namespace, labels, around) == expected
     might = any(

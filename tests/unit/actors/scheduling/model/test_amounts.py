@@ -5,14 +5,16 @@ the data.
 from __future__ import annotations
 
 import numpy as np
-from berth.actors.scheduling.kube.quantity import MAX
-from berth.actors.scheduling.model.amounts import PLAIN, Amounts
+from berth.actors.scheduling.kube.quantity import MAX_INT64
+from berth.actors.scheduling.model.amounts import SAFE_AMOUNT, Amounts
 from hypothesis import given
 from hypothesis import strategies as st
 
 ROWS = 128
 RESOURCES = ("cpu", "example.com/fpga", "example.com/gpu")
-AMOUNTS = st.integers(0, 3) | st.sampled_from([-1, PLAIN, PLAIN + 1, MAX, MAX + 1, 1 << 70])
+AMOUNTS = st.integers(0, 3) | st.sampled_from(
+    [-1, SAFE_AMOUNT, SAFE_AMOUNT + 1, MAX_INT64, MAX_INT64 + 1, 1 << 70]
+)
 PUTS = st.tuples(st.integers(0, ROWS - 1), st.dictionaries(st.sampled_from(RESOURCES), AMOUNTS))
 
 
@@ -25,12 +27,12 @@ def test_reads_what_was_put(puts: list[tuple[int, dict[str, int]]], grows: bool)
             amounts.grow(2 * ROWS)
         amounts.put(row, put)
         for name, amount in put.items():
-            expected[name][row] = max(0, min(amount, MAX))
+            expected[name][row] = max(0, min(amount, MAX_INT64))
     if grows and not puts:
         amounts.grow(2 * ROWS)
     for name in RESOURCES:
         assert np.array_equal(amounts(name), expected[name])
-    assert amounts.huge == any(amount > PLAIN for _, put in puts for amount in put.values())
+    assert amounts.huge == any(amount > SAFE_AMOUNT for _, put in puts for amount in put.values())
 
 
 def test_what_many_rows_have_stays_as_it_was() -> None:

@@ -8,7 +8,7 @@ from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import Assume, NodeAdded, NodeUpdated, Nominate, TakeSnapshot
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.bookmark import NOTHING, Bookmark
-from berth.actors.scheduling.model.change_log import LONGEST
+from berth.actors.scheduling.model.change_log import MAX_CHANGES
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 
@@ -86,7 +86,7 @@ def test_a_new_node_is_too_much(cache: CacheState) -> None:
 def test_more_changes_than_the_log_keeps_are_too_much(cache: CacheState) -> None:
     snapshot = take(cache)
     bookmark = Bookmark(snapshot)
-    for _ in range(2 * LONGEST + 1):
+    for _ in range(2 * MAX_CHANGES + 1):
         snapshot.nominations.put(pod("p"), "a")
     assert bookmark.turn(snapshot) is None
     assert bookmark.turn(snapshot) is None, "it does not move before the changes are known"

@@ -1,0 +1,12 @@
+"""StaleNode: a node whose latest state could not be read. Kubernetes has no such thing."""
+
+from __future__ import annotations
+
+from berth.actors.scheduling.kube.core import Node
+
+
+class StaleNode(Node, frozen=True, kw_only=True):
+    """The last state that could be read.
+
+    Pods on the node count. It gets no new pods, because it may have been cordoned since.
+    """
