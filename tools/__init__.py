@@ -1,3 +1,1 @@
-"""The workshop: the task runner, the embedded API server, hollow nodes and the commands that use
-them.
-"""
+"""The workshop: the task runner, the embedded API server, hollow nodes and the commands on top."""

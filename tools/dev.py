@@ -1,14 +1,15 @@
 """The project's task runner: one file, standard library only.
 
-    python3 tools/dev.py setup            make .venv and install the locked dependencies and the project
-    python3 tools/dev.py demo  [ARGS...]  run `berth demo`: a toy cluster, scheduled end to end
-    python3 tools/dev.py test  [ARGS...]  run the tests (pytest, in parallel)
-    python3 tools/dev.py check [--static] ruff, mypy, import-linter, then the tests (--static: no tests)
-    python3 tools/dev.py coverage         list the lines of actors/*/state.py that their own tests miss
-    python3 tools/dev.py bench [ARGS...]  run `berth bench`
+    python3 tools/dev.py setup             make .venv with the locked dependencies and the project
+    python3 tools/dev.py demo  [ARGS...]   run `berth demo`: a toy cluster, scheduled end to end
+    python3 tools/dev.py test  [ARGS...]   run the tests (pytest, in parallel)
+    python3 tools/dev.py check [--static]  run ruff, mypy, import-linter and the tests
+                                           (--static: no tests)
+    python3 tools/dev.py coverage          list lines of state.py files that tests miss
+    python3 tools/dev.py bench [ARGS...]   run `berth bench`
 
-Every task makes the environment first if there is none that this Python made from the lock as it
-is. Further arguments are passed on. Needs Python 3.11 or later with pip; nothing else.
+Every task first makes the environment, unless this Python has already made it from the current
+lock. Further arguments are passed on. Needs only Python 3.11 or later with pip.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ def main(argv: list[str]) -> int:
     if task not in TASKS:
         print(f"dev.py: unknown task {task!r}; expected one of {', '.join(TASKS)}", file=sys.stderr)
         return 2
-    if sys.version_info < (3, 11):  # noqa: UP036 - the very thing to tell someone with an older Python
+    if sys.version_info < (3, 11):  # noqa: UP036 - this message is for an older Python
         print(
-            f"dev.py: Python 3.11 or later is needed, this is {sys.version.split()[0]}",
+            f"dev.py: expected Python 3.11 or later, got {sys.version.split()[0]}",
             file=sys.stderr,
         )
         return 2
@@ -62,9 +63,7 @@ def main(argv: list[str]) -> int:
 
 
 def setup() -> None:
-    """Make .venv from the lock, unless the one that stands was made by this Python from this lock
-    and project file.
-    """
+    """Makes .venv, unless this Python made it from the current lock and project file."""
     made_from = hashlib.sha256(
         LOCK.read_bytes() + (ROOT / "pyproject.toml").read_bytes()
     ).hexdigest()
@@ -73,7 +72,7 @@ def setup() -> None:
     if python.exists() and STAMP.exists() and STAMP.read_text() == wanted:
         return
     print(
-        "dev.py: making .venv (first use, another Python or another lock); about a minute",
+        "dev.py: making .venv (first use, another Python or a changed lock); about a minute",
         file=sys.stderr,
     )
     venv.create(VENV, with_pip=True, clear=True)
@@ -91,7 +90,7 @@ def setup() -> None:
 
 
 def run(program: str, *arguments: str) -> int:
-    """Run a program of the environment; its exit code (130 when the user interrupts it)."""
+    """Runs a program of the environment; returns its exit code (130 if the user interrupts it)."""
     try:
         return subprocess.run(
             [VENV / "bin" / program, *arguments], cwd=Path.cwd(), check=False

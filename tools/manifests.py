@@ -1,8 +1,7 @@
-"""Manifests from files and folders: ordinary Kubernetes YAML or JSON, several documents a file,
-Lists taken apart.
+"""Reads manifests from files and folders: Kubernetes YAML or JSON, several documents per file.
 
-They are read as strictly as kubectl has them read: a field that its kind does not have, or of
-another type, is refused by its path. What its values must keep to is for the API server's rules.
+Lists are split into their items. The check is as strict as kubectl's: an error names the path of an
+unknown field or of a value of the wrong type. The API server's rules check the values.
 """
 
 from __future__ import annotations
@@ -24,14 +23,15 @@ class ManifestError(ValueError):
 
 
 def read(paths: Iterable[Path]) -> list[tuple[Kind, Document]]:
-    """Every object of the files, and of the *.yaml, *.yml and *.json files of the folders. Raises
-    ManifestError.
+    """Every object of the files and, for folders, of their *.yaml, *.yml and *.json files.
+
+    Raises ManifestError.
     """
     return [found for path in paths for file in _files(path) for found in _objects_of(file)]
 
 
 def _files(path: Path) -> list[Path]:
-    """Raises ManifestError for a folder without any."""
+    """Raises ManifestError for a folder without such files."""
     if not path.is_dir():
         return [path]
     files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
@@ -43,7 +43,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _objects_of(file: Path) -> Iterator[tuple[Kind, Document]]:
-    """Raises ManifestError, also for a file with nothing in it."""
+    """Raises ManifestError, also for an empty file."""
     try:
         found = [document for document in documents(file.read_bytes()) if document is not None]
     except OSError as problem:

@@ -200,7 +200,7 @@ def test_decisions_that_are_not_those_of_explain_are_told(
         found["checked"]["agree"],
         len(found["checked"]["differ"]),
     ) == (6, 0, 6)
-    assert found["checked"]["differ"][0]["difference"].startswith("node-0 was chosen for ")
+    assert found["checked"]["differ"][0]["difference"].startswith("node-0 was chosen with ")
     assert "Moody 0 and 100" in found["checked"]["differ"][0]["difference"]
     shown = run(file, "Plain/few", "--api", "inproc", "--check", "6")
     assert shown.exit_code == 1
@@ -273,11 +273,11 @@ def test_what_is_not_known_here_is_unsupported(file: Path, workload: str, reason
         (["--workload", "Nothing"], "no workload is selected"),
         (
             ["--workload", "Plain/few", "--api", "inproc", "--scheduler", "none"],
-            "--api inproc goes with neither",
+            "--api inproc cannot be combined with",
         ),
         (
             ["--workload", "Plain/few", "--check", "3", "--scheduler", "none"],
-            "--check goes without",
+            "--check cannot be combined with",
         ),
         (["--kubeconfig", "missing"], "missing"),
     ],

@@ -373,7 +373,11 @@ paralelism: 3
             ["run", "--master=http://127.0.0.1:9", "--leader-elect-renew-deadline=20s"],
             "renewDeadline",
         ),
-        ("no journal\n", ["apiserver", "--data=FILE"], "FILE, line 1: no write of an API server"),
+        (
+            "no journal\n",
+            ["apiserver", "--data=FILE"],
+            "FILE, line 1: not a write of an API server",
+        ),
     ],
 )
 async def test_what_cannot_start_says_why_in_one_line(

@@ -113,7 +113,7 @@ async def test_a_running_scheduler_shows_what_it_knows(tmp_path: Path) -> None:
             "2 nodes in the cache",
             "No difference",
             "1 pod in the queue",
-            "0 pods wait on Permit",
+            "0 pods waiting on Permit",
         ):
             assert text in for_people
         assert (
@@ -203,11 +203,11 @@ async def test_differences_are_told_and_are_the_exit_code(tmp_path: Path) -> Non
             "0 nodes in the cache",
             "3 differences",
             "0 pods in the queue",
-            "1 pods wait on Permit",
+            "1 pod waiting on Permit",
             "Gang",
         ):
             assert text in for_people.output
-        for text in ("1 objects cannot be read", "uid-1", "status.allocatable[cpu]"):
+        for text in ("1 object that cannot be read", "uid-1", "status.allocatable[cpu]"):
             assert text in for_people.output
 
 

@@ -37,7 +37,7 @@ async def test_what_is_null_is_absent_and_what_cannot_be_read_is_left_out(
     assert decision.hosts == ["fine"]
     told = capsys.readouterr().err
     assert (
-        "a Node is left out, which cannot be read: status.allocatable[cpu]: expected a quantity"
+        "a Node cannot be read and is left out: status.allocatable[cpu]: expected a quantity"
         in told
     )
-    assert "a Node is left out, which cannot be read: metadata.name: expected a name" in told
+    assert "a Node cannot be read and is left out: metadata.name: expected a name" in told

@@ -232,7 +232,7 @@ async def test_explain_asks_them_and_shows_whom_they_left_out(tmp_path: Path) ->
     assert "an extender left it out" in next(
         line for line in report.splitlines() if line.startswith("│ a ")
     )
-    assert "default/high is promised b by DefaultPreemption: 1 pod has to go first" in report
+    assert "default/high is nominated to b by DefaultPreemption: 1 pod is evicted first" in report
 
 
 async def test_explain_stands_by_the_nomination_where_an_extender_changes_its_mind(

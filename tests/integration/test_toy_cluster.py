@@ -310,7 +310,7 @@ def test_objects_outlive_a_server_that_is_killed(tmp_path: Path) -> None:
     assert daemon.kubectl.read("pods,namespaces,priorityclasses", "-A")["items"] == before
     assert (
         complaint_of("apiserver", "--data", str(data))
-        == f"Error: {data}: another server keeps its objects there"
+        == f"Error: {data}: another server is using this file"
     )
     assert daemon.end() == 0
 
@@ -327,7 +327,7 @@ def complaint_of(*arguments: str) -> str:
 def test_a_server_that_cannot_start_says_so_in_one_line(tmp_path: Path) -> None:
     journal = tmp_path / "no-journal"
     journal.write_text("hello\nworld\n")
-    assert f"{journal}, line 1: no write of an API server" in complaint_of(
+    assert f"{journal}, line 1: not a write of an API server" in complaint_of(
         "apiserver", "--data", str(journal)
     )
     with socket.socket() as taken:

@@ -1,8 +1,7 @@
-"""Admission of new pods: the priority of their class, the overhead of their runtime, the
-tolerations that all pods get.
+"""Admission of new pods and claims: priority, overhead, default tolerations, default storage class.
 
-Mirrors the admission plugins Priority, RuntimeClass, DefaultTolerationSeconds and ServiceAccount's
-refusal of what is in no namespace; and the status that the strategy of pods gives to a new one.
+Mirrors the admission plugins Priority, RuntimeClass, DefaultTolerationSeconds and
+DefaultStorageClass. Also fills in the status that the API server gives to a new pod.
 """
 
 from __future__ import annotations
@@ -34,8 +33,9 @@ TOLERATED = tuple(
 
 
 def admitted_pod(store: Store, pod: Document) -> Document:
-    """Raises Refused with 403, as the admission plugins do, or 422 where what a class says
-    contradicts the pod.
+    """The pod as the admission plugins leave it, with its first status.
+
+    Raises Refused with 403 if an admission plugin rejects the pod.
     """
     spec = dict(pod["spec"])
     _give_priority(store, spec)
@@ -51,8 +51,10 @@ def admitted_pod(store: Store, pod: Document) -> Document:
 
 
 def readmitted_pod(pod: Document, before: Document) -> Document:
-    """An update of a pod: what admission once gave it is not taken away by who does not know of
-    it.
+    """An updated pod as admission leaves it.
+
+    It keeps the priority and the preemption policy of the stored pod if the update omits them,
+    since not every client knows these fields.
     """
     given = {
         field: before["spec"][field]
@@ -64,7 +66,7 @@ def readmitted_pod(pod: Document, before: Document) -> Document:
 
 
 def admitted_claim(store: Store, claim: Document) -> Document:
-    """A claim that names no class gets the default one, if there is one."""
+    """The claim; if it names no storage class, with the default class, if there is one."""
     if "storageClassName" in claim["spec"] or "volume.beta.kubernetes.io/storage-class" in (
         claim["metadata"].get("annotations") or {}
     ):
@@ -107,16 +109,20 @@ def _give_priority(store: Store, spec: dict[str, Any]) -> None:
             spec["priorityClassName"] = found["metadata"]["name"]
     value = (found or {}).get("value", 0)
     if spec.get("priority", value) != value:
-        raise Refused(403, "Forbidden", "the integer value of priority must not be provided in pod spec; "
-                      "priority admission controller computes it from the given PriorityClass name")  # fmt: skip
+        message = (
+            "the integer value of priority must not be provided in pod spec; "
+            "priority admission controller computes it from the given PriorityClass name"
+        )
+        raise Refused(403, "Forbidden", message)
     spec["priority"] = value
     policy = (found or {}).get("preemptionPolicy", "PreemptLowerPriority")
     if spec.get("preemptionPolicy", policy) != policy:
-        given = f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec"
-        computed = (
+        message = (
+            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) "
+            "must not be provided in pod spec; "
             f"priority admission controller computed {policy} from the given PriorityClass name"
         )
-        raise Refused(403, "Forbidden", f"{given}; {computed}")
+        raise Refused(403, "Forbidden", message)
     spec["preemptionPolicy"] = policy
 
 
@@ -142,7 +148,12 @@ def _give_overhead(store: Store, spec: dict[str, Any], pod: str) -> None:
     selector, own = scheduling.get("nodeSelector") or {}, spec.get("nodeSelector") or {}
     for key, value in selector.items():
         if own.get(key, value) != value:
-            raise Refused(403, "Forbidden", f'pods "{pod}" is forbidden: conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {own[key]}')  # fmt: skip  # noqa: E501
+            message = (
+                f'pods "{pod}" is forbidden: conflict: '
+                f"runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
+                f"pod.spec.nodeSelector[{key}] = {own[key]}"
+            )
+            raise Refused(403, "Forbidden", message)
     if selector:
         spec["nodeSelector"] = {**own, **selector}
     if scheduling.get("tolerations"):
@@ -160,8 +171,9 @@ def _without_overhead(pod: str) -> Refused:
 
 
 def _tolerations(spec: dict[str, Any]) -> list[dict[str, Any]]:
-    """The pod's tolerations and those that every pod gets, for a while, of nodes that do not
-    answer.
+    """The pod's tolerations, and the two that every pod gets.
+
+    These let the pod stay for 300 seconds on a node that is not ready or unreachable.
     """
     own = list(spec.get("tolerations") or ())
     return own + [

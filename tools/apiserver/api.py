@@ -1,8 +1,8 @@
-"""What requests do to the store: create, update, patch, delete, bind, evict, scale. No HTTP here.
+"""Applies requests to the store: create, update, patch, delete, bind, evict, scale. No HTTP here.
 
-Mirrors the generic registry of the API server with the strategies of the kinds: how a document is
-decoded, which fields a client may set, when a generation moves, what a deletion waits for. Every
-method raises Refused with what the API would answer.
+Mirrors the API server's generic registry and its strategies for each kind: how a document is
+decoded, which fields a client may set, when the generation increases, what a deletion waits for.
+Every method raises Refused with the API server's answer.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ NODES = BY_KIND["v1", "Node"]
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 FIRST_CLASSES = (("system-cluster-critical", 2000000000), ("system-node-critical", 2000001000))
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-MOST_PROBLEMS = 1000  # that a refusal tells of
-LONGEST_PREFIX = 58  # of a generated name, which is a label of at most 63 characters
+MOST_PROBLEMS = 1000  # in one refusal
+LONGEST_PREFIX = 58  # of a generated name, so that it has at most 63 characters
 OWNED_BY_SERVER = (
     "uid",
     "creationTimestamp",
@@ -55,14 +55,14 @@ OWNED_BY_SERVER = (
     "deletionGracePeriodSeconds",
     "namespace",
 )
-OVER = ("Succeeded", "Failed")
+FINISHED = ("Succeeded", "Failed")
 
 
 class Api:
-    """Does requests on a store.
+    """Applies requests to a store.
 
-    `validation` is their fieldValidation: unknown fields and `duplicates` are refused if Strict,
-    and told in `warnings` if Warn. In any case they are not kept.
+    `validation` is the request's fieldValidation. Unknown and `duplicates` fields are an error if
+    it is Strict, and are added to `warnings` if it is Warn. Unknown fields are never stored.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Api:
         self._duplicates = duplicates
 
     def seed(self) -> None:
-        """What every cluster has from its first moment."""
+        """Creates the namespaces and priority classes that every cluster starts with."""
         for name in FIRST_NAMESPACES:
             if self.store.find(NAMESPACES, "", name) is None:
                 self.create(NAMESPACES, "", {"metadata": {"name": name}})
@@ -116,17 +116,22 @@ class Api:
     def update(
         self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
     ) -> Stored:
-        """Replace an object, or only its status. A pod's binding is no matter of an update."""
+        """Replaces an object or, for the status subresource, only its status.
+
+        Raises Refused with 422 if the update would change a pod's node: only bind does that.
+        """
         before = self.store.get(kind, namespace, name)
         document = self._decoded(kind, document)
         given = document.get("metadata") or {}
         for field, here in (("name", name), ("namespace", namespace)):
             if (given.get(field) or here) != here:
-                message = f"the {field} of the object ({given[field]}) does not match the {field} on the URL ({here})"
+                message = (
+                    f"the {field} of the object ({given[field]}) "
+                    f"does not match the {field} on the URL ({here})"
+                )
                 raise Refused(400, "BadRequest", message)
         if given.get("uid", before["metadata"]["uid"]) != before["metadata"]["uid"]:
-            raise _conflict(kind, name, f"Precondition failed: UID in precondition: {given['uid']}, "
-                            f"UID in object meta: {before['metadata']['uid']}")  # fmt: skip
+            raise _conflict(kind, name, _other_uid(given["uid"], before))
         wanted = _wanted_version(kind, given, before)
         if subresource == "status":
             metadata = {**before["metadata"], "resourceVersion": wanted}
@@ -175,8 +180,9 @@ class Api:
     def patch(
         self, kind: Kind, namespace: str, name: str, patch: Any, how: str, subresource: str
     ) -> Stored:
-        """What is there with the patch applied. It has the latest resourceVersion unless the patch
-        names one.
+        """Applies a patch to the stored object.
+
+        The result carries the latest resourceVersion unless the patch names another.
         """
         if subresource == "scale":
             return self.rescale(
@@ -191,16 +197,19 @@ class Api:
     def apply(
         self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
     ) -> tuple[Stored, bool]:
-        """Server-side apply, without ownership of fields: merge into what is there, or create; true
-        if created.
+        """Server-side apply without field ownership: creates the object or merges into it.
+
+        Returns True beside the object if it was created.
         """
         if not subresource and self.store.find(kind, namespace, name) is None:
             return self.create(kind, namespace, document), True
         return self.patch(kind, namespace, name, document, STRATEGIC, subresource), False
 
     def delete(self, kind: Kind, namespace: str, name: str, options: DeleteOptions) -> Stored:
-        """A running pod gets its grace, what has finalizers waits for them, a namespace goes when
-        it is empty.
+        """Deletes an object, or marks it for deletion if something must happen first.
+
+        A pod on a node gets its grace period, an object with finalizers waits for them, and a
+        namespace is removed once it is empty.
         """
         before = self.store.stored(kind, namespace, name)
         metadata = before.document["metadata"]
@@ -234,7 +243,7 @@ class Api:
         return [self.delete(kind, *_place(stored), options) for stored in found]
 
     def bind(self, namespace: str, name: str, binding: Document) -> None:
-        """409 if the pod is bound, deleting or gated, or is another pod of that name."""
+        """Raises Refused with 409 if the pod is bound, deleting or gated, or has another uid."""
         pod = self.store.get(PODS, namespace, name)
         asked = converted(binding, Binding)
         node, uid = (asked.target or Named()).name, (asked.metadata or Named()).uid
@@ -244,7 +253,7 @@ class Api:
                 422, "Invalid", f'Binding "{name}" is invalid: target.name: Required value'
             )
         if uid and uid != pod["metadata"]["uid"]:
-            problem = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}"
+            problem = _other_uid(uid, pod)
         elif "deletionTimestamp" in pod["metadata"]:
             problem = f"pod {name} is being deleted, cannot be assigned to a host"
         elif pod["spec"].get("nodeName"):
@@ -261,7 +270,7 @@ class Api:
         )
 
     def evict(self, namespace: str, name: str, eviction: Document) -> None:
-        """Delete a pod if its disruption budget allows that; 429 if not."""
+        """Deletes a pod if its disruption budget allows it. Raises Refused with 429 if not."""
         pod = self.store.get(PODS, namespace, name)
         options = converted(eviction, Eviction).delete_options or DeleteOptions()
         check_eviction(self.store, pod)
@@ -286,7 +295,7 @@ class Api:
         }
 
     def rescale(self, kind: Kind, namespace: str, name: str, scale: Document) -> Stored:
-        """Set the replicas of a workload from its Scale."""
+        """Sets a workload's replicas from its Scale."""
         document = self.store.get(kind, namespace, name)
         asked = converted(scale, Scale)
         replicas = (asked.spec or Replicas()).replicas
@@ -305,8 +314,10 @@ class Api:
         )
 
     def _decoded(self, kind: Kind, document: Document) -> Document:
-        """What its kind reads of a document. Raises Refused with 400 for a wrong type, or if it is
-        strict.
+        """The document without nulls and without fields that its kind does not have.
+
+        Raises Refused with 400 for a value of the wrong type and, if validation is Strict, for an
+        unknown or duplicate field.
         """
         found = unknown_and_mistyped(kind.type_name, document)
         if found.mistyped:
@@ -317,17 +328,23 @@ class Api:
         if self._validation == "Warn":
             self.warnings += unknown
         if not found.nulls and not found.unknown:
-            return document  # nothing is to be left out
+            return document  # there is nothing to leave out
         kept: Document = pruned(TYPES[kind.type_name], document)
         return kept
 
     def _check_namespace(self, namespace: str, metadata: dict[str, Any]) -> None:
         given = metadata.get("namespace") or namespace
         if given != namespace:
-            message = f"the namespace of the provided object does not match the namespace sent on the request: expected {namespace}, got {given}"  # noqa: E501
+            message = (
+                "the namespace of the provided object does not match the namespace sent on the "
+                f"request: expected {namespace}, got {given}"
+            )
             raise Refused(400, "BadRequest", message)
         if "deletionTimestamp" in self.store.get(NAMESPACES, "", namespace)["metadata"]:
-            message = f"unable to create new content in namespace {namespace} because it is being terminated"
+            message = (
+                f"unable to create new content in namespace {namespace} "
+                "because it is being terminated"
+            )
             raise Refused(403, "Forbidden", message)
 
     def _remove(self, kind: Kind, namespace: str, name: str) -> Stored:
@@ -347,8 +364,9 @@ class Api:
         )
 
     def _end_namespace(self, namespace: Stored) -> Stored:
-        """Nothing new comes into a namespace that is being deleted, and what is in it is
-        deleted.
+        """Marks a namespace as Terminating, so that nothing enters it, and deletes its contents.
+
+        Raises Refused with 403 for a namespace that every cluster has.
         """
         name = namespace.document["metadata"]["name"]
         if name in FIRST_NAMESPACES:
@@ -371,7 +389,7 @@ class Api:
         return ending
 
     def _orphan(self, uid: str) -> None:
-        """Make what an object owns owned by nobody."""
+        """Removes the owner with this uid from the owner references of all objects."""
         for kind, stored in list(self.store.everything()):
             metadata = stored.document["metadata"]
             owners = metadata.get("ownerReferences") or ()
@@ -383,8 +401,9 @@ class Api:
 
 
 def _wanted_version(kind: Kind, given: Document, before: Document) -> str:
-    """The version that an update is of: the latest if it names none. Raises Refused with 422 where
-    it has to.
+    """The resourceVersion that an update is based on: the latest if the update names none.
+
+    Raises Refused with 422 if it names none and its kind requires one.
     """
     wanted = given.get("resourceVersion") or "0"
     if wanted != "0":
@@ -398,7 +417,7 @@ def _wanted_version(kind: Kind, given: Document, before: Document) -> str:
 
 
 def _check(kind: Kind, document: Document, before: Document | None) -> None:
-    """Raises Refused with 422 and what is wrong with an object, but for what is far too much."""
+    """Raises Refused with 422 and the object's problems, at most MOST_PROBLEMS of them."""
     found = problems(kind.type_name, document, before)[:MOST_PROBLEMS]
     if found:
         name = document["metadata"].get("name", "")
@@ -407,8 +426,8 @@ def _check(kind: Kind, document: Document, before: Document | None) -> None:
 
 
 def _grace(pod: Document, asked: int | None) -> int:
-    """Seconds; none for a pod that no kubelet looks after, or that is over."""
-    if not pod["spec"].get("nodeName") or pod["status"].get("phase") in OVER:
+    """Grace period in seconds; 0 for a pod that has no node or has finished."""
+    if not pod["spec"].get("nodeName") or pod["status"].get("phase") in FINISHED:
         return 0
     return (
         int(pod["spec"].get("terminationGracePeriodSeconds", 30))
@@ -420,6 +439,13 @@ def _grace(pod: Document, asked: int | None) -> int:
 def _place(stored: Stored) -> tuple[str, str]:
     metadata = stored.document["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
+
+
+def _other_uid(expected: str, found: Document) -> str:
+    return (
+        f"Precondition failed: UID in precondition: {expected}, "
+        f"UID in object meta: {found['metadata']['uid']}"
+    )
 
 
 def _conflict(kind: Kind, name: str, why: str) -> Refused:

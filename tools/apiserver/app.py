@@ -1,4 +1,4 @@
-"""The embedded API server over HTTP: paths, bodies and what clients negotiate."""
+"""The embedded API server over HTTP: paths, bodies and content negotiation."""
 
 from __future__ import annotations
 
@@ -33,16 +33,14 @@ from berth.tools.apiserver.watch import Watch
 APPLY = "application/apply-patch+yaml"
 JSON, YAML = "application/json", "application/yaml"
 MOST_WARNINGS_CHARACTERS = 4096
-MOST_WARNING_CHARACTERS = 256  # of one, where all of them are too many
-LONGEST_PATH = 1024  # two names of 253 bytes and what is around them
+MOST_WARNING_CHARACTERS = 256  # of each warning, if all together exceed the limit above
+LONGEST_PATH = 1024  # room for two names of 253 bytes and the rest of the path
 SUCCESS: Document = {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}
 Answer = Stored | Document
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a path names: a kind, and in it a namespace, an object and a subresource, each "" if not
-    named.
-    """
+    """The kind, namespace, object and subresource that a path names; "" where it names none."""
 
     kind: Kind
     namespace: str
@@ -52,7 +50,7 @@ class Target(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def target_of(path: str) -> Target:
-    """Raises Refused with 404 for a path that is nothing here."""
+    """Raises Refused with 404 if the server serves nothing at this path."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
         group, version, rest = "", parts[1], parts[2:]
@@ -73,8 +71,9 @@ def target_of(path: str) -> Target:
 
 
 class Server:
-    """Answers requests from one store; `allowed_hosts` are names of the server beside this
-    machine's own.
+    """Answers requests from one store.
+
+    `allowed_hosts` are names of the server in addition to the local ones, such as localhost.
     """
 
     def __init__(self, store: Store, allowed_hosts: Collection[str] = ()) -> None:
@@ -106,15 +105,15 @@ class Server:
                 return Watch(self._store, target.kind, target.namespace, request).run
             return self._shown(request, target.kind, self._read(request, target))
         raw = request.body
-        how = _media_type(request)
-        document = _body(raw, how) if raw or request.method != "DELETE" else {}
+        media_type = _media_type(request)
+        document = _body(raw, media_type) if raw or request.method != "DELETE" else {}
         dry = request.query.get("dryRun") == "All" or (
             isinstance(document, dict) and document.get("dryRun") == ["All"]
         )
         validation = request.query.get("fieldValidation", "Warn")
         duplicates = duplicate_fields(raw) if validation == "Strict" and raw[:1] == b"{" else ()
         api = Api(self._store.fork() if dry else self._store, validation, duplicates)
-        answer, code = self._write(api, request, target, document, how)
+        answer, code = self._write(api, request, target, document, media_type)
         response = self._shown(request, target.kind, answer, code)
         if not api.warnings:
             return response
@@ -132,10 +131,11 @@ class Server:
                 raise self._not_allowed(request, target)
 
     def _write(
-        self, api: Api, request: Request, target: Target, document: Any, how: str
+        self, api: Api, request: Request, target: Target, document: Any, media_type: str
     ) -> tuple[Answer, int]:
-        """Do what the request asks, whose body is of the type `how`; the answer and its HTTP
-        code.
+        """Carries out a request that writes; returns the answer and its HTTP code.
+
+        `media_type` is that of the request's body.
         """
         kind, namespace, name, subresource = (
             target.kind,
@@ -158,10 +158,10 @@ class Server:
             case "PUT", "" | "status" | "resize" if name:
                 return api.update(kind, namespace, name, _of_kind(kind, document), subresource), 200
             case "PATCH", "" | "status" | "resize" | "scale" if name:
-                if how == APPLY and isinstance(document, dict):
+                if media_type == APPLY and isinstance(document, dict):
                     stored, created = api.apply(kind, namespace, name, document, subresource)
                     return stored, 201 if created else 200
-                patched = api.patch(kind, namespace, name, document, how, subresource)
+                patched = api.patch(kind, namespace, name, document, media_type, subresource)
                 return api.scale_of(
                     kind, namespace, name
                 ) if subresource == "scale" else patched, 200
@@ -178,19 +178,23 @@ class Server:
                 raise self._not_allowed(request, target)
 
     def _not_allowed(self, request: Request, target: Target) -> Refused:
-        """405, with a reason where the API has one to offer. Raises Refused with 404 if there is no
-        such object.
+        """The refusal with 405; for a subresource that needs running containers, it says so.
+
+        Raises Refused with 404 if the pod of such a subresource does not exist.
         """
         if target.subresource in UNSERVED:
             self._store.stored(target.kind, target.namespace, target.name)
-            why = f"pod {target.name} is hollow: no container runs in it, so there is no {target.subresource}"
+            why = (
+                f"pod {target.name} is hollow: no container runs in it, "
+                f"so there is no {target.subresource}"
+            )
             return Refused(405, "MethodNotAllowed", why)
         return Refused(
             405, "MethodNotAllowed", f"{request.method} is not allowed on {request.path}"
         )
 
     def _list(self, request: Request, target: Target) -> list[Stored]:
-        """All that is selected: `_shown` makes pages of it."""
+        """All selected objects, in one piece; `_shown` divides them into pages."""
         matches = _matches(request, target.kind)
         after, revision = _continued(request)
         if revision:
@@ -201,9 +205,7 @@ class Server:
     def _shown(
         self, request: Request, kind: Kind, answer: Answer | list[Stored], code: int = 200
     ) -> Response:
-        """The answer in the form that the client accepts: objects, their metadata, or a table to
-        print.
-        """
+        """The answer in the form that the client accepts: objects, their metadata, or a table."""
         accept = request.headers.get("accept", "")
         as_table = "as=Table" in accept.partition(",")[0]
         if isinstance(answer, Stored) and not as_table:
@@ -254,32 +256,32 @@ class Server:
 
 
 def _media_type(request: Request) -> str:
-    """Of the body, which is JSON if it says nothing. Raises Refused with 415 for what is no object.
+    """The media type of the body: JSON if the header is missing.
 
-    Browsers send forms and plain text to any site, and other types only where that site has agreed
-    to it.
+    Raises Refused with 415 for a type that holds no object. This also keeps web pages out: a
+    browser sends forms and plain text to any site, and other types only to a site that agreed to
+    it.
     """
-    how = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     known: tuple[str, ...] = (JSON, YAML, PROTOBUF)
     if request.method == "PATCH":
         known = (STRATEGIC, MERGE, JSON_PATCH, APPLY)
-    elif not how or (request.method == "DELETE" and not request.body):
-        how = JSON
-    if how not in known:
-        raise Refused(
-            415, "UnsupportedMediaType", f"Content-Type: expected {' or '.join(known)}, got {how!r}"
-        )
-    return how
+    elif not given or (request.method == "DELETE" and not request.body):
+        given = JSON
+    if given not in known:
+        message = f"Content-Type: expected {' or '.join(known)}, got {given!r}"
+        raise Refused(415, "UnsupportedMediaType", message)
+    return given
 
 
-def _body(raw: bytes, how: str) -> Any:
-    """Raises Refused with 400."""
+def _body(raw: bytes, media_type: str) -> Any:
+    """The document in a body; None if it is empty. Raises Refused with 400 if it cannot be read."""
     if not raw:
         return None
-    if how == PROTOBUF:
+    if media_type == PROTOBUF:
         return decoded(raw)
     try:
-        if how in (APPLY, YAML):
+        if media_type in (APPLY, YAML):
             (document,) = documents(raw) or (None,)
             return document
         return msgspec.json.decode(raw)
@@ -288,7 +290,7 @@ def _body(raw: bytes, how: str) -> Any:
 
 
 def _object(document: Any) -> Document:
-    """Raises Refused with 400 for a body that is something else."""
+    """The document. Raises Refused with 400 if it is not an object."""
     if not isinstance(document, dict):
         got = "nothing" if document is None else type(document).__name__
         raise Refused(400, "BadRequest", f"the body: expected an object, got {got}")
@@ -296,7 +298,7 @@ def _object(document: Any) -> Document:
 
 
 def _of_kind(kind: Kind, document: Any) -> Document:
-    """Raises Refused with 400 for a body that is something else."""
+    """The document. Raises Refused with 400 if it is not an object of this kind."""
     read = _object(document)
     for field, expected in (("kind", kind.kind), ("apiVersion", kind.api_version)):
         given = read.get(field) or expected
@@ -316,7 +318,7 @@ def _token(revision: str, namespace: str, name: str) -> str:
 
 
 def _limit(request: Request) -> int | None:
-    """How many objects a page has; None for all. Raises Refused with 400."""
+    """The number of objects on a page; None for all. Raises Refused with 400."""
     try:
         return max(int(request.query.get("limit") or 0), 0) or None
     except ValueError as problem:
@@ -324,8 +326,9 @@ def _limit(request: Request) -> int | None:
 
 
 def _continued(request: Request) -> tuple[tuple[str, str] | None, int]:
-    """The key after which a list goes on, and the revision of its first page. Raises Refused with
-    400.
+    """The key after which a list continues, and the revision of its first page.
+
+    Raises Refused with 400 for a token that is not one of ours.
     """
     token = request.query.get("continue", "")
     if not token:
@@ -341,18 +344,19 @@ def _continued(request: Request) -> tuple[tuple[str, str] | None, int]:
     return (namespace, name), revision
 
 
-def _warnings(told: list[str]) -> tuple[str, ...]:
-    """As headers, as many as Kubernetes gives. A field's name may hold anything, but it must stay
-    in its header.
+def _warnings(messages: list[str]) -> tuple[str, ...]:
+    """Warning headers, cut to the same total length as Kubernetes cuts them.
+
+    A field's name may hold any character, so what could end the header is replaced or escaped.
     """
     most = (
         MOST_WARNING_CHARACTERS
-        if sum(map(len, told)) > MOST_WARNINGS_CHARACTERS
+        if sum(map(len, messages)) > MOST_WARNINGS_CHARACTERS
         else MOST_WARNINGS_CHARACTERS
     )
     headers, left = [], MOST_WARNINGS_CHARACTERS
-    for warning in told:
-        text = "".join([c if c.isprintable() else " " for c in warning[:most]])
+    for message in messages:
+        text = "".join([c if c.isprintable() else " " for c in message[:most]])
         left -= len(text)
         if left < 0:
             break
@@ -365,7 +369,7 @@ def _json(document: Document, code: int = 200) -> Response:
 
 
 def refusal(refused: Refused) -> Document:
-    """The Status that says it."""
+    """The metav1.Status that reports a refusal."""
     details = {} if refused.details is None else {"details": refused.details}
     failed = {
         "status": "Failure",
@@ -383,8 +387,9 @@ async def serve(
     store: Store | None = None,
     allowed_hosts: Collection[str] = (),
 ) -> AsyncIterator[str]:
-    """An API server for as long as the block runs, empty without a store; yields its URL. Raises
-    OSError.
+    """Runs an API server while the block runs and yields its URL. Without a store it starts empty.
+
+    Raises OSError.
     """
     store = Store() if store is None else store
     Api(store).seed()

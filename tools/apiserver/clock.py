@@ -1,4 +1,4 @@
-"""The time as Kubernetes objects carry it."""
+"""The current time in the form in which Kubernetes objects carry it."""
 
 from __future__ import annotations
 

@@ -15,28 +15,42 @@ from berth.tools.apiserver.journal import Journal, JournalError
 from berth.tools.apiserver.kubeconfig import kubeconfig
 from berth.tools.apiserver.store import Refused, Store
 
-# Documents are trees that die with their last reader: looking through all of them for cycles only
-# makes clients wait.
+# Documents are trees, so the last reader frees them. Searching all of them for cycles would only
+# make clients wait.
 COLLECT = (100_000, 50, 100)
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
 @click.command()
-@click.option("--port", default=0, type=click.IntRange(0, 65535), show_default=True,
-              help="0 takes a free one.")  # fmt: skip
-@click.option("--data", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Keep the objects in FILE, so that they survive a restart.")  # fmt: skip
+@click.option(
+    "--port",
+    default=0,
+    type=click.IntRange(0, 65535),
+    show_default=True,
+    help="Port to listen on; 0 picks a free one.",
+)
+@click.option(
+    "--data",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Keep the objects in FILE, so that they survive a restart.",
+)
 @click.option(
     "--kubeconfig-out",
     type=click.Path(path_type=Path),
     help="Write a kubeconfig for kubectl to this file.",
 )
-@click.option("--allowed-host", "allowed_hosts", multiple=True, metavar="NAME",
-              help="Answer requests for this host too, such as those that a proxy hands on; repeatable.")  # fmt: skip
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Also answer requests for this host, such as those a proxy forwards; repeatable.",
+)
 def apiserver(
     port: int, data: Path | None, kubeconfig_out: Path | None, allowed_hosts: tuple[str, ...]
 ) -> None:
-    """Serve the Kubernetes API on 127.0.0.1 until interrupted: for trying things, and for tests.
+    """Serve the Kubernetes API on 127.0.0.1 until interrupted, for experiments and tests.
 
     \b
     berth apiserver --port 8001

@@ -1,4 +1,4 @@
-"""The conditions in a pod's status that the API server itself sets."""
+"""Conditions that the API server itself sets in a pod's status."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from berth.tools.apiserver.store import Document
 def with_condition(
     status: Document, kind: str, value: str, reason: str = "", message: str = ""
 ) -> Document:
-    """The status of a pod with a condition that is new, or in the place of the one of its type that
-    there is.
+    """A pod's status with this condition added, or put in the place of the one of the same type.
 
-    The time is that of the latest change of the value (True or False).
+    Its lastTransitionTime moves only if `value` (True or False) changes.
     """
     conditions: list[Document] = list(status.get("conditions") or ())
     place = next(

@@ -1,8 +1,7 @@
-"""Kinds that are served by two APIs: each object is stored in one form and shown in the other one,
-too.
+"""Kinds that two APIs serve: each object is stored in the form of one and converted for the other.
 
-There is one such kind: an Event of events.k8s.io/v1 is stored as one of core/v1. The two differ in
-the names of their fields, and in what may be written through them (see rules.cluster).
+Event is the only such kind: an Event of events.k8s.io/v1 is stored as one of core/v1. The two
+differ in the names of their fields and in what a client may write (see rules.cluster).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _SERVED = {stored: served for served, stored in _STORED.items()}
 
 
 def stored_form(kind: Kind, document: Document) -> Document:
-    """A document as it came, of the fields that its kind has, as it is stored."""
+    """Converts a decoded document from the form of this kind to the stored form."""
     if kind.stored_as is None:
         return document
     renamed = {_STORED.get(name, name): value for name, value in document.items()}
@@ -32,7 +31,7 @@ def stored_form(kind: Kind, document: Document) -> Document:
 
 
 def served_form(kind: Kind, document: Document) -> Document:
-    """A stored document as the API of this kind shows it."""
+    """Converts a stored document to the form of this kind."""
     if kind.stored_as is None:
         return document
     renamed = {_SERVED.get(name, name): value for name, value in document.items()}

@@ -1,6 +1,4 @@
-"""What an object gets that its author left out: the defaults of the API types, as far as anybody
-here reads them.
-"""
+"""Defaults of the API types, for the fields that something here reads."""
 
 from __future__ import annotations
 
@@ -16,16 +14,14 @@ SERVICE_NETWORK = int(IPv4Address("10.96.0.0"))
 
 
 def defaulted(kind: Kind, document: Document) -> Document:
-    """The document, taken to be well formed, with its defaults; what is not changed is shared with
-    the one given.
-    """
+    """A well-formed document with its defaults; unchanged parts are shared with the one given."""
     fill = _DEFAULTS.get(kind.kind)
     return document if fill is None else fill(document)
 
 
 @recalled
 def pod_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """The defaults of a pod's spec; limits stand in for requests that are not given."""
+    """A pod's spec with its defaults; a limit is the default of the request."""
     host = spec.get("hostNetwork", False)
     filled = {
         "restartPolicy": "Always",
@@ -63,7 +59,7 @@ def _container(container: dict[str, Any], *, host: bool) -> dict[str, Any]:
 
 
 def _port(port: dict[str, Any], *, host: bool) -> dict[str, Any]:
-    """On the host's network, a container's port is the host's."""
+    """The port with its defaults; on the host's network, its hostPort is its containerPort."""
     on_host = {"hostPort": port["containerPort"]} if host and "containerPort" in port else {}
     return {**on_host, "protocol": "TCP", **port}
 
@@ -73,9 +69,9 @@ def _pod(document: Document) -> Document:
 
 
 def _templated(**defaults: Any) -> Callable[[Document], Document]:
-    """Of a workload: these fields of its spec, and the pod's own in its template.
+    """A function that sets defaults for fields of a workload's spec and for its pod template.
 
-    Go's clients write a strategy that nobody set as an empty object: it gets the default too.
+    Go clients send a strategy that nobody set as an empty object, so this gets the default as well.
     """
 
     def fill(document: Document) -> Document:
@@ -111,7 +107,7 @@ _plain_job = _templated(backoffLimit=6, completionMode="NonIndexed", suspend=Fal
 
 
 def _job(document: Document) -> Document:
-    """Of a job that says neither how many pods to complete nor how many at once, one is run."""
+    """A job with its defaults: one pod if it sets neither completions nor parallelism."""
     filled = _plain_job(document)
     spec = filled["spec"]
     if "completions" not in spec and "parallelism" not in spec:
@@ -142,7 +138,7 @@ def _replication_controller(document: Document) -> Document:
 
 
 def _service(document: Document) -> Document:
-    """A cluster address is made from the object's uid, since nothing here routes to it."""
+    """The cluster IP is derived from the object's uid, since nothing here routes to it."""
     spec = {"type": "ClusterIP", "sessionAffinity": "None", **(document.get("spec") or {})}
     spec["ports"] = [
         {"protocol": "TCP", "targetPort": port.get("port"), **port}
@@ -167,7 +163,7 @@ def _namespace(document: Document) -> Document:
 
 
 def _node(document: Document) -> Document:
-    """What a node has is for pods, unless it says how much of it is."""
+    """A node's allocatable defaults to its capacity."""
     status = document.get("status") or {}
     if status.get("allocatable") is not None or status.get("capacity") is None:
         return document

@@ -1,5 +1,6 @@
-"""What the server serves, for clients that ask before they do anything: versions, groups and
-resources.
+"""Discovery documents: the versions, groups and resources that the server serves.
+
+Clients such as kubectl read them before anything else.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ VERSION = {
 
 
 def discovery(path: str) -> Document | None:
-    """The answer to a path of discovery; None for every other path."""
+    """The document at a discovery path; None for every other path."""
     match path.strip("/").split("/"):
         case ["version"]:
             return VERSION
@@ -68,7 +69,7 @@ def _resources(group: str, version: str) -> Document | None:
 
 
 def _entries(kind: Kind) -> list[Document]:
-    """The kind and its subresources."""
+    """The entries of a kind and of its subresources."""
     plain: Document = {
         "name": kind.plural,
         "singularName": kind.kind.lower(),

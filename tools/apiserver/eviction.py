@@ -1,7 +1,7 @@
-"""The eviction subresource: a pod is deleted only if every PodDisruptionBudget over it allows that.
+"""The eviction subresource: deletes a pod only if the PodDisruptionBudget over it allows that.
 
-Mirrors the API-initiated eviction of Kubernetes: pods that are pending or over are let go; a
-budget's permission is taken from its status before the pod is deleted, so that two evictions cannot
+Mirrors Kubernetes' API-initiated eviction. Pods that are pending or finished may always go. The
+permission is taken out of the budget's status before the pod is deleted, so two evictions cannot
 use the same one.
 """
 
@@ -21,8 +21,9 @@ RETRY_SECONDS = 10
 
 
 def check_eviction(store: Store, pod: Document) -> None:
-    """Take the permission to evict this pod. Raises Refused: 429 if a budget says no, 500 for
-    several budgets.
+    """Takes the permission to evict this pod from its budget.
+
+    Raises Refused: 429 if the budget forbids it, 500 if several budgets cover the pod.
     """
     if (
         pod["status"].get("phase") in ("Pending", "Succeeded", "Failed")
@@ -38,7 +39,10 @@ def check_eviction(store: Store, pod: Document) -> None:
     if not budgets:
         return
     if len(budgets) > 1:
-        message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        message = (
+            "This pod has more than one PodDisruptionBudget, "
+            "which the eviction subresource does not support."
+        )
         raise Refused(500, "InternalError", message)
     budget = budgets[0]
     status = budget.get("status") or {}
@@ -49,7 +53,10 @@ def check_eviction(store: Store, pod: Document) -> None:
             return
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 1):
         message = "Cannot evict pod as it would violate the pod's disruption budget."
-        why = f"The disruption budget {budget['metadata']['name']} is still being processed by the server."
+        why = (
+            f"The disruption budget {budget['metadata']['name']} "
+            "is still being processed by the server."
+        )
         raise _too_many(message, why)
     allowed = status.get("disruptionsAllowed", 0)
     if allowed <= 0:
@@ -70,7 +77,7 @@ def check_eviction(store: Store, pod: Document) -> None:
 
 
 def mark_disrupted(store: Store, pod: Document) -> None:
-    """Say on the pod why it goes."""
+    """Sets the condition DisruptionTarget, which gives eviction as the reason for the deletion."""
     why = ("EvictionByEvictionAPI", "Eviction API: evicting")
     store.update(
         PODS, {**pod, "status": with_condition(pod["status"], "DisruptionTarget", "True", *why)}

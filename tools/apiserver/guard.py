@@ -1,11 +1,10 @@
-"""Whom the server answers: it has no authentication, so a browser must not carry the requests of
-others to it.
+"""Refuses requests that a web page makes through a browser, since the server has no authentication.
 
-Any web page can send requests to a port of the machine that its reader sits at. Two things tell
-them from kubectl's. A page whose own name was made to mean 127.0.0.1 (DNS rebinding) sends that
-name as the Host. Requests of any other page carry its Origin if they could change something, or if
-the page could read the answer. The port in the Host is not looked at: that of a forwarded
-connection differs, and it says nothing about the page.
+Any web page can send requests to a port of the machine whose browser shows it. Two headers set such
+requests apart from kubectl's. A page whose host name was made to resolve to 127.0.0.1 (DNS
+rebinding) sends that name as the Host. Requests of any other page carry its Origin if they could
+change something, or if the page could read the answer. The port in the Host is ignored: it differs
+for a forwarded connection, and it says nothing about the page.
 """
 
 from __future__ import annotations
@@ -22,15 +21,13 @@ _SCHEME = re.compile(r"https?://")
 
 
 class Guard:
-    """`hosts` are the names and addresses, beside those of this machine, under which the server may
-    be asked.
-    """
+    """`hosts` are names and addresses of the server in addition to the local ones."""
 
     def __init__(self, hosts: Collection[str]) -> None:
         self._hosts = {host.lower() for host in (*LOCAL_HOSTS, *hosts)}
 
     def check(self, request: Request) -> None:
-        """Raises Refused with 403, or with 400 for a request without a Host."""
+        """Raises Refused: 403 for a foreign Host or Origin, 400 for a request without a Host."""
         host = request.headers.get("host", "")
         if not host:
             raise Refused(400, "BadRequest", "Host: expected one, got none")
@@ -46,5 +43,5 @@ class Guard:
             raise Refused(
                 403,
                 "Forbidden",
-                f"Origin: the page of another origin is not answered, got {origin!r}",
+                f"Origin: pages of another origin are not answered, got {origin!r}",
             )

@@ -1,9 +1,8 @@
-"""HTTP/1.1 as the embedded API server speaks it: requests with whole bodies, answers in one piece
-or as a stream.
+"""HTTP/1.1 for the embedded API server: whole requests; answers in one piece or as a stream.
 
-Most requests are small writes that are answered at once, so that one is answered where its last
-byte is read: no task is started for it. Requests on one connection are answered one after another,
-in their order; who does not read what he is answered is not answered more, and no longer read from.
+Most requests are small writes that are answered at once, so a request is answered as soon as its
+last byte has been read, without a task. Requests on one connection are answered in their order. A
+client that does not read its answers gets no more of them, and nothing more is read from it.
 """
 
 from __future__ import annotations
@@ -19,13 +18,11 @@ import msgspec
 from berth.tools.apiserver.http_reader import BadRequestError, Request, RequestReader
 
 STOP_SECONDS = 0.5
-# As kube-apiserver has it; also for the request that does not end, or whose answer nobody reads.
+# As in kube-apiserver. It also limits a request that does not end and an answer that nobody reads.
 IDLE_SECONDS = 90.0
 SWEEP_SECONDS = 10.0
 LINGER_SECONDS = 2.0
-MOST_WAITING = (
-    64 << 10
-)  # bytes of requests that are not looked at as the one before them is being answered
+MOST_WAITING = 64 << 10  # bytes of requests that wait while the one before them is answered
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus
 }
@@ -39,9 +36,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Stream:
-    """An answer that goes on: chunks are sent as they are given. Raises ConnectionResetError once
-    nobody listens.
-    """
+    """An answer sent in chunks. Raises ConnectionResetError once the client has left."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -55,7 +50,7 @@ Answer = Callable[[Request], Response | Follow]
 
 
 class Connection(asyncio.Protocol):
-    """One client's; `open_ones` are the connections that there are."""
+    """The connection of one client, which adds itself to `open_ones` while it is open."""
 
     def __init__(self, answer: Answer, open_ones: set[Connection]) -> None:
         self._answer = answer
@@ -69,13 +64,12 @@ class Connection(asyncio.Protocol):
         self._writable.set()
         self._paused = False
         self._refused = False
-        self._since = self._loop.time()  # nothing has happened here
+        self._idle_since = self._loop.time()
         self._unsent = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(
-            "asyncio.Transport", transport
-        )  # uvloop's is one, but does not say so
+        # uvloop's transport is one, but does not derive from it
+        self._transport = cast("asyncio.Transport", transport)
         self._open_ones.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -91,15 +85,15 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._writable.set()
-        self._go_on()
+        self._answer_waiting()
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
         if not self._reader:
-            self._since = self._loop.time()
+            self._idle_since = self._loop.time()
         self._reader.feed(data)
-        self._go_on()
+        self._answer_waiting()
 
     def close(self) -> None:
         if self._transport is not None:
@@ -110,15 +104,13 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def close_if_idle(self) -> None:
-        """A client that sends no whole request for long, or reads none of its answer, would be kept
-        for ever.
-        """
+        """Closes the connection if the client has long sent no whole request, or read no answer."""
         if self._transport is None or self._following is not None:
             return
         unsent, self._unsent = self._unsent, self._transport.get_write_buffer_size()
         if unsent != self._unsent:
-            self._since = self._loop.time()
-        elif self._loop.time() - self._since > IDLE_SECONDS:
+            self._idle_since = self._loop.time()
+        elif self._loop.time() - self._idle_since > IDLE_SECONDS:
             self.abort()
 
     async def send(self, data: bytes) -> None:
@@ -127,8 +119,8 @@ class Connection(asyncio.Protocol):
             raise ConnectionResetError("the client has left")
         self._transport.write(data)
 
-    def _go_on(self) -> None:
-        """Answer what is there in full, unless the client does not read what it is answered."""
+    def _answer_waiting(self) -> None:
+        """Answers all whole requests that have arrived, as long as the client reads its answers."""
         ended = False
         try:
             while self._listening():
@@ -138,7 +130,7 @@ class Connection(asyncio.Protocol):
         finally:
             if not ended:
                 self.abort()
-        self._hold_up(
+        self._pause_reading(
             len(self._reader) > MOST_WAITING and not self._listening() and not self._refused
         )
 
@@ -146,7 +138,7 @@ class Connection(asyncio.Protocol):
         free = self._following is None and self._writable.is_set() and not self._refused
         return free and self._transport is not None and not self._transport.is_closing()
 
-    def _hold_up(self, paused: bool) -> None:
+    def _pause_reading(self, paused: bool) -> None:
         if (
             paused != self._paused
             and self._transport is not None
@@ -159,7 +151,7 @@ class Connection(asyncio.Protocol):
                 self._transport.resume_reading()
 
     def _answer_next(self) -> bool:
-        """False if there is no whole request."""
+        """Returns False if there is no whole request."""
         assert self._transport is not None
         try:
             request = self._reader.next()
@@ -167,7 +159,7 @@ class Connection(asyncio.Protocol):
             self._refuse(problem)
             return False
         if request is None:
-            if self._reader.asks_to_go_on():
+            if self._reader.expects_continue():
                 self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             return False
         answer = self._answer(request)
@@ -181,8 +173,9 @@ class Connection(asyncio.Protocol):
         return True
 
     def _refuse(self, problem: BadRequestError) -> None:
-        """The last answer. The connection stays for a moment, so that a client that still sends
-        gets to read it.
+        """Sends the last answer.
+
+        The connection stays open for a moment, so that a client that is still sending can read it.
         """
         assert self._transport is not None
         body = str(problem).encode()
@@ -199,24 +192,23 @@ class Connection(asyncio.Protocol):
             await self.send(_head(Response(b""), None, keep=keep))
             await follow(Stream(self))
             if self._transport is not None:
-                self._transport.write(
-                    b"0\r\n\r\n"
-                )  # without a wait for a client that reads nothing any more
+                # no wait here: the client may have stopped reading
+                self._transport.write(b"0\r\n\r\n")
             ended = True
         except ConnectionResetError:
             return
         finally:
             self._following = None
-            self._since = self._loop.time()
+            self._idle_since = self._loop.time()
             if not ended:
                 self.abort()
         if not keep:
             self.close()
-        self._go_on()
+        self._answer_waiting()
 
 
 def _head(answer: Response, length: int | None, *, keep: bool) -> bytes:
-    """`length` None is a body in chunks."""
+    """`length` is None for a body in chunks."""
     body = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
     more = "" if keep else "Connection: close\r\n"
     for warning in answer.warnings:
@@ -229,7 +221,7 @@ def _head(answer: Response, length: int | None, *, keep: bool) -> bytes:
 
 @asynccontextmanager
 async def listen(answer: Answer, port: int = 0, host: str = "127.0.0.1") -> AsyncIterator[str]:
-    """Answer requests for as long as the block runs; yields the URL. Raises OSError."""
+    """Answers requests while the block runs; yields the URL. Raises OSError."""
     connections: set[Connection] = set()
     server = await asyncio.get_running_loop().create_server(
         lambda: Connection(answer, connections), host, port

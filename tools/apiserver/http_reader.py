@@ -1,7 +1,6 @@
-"""Requests of HTTP/1.1 out of the bytes of one connection: no I/O, and no byte is looked at again
-and again.
+"""Reads HTTP/1.1 requests from the bytes of one connection: no I/O, and no byte is scanned twice.
 
-A request comes with its whole body. Bodies are as long as those that kube-apiserver takes.
+A request comes with its whole body. The limit on its length is that of kube-apiserver.
 """
 
 from __future__ import annotations
@@ -17,16 +16,14 @@ import msgspec
 
 MOST_HEAD_BYTES = 64 << 10
 MOST_BYTES = 3 << 20  # of a body
-MOST_LINE_BYTES = 4 << 10  # of the size of a chunk with what may be said of it
-MOST_COMMON_BYTES = (
-    2 << 10
-)  # of headers that are remembered: those of one client are mostly the same
+MOST_LINE_BYTES = 4 << 10  # of the line with a chunk's size and its extensions
+MOST_COMMON_BYTES = 2 << 10  # of headers that are cached: a client mostly repeats them
 _LINE = re.compile(r"([A-Z]+) (/[!-~]*) HTTP/1\.([01])")
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
 
 
 class Request(msgspec.Struct, frozen=True):
-    """`headers` by lower-case name, `query` by name: of several values the first."""
+    """`headers` has lower-case names; `query` has the first value of each name."""
 
     method: str
     path: str
@@ -37,7 +34,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class BadRequestError(Exception):
-    """What came is no request; the connection is closed with this status."""
+    """The bytes are not a valid request. The connection is answered with `status` and closed."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -45,7 +42,7 @@ class BadRequestError(Exception):
 
 
 class _Head(NamedTuple):
-    """`length` of the body in bytes, None if it comes in chunks."""
+    """`length` is that of the body in bytes; None if the body comes in chunks."""
 
     method: str
     target: str
@@ -55,24 +52,24 @@ class _Head(NamedTuple):
 
 
 class RequestReader:
-    """Feed it bytes, and take requests out of it until it gives None."""
+    """Takes bytes in, and gives requests out until `next` returns None."""
 
     def __init__(self) -> None:
         self._data = bytearray()
         self._head: _Head | None = None
-        self._body = bytearray()  # what there is of one in chunks
+        self._body = bytearray()  # the chunks so far
         self._last_chunk = False
         self._promised = False
 
     def __len__(self) -> int:
-        """How many bytes of a request, or of several, it holds."""
+        """The number of bytes it holds, of one request or of several."""
         return len(self._data) + len(self._body) + (self._head is not None)
 
     def feed(self, data: bytes) -> None:
         self._data += data
 
-    def asks_to_go_on(self) -> bool:
-        """True once for a request whose client waits for a word before it sends the body."""
+    def expects_continue(self) -> bool:
+        """Returns True, once per request, if the client waits for 100 Continue to send the body."""
         waits = (
             self._head is not None
             and self._head.headers.get("expect", "").lower() == "100-continue"
@@ -83,7 +80,7 @@ class RequestReader:
         return True
 
     def next(self) -> Request | None:
-        """The next request if all of it is there. Raises BadRequestError."""
+        """The next request; None if it has not all arrived. Raises BadRequestError."""
         if self._head is None:
             self._head = self._read_head()
         head = self._head
@@ -134,7 +131,7 @@ class RequestReader:
                 break
             size = int(line[1], 16)
             if not size:
-                at = line.end() - 2  # the trailer ends with an empty line, which may come at once
+                at = line.end() - 2  # the empty line that ends the trailer may follow at once
                 self._last_chunk = True
                 break
             if len(self._body) + size > MOST_BYTES:
@@ -162,7 +159,7 @@ class RequestReader:
 
 
 def _length(headers: Mapping[str, str]) -> int | None:
-    """Of the body, None if it comes in chunks. Raises BadRequestError."""
+    """The length of the body in bytes; None if it comes in chunks. Raises BadRequestError."""
     if "transfer-encoding" in headers:
         if headers["transfer-encoding"].lower() != "chunked" or "content-length" in headers:
             raise BadRequestError(400, "Transfer-Encoding: expected chunked, and no Content-Length")
@@ -180,7 +177,7 @@ def _too_long() -> BadRequestError:
 
 
 def _headers(text: str) -> Mapping[str, str]:
-    """Raises BadRequestError."""
+    """The headers by lower-case name. Raises BadRequestError."""
     headers: dict[str, str] = {}
     for line in text.split("\r\n") if text else ():
         name, colon, value = line.partition(":")

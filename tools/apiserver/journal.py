@@ -1,14 +1,14 @@
-"""The journal: a file in which every write is a line of JSON, so that a server started anew has its
-objects back.
+"""The journal: a file with one line of JSON for each write, from which a restarted server reloads.
 
-A write is in the file before it is in the store: one that the file does not take whole is refused,
-and nothing of it stays in either. What is in the file survives the end of the process, however it
-ends. It is not synced at each write, so the end of the machine may cost the last ones; it is synced
-when it is rewritten and when it is closed.
+A write goes into the file before it goes into the store. A write that the file does not take whole
+is refused, and no part of it stays in either. The file survives the end of the process, however the
+process ends. It is synced when it is rewritten and when it is closed, but not at each write, so a
+crash of the machine may lose the last writes.
 
-The file is rewritten without its past when it is opened. A last line that was cut off, by a crash
-in the middle of a write that nobody was told had succeeded, is left out; any other line that cannot
-be read is an error, since an object would be lost with it. One server at a time has the file.
+Opening the file rewrites it without its history. A last line without an end is left out: the
+process crashed while it wrote the line, so no client was answered that the write had succeeded. Any
+other line that cannot be read is an error, since skipping it would lose an object. Only one server
+at a time may use the file.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from berth.tools.apiserver.store import Document, Event, Refused, Store
 
 
 class JournalError(ValueError):
-    """The file is no journal, or another server's; the message says which."""
+    """The file is not a journal, or another server is using it; the message says which."""
 
 
 _HEAD = b'{"type":"'
-COMPACTED = "COMPACTED"  # what came before, up to a revision, is left out
+COMPACTED = "COMPACTED"  # the type of the line that says up to which revision history is left out
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -42,18 +42,16 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Tail:
-    """The end of a file that is written to: what is added is there whole, or not at all."""
+    """The end of a file to which data is added whole or not at all."""
 
     def __init__(self, file: int, length: int = 0) -> None:
-        """`file` is a descriptor, `length` how much of it stays."""
+        """`file` is a descriptor; `length` is the number of its bytes that stay."""
         self._file = file
         self._length = length
-        self._torn = False  # behind that length there may be a part of something
+        self._torn = False  # True if an incomplete write may follow that length
 
     def add(self, data: bytes) -> None:
-        """Raises OSError, and then the data is not in the file, or will be taken out before
-        anything else is added.
-        """
+        """Raises OSError; the data is then not in the file, or is cut off before the next write."""
         if self._torn:
             self._cut()
         self._torn = True
@@ -67,7 +65,7 @@ class Tail:
         self._length += len(data)
 
     def _put(self, data: bytes) -> None:
-        """In as many pieces as the file takes it."""
+        """Writes the data in as many pieces as the file takes."""
         at = 0
         while at < len(data):
             size = os.pwrite(self._file, memoryview(data)[at:], self._length + at)
@@ -81,15 +79,16 @@ class Tail:
 
 
 class Journal:
-    """A context manager. `store` is the store that the file describes, and every write to it goes
-    into the file.
+    """A context manager. `store` has the objects of the file; every write to it goes into the file.
 
-    `cut_off` is the length in bytes of a last line that was left out, as it had no end.
+    `cut_off` is the length in bytes of an incomplete last line that was left out; 0 if there was
+    none.
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises JournalError, or OSError if the file cannot be read or written; it is then as it
-        was.
+        """Raises JournalError, or OSError if the file cannot be read or written.
+
+        The file is then unchanged.
         """
         self.store = Store(journal=self._write)
         self.cut_off = 0
@@ -123,17 +122,17 @@ class Journal:
                 ) from problem
 
     def _lock(self, file: BinaryIO | FileIO) -> None:
-        """Held until the file is closed, also by the end of the process."""
+        """Locks the file until it is closed; the end of the process closes it too."""
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise self._taken() from None
 
     def _taken(self) -> JournalError:
-        return JournalError(f"{self._path}: another server keeps its objects there")
+        return JournalError(f"{self._path}: another server is using this file")
 
     def _rewritten(self) -> tuple[FileIO, Tail]:
-        """Put a journal without its past in the place of the one that there is."""
+        """Replaces the file with a journal that has no history."""
         beside = self._path.with_name(self._path.name + ".new")
         file = beside.open("wb", buffering=0)
         try:
@@ -156,7 +155,7 @@ class Journal:
         return file, tail
 
     def _write(self, kind: Kind, written: Event) -> None:
-        """Raises Refused with 500."""
+        """Raises Refused with 500 if the file cannot be written to."""
         try:
             self._tail.add(_line(written.type.encode(), written.after.raw))
         except OSError as problem:
@@ -171,10 +170,9 @@ class Journal:
             return
         lines = written.split(b"\n")
         self.cut_off = len(lines[-1])
-        if not (
-            lines[-1].startswith(_HEAD) or _HEAD.startswith(lines[-1])
-        ):  # no line of ours that was cut off
-            raise JournalError(f"{self._path}, line {len(lines)}: no write of an API server")
+        if not (lines[-1].startswith(_HEAD) or _HEAD.startswith(lines[-1])):
+            # not the beginning of a line of ours
+            raise JournalError(f"{self._path}, line {len(lines)}: not a write of an API server")
         living: dict[tuple[Kind, str, str], Document] = {}
         revision = 1
         for number, raw in enumerate(lines[:-1], 1):
@@ -188,7 +186,7 @@ class Journal:
                 key = (kind, metadata.get("namespace", ""), metadata["name"])
             except (msgspec.DecodeError, KeyError, TypeError, ValueError) as problem:
                 raise JournalError(
-                    f"{self._path}, line {number}: no write of an API server: {problem}"
+                    f"{self._path}, line {number}: not a write of an API server: {problem}"
                 ) from None
             if line.type == "DELETED":
                 living.pop(key, None)

@@ -1,4 +1,4 @@
-"""The kubeconfig that leads kubectl to the embedded API server."""
+"""A kubeconfig that points kubectl at the embedded API server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 def kubeconfig(url: str) -> str:
-    """A kubeconfig, in JSON, which is YAML too, for an API server without authentication."""
+    """A kubeconfig for an API server without authentication, in JSON, which is also YAML."""
     named = {"name": "berth"}
     document = {
         "apiVersion": "v1",

@@ -1,10 +1,9 @@
-"""OpenAPI v3 documents of what is served, made from the schema: what kubectl reads before it
-validates or explains.
+"""OpenAPI documents made from the schema. kubectl reads them before it validates or explains.
 
-One document a group version, and an index of them, as Kubernetes publishes them; descriptions are
-left out. Of version 2 there is a document that defines nothing: kubectl reads it before it takes a
-List apart, always as protobuf, skips what is not defined there, and leaves every item to the
-server's validation.
+For version 3 there is one document for each group version and an index of them, as Kubernetes
+publishes them, without descriptions. For version 2 there is one document, which defines nothing.
+kubectl reads it, always as protobuf, before it splits a List. It skips what the document does not
+define and leaves the validation of every item to the server.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from berth.tools.apiserver.schema import TYPES, Shape
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
-_NAMED: dict[str, tuple[str, dict[str, Any]]] = {  # scalars that are components of their own
+_NAMED: dict[str, tuple[str, dict[str, Any]]] = {  # scalars that have their own component
     "quantity": (_QUANTITY, {"oneOf": [{"type": "string"}, {"type": "number"}]}),
     "intstr": (
         _INT_OR_STRING,
@@ -45,20 +44,20 @@ _PATCHES = (
 _TITLE, _VERSION = "Kubernetes", "v1.36.2"
 
 
-def _lengthed(number: int, octets: bytes) -> bytes:
-    """A field of a protobuf message; all here are shorter than 128 bytes."""
+def _length_delimited(number: int, octets: bytes) -> bytes:
+    """A length-delimited field of a protobuf message; all here are shorter than 128 bytes."""
     return bytes((number << 3 | 2, len(octets))) + octets
 
 
 # The Document of gnostic's OpenAPI v2: its version and an Info of title and version.
-VERSION_2 = _lengthed(1, b"2.0") + _lengthed(
-    2, _lengthed(1, _TITLE.encode()) + _lengthed(2, _VERSION.encode())
+VERSION_2 = _length_delimited(1, b"2.0") + _length_delimited(
+    2, _length_delimited(1, _TITLE.encode()) + _length_delimited(2, _VERSION.encode())
 )
 VERSION_2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 def document(path: str) -> dict[str, Any] | None:
-    """The index for /openapi/v3, a group version's document below it; None for every other path."""
+    """The index at /openapi/v3, or a group version's document below it; None for other paths."""
     return _document(path) if path.startswith("/openapi/v3") else None
 
 
@@ -98,14 +97,14 @@ def _gvk(kind: Kind) -> dict[str, str]:
 
 
 def _component(shape: Shape) -> str:
-    """The name of a type: that of its Go package, reversed as Java would have it."""
+    """The name of a type's component: its Go package, with the domain reversed, and its name."""
     group, _, version = shape.api_version.partition("/")
     package = _META if group == "meta" else f"io.k8s.api.{group.partition('.')[0]}.{version}"
     return f"{package}.{shape.name}"
 
 
 def _reference(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
-    """How a field of this type reads; the types it names are added to the schemas."""
+    """The schema of a field of this type; adds the types that it refers to to `schemas`."""
     if shape.item is not None:
         return {"type": "array", "items": _reference(shape.item, schemas)}
     if shape.values is not None:
@@ -117,7 +116,7 @@ def _reference(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
     else:
         name = _component(shape)
         if name not in schemas:
-            schemas[name] = {"type": "object"}  # before its fields: types may name themselves
+            schemas[name] = {"type": "object"}  # set before its fields: a type may refer to itself
             schemas[name] |= _object(shape, schemas)
     return {"allOf": [{"$ref": f"#/components/schemas/{name}"}]}
 

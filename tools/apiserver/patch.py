@@ -1,4 +1,4 @@
-"""Patches: JSON merge patch, strategic merge patch and JSON patch, each giving a new document."""
+"""JSON merge patch, strategic merge patch and JSON patch; each returns a new document."""
 
 from __future__ import annotations
 
@@ -18,19 +18,16 @@ JSON_PATCH = "application/json-patch+json"
 BY_VALUE = "*"
 MOST_OPERATIONS = 10_000
 MOST_COPIED_BYTES = 3 << 20
-_UNFIT = (
-    TypeError,
-    LookupError,
-    AttributeError,
-    ValueError,
-)  # what the way through a value of another type raises
+# raised when a patch expects a value of another type
+_UNFIT = (TypeError, LookupError, AttributeError, ValueError)
 DELETE_FROM = "$deleteFromPrimitiveList/"
 ORDER = "$setElementOrder/"
 
 
 def patched(kind: Kind, document: Document, patch: Any, content_type: str) -> Document:
-    """The document with the patch applied. Raises Refused: 415 for an unknown type, 422 if it does
-    not fit.
+    """The document with the patch applied.
+
+    Raises Refused: 415 for an unknown media type, 422 if the patch does not fit the document.
     """
     try:
         match content_type:
@@ -53,8 +50,10 @@ def patched(kind: Kind, document: Document, patch: Any, content_type: str) -> Do
 
 
 def _json_patched(document: Any, patch: Any) -> Any:
-    """RFC 6902. Raises Refused: 400 for what is no patch, 413 for more operations or copies than
-    Kubernetes takes.
+    """Applies a JSON patch (RFC 6902).
+
+    Raises Refused: 400 if the patch is not a list of operations, 413 if it exceeds Kubernetes'
+    limit on operations or on copied bytes.
     """
     if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
         raise Refused(400, "BadRequest", "the patch does not fit: expected a list of operations")
@@ -91,9 +90,7 @@ def _merge(old: Any, patch: Any) -> Any:
 
 
 def _merge_strategic(shape: Shape | None, old: Any, patch: Any) -> Any:
-    """As Kubernetes merges: lists by the merge key that their type has, with its `$` directives
-    heeded.
-    """
+    """Merges as Kubernetes does: a list by the merge key of its type; obeys the `$` directives."""
     if not isinstance(patch, dict):
         return patch
     if patch.get("$patch") == "replace":
@@ -137,13 +134,13 @@ def _listed(directive: str, value: Any) -> list[Any]:
 
 
 def _identity(item: Any, key: str = BY_VALUE) -> Any:
-    """What tells an item of a list from the others: the value of its key, or its own."""
+    """What identifies an item within a list: the value of its merge key, or the item itself."""
     value = item.get(key) if key != BY_VALUE and isinstance(item, dict) else item
     return value if isinstance(value, str | int | float | None) else msgspec.json.encode(value)
 
 
 def _places(items: list[Any], key: str) -> dict[Any, list[int]]:
-    """Where the items of each identity are."""
+    """The indices of the items with each identity."""
     found: dict[Any, list[int]] = {}
     for i, item in enumerate(items):
         found.setdefault(_identity(item, key), []).append(i)
@@ -151,8 +148,9 @@ def _places(items: list[Any], key: str) -> dict[Any, list[int]]:
 
 
 def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: str) -> list[Any]:
-    """The items that the order names, in that order; the others keep their place before what they
-    were before.
+    """Puts the items that the order names into that order.
+
+    The other items stay before the items that they preceded in the old list.
     """
     wanted, was = _places(order, key), _places(old, key)
     found = [(_identity(item, key), item) for item in merged]

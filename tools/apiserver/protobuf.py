@@ -1,10 +1,10 @@
-"""Bodies of application/vnd.kubernetes.protobuf: what kubectl's typed clients send instead of JSON.
+"""Decodes bodies of application/vnd.kubernetes.protobuf, which kubectl's typed clients send.
 
-Owns the way from such a body to the JSON form of its object. Mirrors runtime.Unknown, the envelope
-behind four magic bytes that names a kind, and Kubernetes' generated messages, which are read by the
-field numbers of types.txt; no message is written. Go writes every field that is no pointer, so a
-zero is absence unless its field says otherwise. Unknown fields are skipped, as they are there.
-Whatever the bytes, the answer is a document or Refused.
+Turns such a body into the JSON form of its object; nothing here writes protobuf. Mirrors
+runtime.Unknown, the envelope after four magic bytes that names a kind, and Kubernetes' generated
+messages, whose field numbers are in types.txt. Go writes every field that is not a pointer, so a
+zero means absence unless types.txt says otherwise. Unknown fields are skipped, as in Kubernetes.
+For any bytes, the result is a document or Refused.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ MAGIC = b"k8s\x00"
 
 _VARINT, _FIXED64, _BYTES, _GROUP, _GROUP_END, _FIXED32 = range(6)  # the wire types
 _WIRES = {"bool": _VARINT, "int32": _VARINT, "int64": _VARINT}  # all others are _BYTES
-_ZEROS = frozenset(("string", "bool", "int32", "int64", "intstr"))  # whose zero may be absence
+_ZEROS = frozenset(("string", "bool", "int32", "int64", "intstr"))  # their zero may mean absence
 _VARINT_BYTES = 10
 _NUMBERS = 1 << 29
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-Numbers = dict[
-    int, "tuple[str, Field] | Numbers"
-]  # the fields of a message; Numbers for one whose fields are its own
+# The fields of a message by number. Numbers stands for a nested message that JSON does not have:
+# its fields belong to the outer object.
+Numbers = dict[int, "tuple[str, Field] | Numbers"]
 
 
 class _MalformedError(ValueError):
-    """What is wrong with the bytes."""
+    """The bytes are not a valid message; the error says why."""
 
 
 class _Record(NamedTuple):
@@ -75,12 +75,12 @@ def _document(body: bytes) -> Document:
 
 
 def _shape_of(api_version: str, kind: str) -> Shape:
-    """The type of a kind; types of the group meta are kinds of every group."""
+    """The type of a kind. A type of the group meta is a kind of every group."""
     known = BY_KIND.get((api_version, kind))
     shape = TYPES.get(kind if known is None else known.type_name)
     if shape is not None and shape.api_version.removeprefix("core/") in (api_version, "meta/v1"):
         own = (shape.fields or {}).get("apiVersion")
-        if own is not None and not own.numbers:  # the envelope has it, as that of all kinds
+        if own is not None and not own.numbers:  # only a kind has its apiVersion in the envelope
             return shape
     raise _MalformedError(f'no kind "{kind}" is registered for version "{api_version}"')
 
@@ -101,8 +101,9 @@ def _numbers(shape: Shape) -> Numbers:
 
 
 def _fill(document: Document, numbers: Numbers, data: bytes) -> None:
-    """Add the fields of a message to a document; one that comes again is merged, or replaced if it
-    is a scalar.
+    """Adds the fields of a message to a document.
+
+    A field that occurs again is merged, or replaced if it is a scalar.
     """
     for record in _records(data):
         known = numbers.get(record.number)
@@ -131,7 +132,7 @@ def _put(document: Document, name: str, field: Field, record: _Record) -> None:
 
 
 def _items(shape: Shape, record: _Record) -> list[Any]:
-    """What a field adds to a list: an item, or several numbers that are packed."""
+    """What a field adds to a list: one item, or several packed numbers."""
     if record.wire != _BYTES or _WIRES.get(shape.name) != _VARINT:
         return [_value(shape, record)]
     items: list[Any] = []
@@ -143,7 +144,7 @@ def _items(shape: Shape, record: _Record) -> list[Any]:
 
 
 def _value(shape: Shape, record: _Record) -> Any:
-    """A value as JSON has it; None for the zero time and for raw JSON of no bytes."""
+    """A value in its JSON form; None for the zero time and for raw JSON of no bytes."""
     octets = _expected(record, _WIRES.get(shape.name, _BYTES)).octets
     if shape.fields is not None:
         document: Document = {}
@@ -178,7 +179,7 @@ def _value(shape: Shape, record: _Record) -> Any:
 
 
 def _time(octets: bytes, *, micro: bool) -> str:
-    """Times are of whole seconds, as they are in JSON; only a MicroTime has more."""
+    """Times have whole seconds, as in JSON; only a MicroTime has fractions."""
     seconds, nanos = _flat(octets, _VARINT, _VARINT)
     more = _signed(nanos.integer, 32) // 1000 if micro else 0
     try:
@@ -191,8 +192,9 @@ def _time(octets: bytes, *, micro: bool) -> str:
 
 
 def _flat(data: bytes, *wires: int) -> list[_Record]:
-    """The fields 1, 2, ... of a message, which are of these wire types: the last of each, or its
-    zero.
+    """The fields 1, 2, ... of a message, which have these wire types.
+
+    Of each field, the last occurrence; its zero if it does not occur.
     """
     found = [_Record(number, wire) for number, wire in enumerate(wires, 1)]
     for record in _records(data):
@@ -210,14 +212,14 @@ def _expected(record: _Record, wire: int) -> _Record:
 
 
 def _records(data: bytes) -> Iterator[_Record]:
-    """The fields of a message, but for groups: Kubernetes has none, so theirs are unknown."""
+    """The fields of a message. Groups are skipped: no message of Kubernetes has any."""
     at = 0
     groups: list[int] = []
     while at < len(data):
         tag, at = _varint(data, at)
         number, wire = tag >> 3, tag & 7
         if not 0 < number < _NUMBERS:
-            raise _MalformedError(f"{number} is no field's number")
+            raise _MalformedError(f"{number} is not a field number")
         integer, size = 0, 0
         if wire == _VARINT:
             integer, at = _varint(data, at)
@@ -245,7 +247,7 @@ def _records(data: bytes) -> Iterator[_Record]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned integer of 64 bits and where it ends."""
+    """An unsigned integer of 64 bits and the index at which it ends."""
     if at < len(data) and data[at] < 0x80:
         return data[at], at + 1
     value = 0

@@ -1,8 +1,7 @@
-"""What was worked out for a document holds for every equal one: thousands of pods come from a few
-templates.
+"""A cache of results by document: thousands of pods come from a few templates.
 
-Only for functions of nothing but their document, whose results nobody changes. Kubernetes has no
-name for it.
+Only for functions whose result depends on the document alone and is never changed. Kubernetes has
+no counterpart.
 """
 
 from __future__ import annotations
@@ -14,23 +13,21 @@ from typing import Any, TypeVar
 import msgspec
 
 MOST = 512
-MOST_BYTES = 32 << 10  # of a document that is remembered; a template's is far smaller
+MOST_BYTES = 32 << 10  # of a cached document; a template is far smaller
 _ENCODER = msgspec.msgpack.Encoder()
 _T = TypeVar("_T")
 
 
 def recalled(function: Callable[[dict[str, Any]], _T]) -> Callable[[dict[str, Any]], _T]:
-    """The function, with a memory for the latest documents."""
+    """The function with a cache of its results for the latest documents."""
     known: dict[bytes, _T] = {}
 
     @wraps(function)
     def recall(document: dict[str, Any]) -> _T:
         try:
             key = _ENCODER.encode(document)
-        except (
-            OverflowError,
-            RecursionError,
-        ):  # a number or a depth that no well-formed document has
+        except (OverflowError, RecursionError):
+            # no well-formed document has such a number or such a depth
             return function(document)
         if len(key) > MOST_BYTES:
             return function(document)

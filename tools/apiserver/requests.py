@@ -1,8 +1,6 @@
-"""The bodies of requests that are no objects to store: options of a deletion, bindings, evictions
-and scales.
+"""Request bodies that are not stored: DeleteOptions, Binding, Eviction and Scale.
 
-They hold what is heeded of DeleteOptions, Binding, Eviction and Scale; what else a body has is left
-alone.
+The types have the fields that the server reads; other fields of a body are ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Named(msgspec.Struct, frozen=True, rename="camel"):
-    """Metadata, or a reference."""
+    """Metadata or a reference."""
 
     name: str = ""
     uid: str = ""
@@ -36,7 +34,10 @@ class Named(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Binding(msgspec.Struct, frozen=True):
-    """The pod of this uid, if one is given, goes to the node that the target names."""
+    """Binds the pod to the node that the target names.
+
+    If metadata has a uid, only the pod with that uid is bound.
+    """
 
     metadata: Named | None = None
     target: Named | None = None
@@ -56,7 +57,7 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 def delete_options(document: Document, query: Mapping[str, str]) -> DeleteOptions:
-    """What the body says, and where it is silent the query. Raises Refused with 400."""
+    """The options in the body; those that it omits come from the query. Raises Refused with 400."""
     asked = {
         field: query[field]
         for field in ("gracePeriodSeconds", "propagationPolicy")
@@ -66,7 +67,7 @@ def delete_options(document: Document, query: Mapping[str, str]) -> DeleteOption
 
 
 def converted(document: Document, shape: type[_T], *, strict: bool = True) -> _T:
-    """Raises Refused with 400."""
+    """The document as a value of this type. Raises Refused with 400."""
     try:
         return msgspec.convert(document, shape, strict=strict)
     except msgspec.ValidationError as problem:

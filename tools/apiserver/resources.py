@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-# What of a pod needs containers that run: known, so that it can be refused in words.
+# Subresources of a pod that need running containers; listed so that the refusal can say so.
 UNSERVED = ("log", "exec", "attach", "portforward", "proxy")
-# Of what kinds an update must name the resourceVersion that it is of; of the others it is of
-# whatever is there.
+# Kinds whose updates must name a resourceVersion. Updates of the other kinds may omit it, and are
+# then applied to the latest version.
 CONDITIONAL = frozenset(
     (
         "Lease",
@@ -22,10 +22,11 @@ CONDITIONAL = frozenset(
 
 
 class Kind(msgspec.Struct, frozen=True, eq=False):
-    """A kind and where it is served; `status` and `scale` say whether it has these subresources.
+    """A kind and where it is served; `status` and `scale` are True if it has these subresources.
 
-    One that is `stored_as` another kind is that kind by other names (see conversion). There is one
-    of each, below, so that they are the same or not: a store looks for its shelf at every turn.
+    A kind that is `stored_as` another one is that kind under other names (see conversion). Each
+    kind exists once, below, so kinds are compared by identity, which makes the store's look-ups
+    cheap.
     """
 
     group: str
@@ -44,14 +45,14 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def type_name(self) -> str:
-        """Its type in types.txt."""
+        """The name of its type in types.txt."""
         return (
             self.kind if self.stored_as is None else f"{self.group.partition('.')[0]}.{self.kind}"
         )
 
     @property
     def resource(self) -> str:
-        """As messages name it: plural and group."""
+        """Plural and group, the form in which messages name it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
@@ -60,7 +61,7 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
         return (*(("status",) if self.status else ()), *(("scale",) if self.scale else ()), *own)
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        """Where objects of this kind are on the server."""
+        """The path of one object or, without a name, of all objects."""
         base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         place = (
             f"{base}/namespaces/{namespace}/{self.plural}"

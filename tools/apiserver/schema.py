@@ -1,9 +1,8 @@
-"""The shape of the kinds that are served: the names and types of their fields, and how their lists
-are merged.
+"""The types of the served kinds: the names and types of fields, and how lists are merged.
 
-types.txt is the notation; it is compiled once into shapes, and documents are walked beside them.
-What a document holds that its kind does not know is an unknown field; what it holds in another type
-is refused, as Kubernetes' decoder does. Every message is worded as that decoder words it.
+types.txt defines them; it is compiled once into shapes, and a walk compares a document with its
+shape. A field that its kind does not have is an unknown field. A value of the wrong type is
+refused, as Kubernetes' decoder does. Every message has the words of that decoder.
 """
 
 from __future__ import annotations
@@ -42,33 +41,31 @@ _QUANTITY_RULE = (
     r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
 
-# Of what may be anything; so is the depth of a whole object bounded, and every reader can read it.
+# Depth of a value of any type. It bounds the depth of a whole object, so that every client can
+# read it.
 MOST_DEPTH = 100
 MOST_ITEMS = 250_000  # of all lists of an object, each of which is validated
 
-Path_ = tuple[
-    Any, ...
-]  # (parent, step) pairs, () at the root; a step is a field, an index or a 1-tuple of a map's key
+# (parent, step), or () at the root; a step is a field, an index or a 1-tuple with a map's key
+Path_ = tuple[Any, ...]
 
 
 class Shape:
-    """A type: of `fields` if an object, of `item` if a list, of `values` if a map, else a scalar of
-    that name.
-    """
+    """A type: an object with `fields`, a list of `item`, a map of `values`, or else a scalar."""
 
     __slots__ = ("api_version", "exact", "fields", "item", "name", "values")
 
     def __init__(self, name: str, api_version: str = "") -> None:
         self.name = name
         self.api_version = api_version
-        self.exact = _EXACT.get(name)  # the one Python type that needs no further look
+        self.exact = _EXACT.get(name)  # a value of this Python type needs no further check
         self.fields: dict[str, Field] | None = None
         self.item: Shape | None = None
         self.values: Shape | None = None
 
     @property
     def go(self) -> str:
-        """The type as Go names it."""
+        """The name of the type in Go."""
         if self.item is not None:
             return f"[]{self.item.go}"
         if self.values is not None:
@@ -81,12 +78,11 @@ class Shape:
 
 
 class Field(NamedTuple):
-    """A field of an object; the merge key is "*" for a list merged by value, None for one that is
-    replaced.
+    """A field of an object. Its merge key is "*" for a list merged by value, None without merging.
 
-    `keeps_zero` says whether an empty string, false or 0 is a value rather than absence. `numbers`
-    are those of the field in protobuf: its own last, before it those of the messages around it that
-    JSON does not have; () if the field is not in the message.
+    `keeps_zero` is True if an empty string, false or 0 is a value rather than absence. `numbers`
+    are the field numbers in protobuf: last the field's own, before it those of enclosing messages
+    that JSON does not have; () if the message does not have the field.
     """
 
     shape: Shape
@@ -97,11 +93,11 @@ class Field(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """`unknown`: a message for each unknown field. `mistyped`: what the first value of a wrong type
-    says, or "".
+    """What a walk over a document found.
 
-    The message does not always say where that value is; `where` does.
-    `nulls` says whether there are any, outside of what may hold anything.
+    `unknown` has a message for each unknown field. `mistyped` is the message for the first value of
+    a wrong type, or "". As this message does not always say where the value is, `where` does.
+    `nulls` is True if there are nulls, not counting those inside of values of any type.
     """
 
     unknown: list[str]
@@ -111,8 +107,9 @@ class Findings(NamedTuple):
 
 
 def compiled(text: str) -> dict[str, Shape]:
-    """The object types of a notation by name. Raises ValueError for a type that is defined nowhere
-    or twice.
+    """The object types of this text, by name.
+
+    Raises ValueError for a type that is not defined or is defined twice.
     """
     entries: dict[str, list[str]] = {}
     shapes: dict[str, Shape] = {}
@@ -168,17 +165,16 @@ TYPES = compiled(Path(__file__).with_name("types.txt").read_text(encoding="utf-8
 
 
 def list_merge_key(type_name: str, field: str) -> str | None:
-    """The key a strategic merge patch merges that list by; None if the list, or no such list, is
-    replaced.
+    """The key by which a strategic merge patch merges this list.
+
+    None if the patch replaces the list, or if the type has no such field.
     """
     fields = TYPES[type_name].fields or {}
     return fields[field].merge_key if field in fields else None
 
 
 def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
-    """What strict decoding of a document of this kind finds. A kind without a type here is taken as
-    it is.
-    """
+    """What strict decoding of a document of this kind finds; nothing if no type is known for it."""
     found = Findings([], "")
     shape = TYPES.get(kind)
     if shape is None:
@@ -191,9 +187,7 @@ def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
 
 
 def pruned(shape: Shape, value: Any) -> Any:
-    """A well-typed value as Kubernetes reads it: without nulls, and without fields that its type
-    does not have.
-    """
+    """A well-typed value as Kubernetes reads it: without nulls and without unknown fields."""
     if type(value) is dict and shape.fields is not None:
         fields = shape.fields
         known = (
@@ -210,8 +204,9 @@ def pruned(shape: Shape, value: Any) -> Any:
 
 
 def strict_message(kind: str, unknown: list[str]) -> str:
-    """The refusal of a request with fieldValidation=Strict; what is unknown or duplicate are
-    messages.
+    """The refusal of a request with fieldValidation=Strict.
+
+    `unknown` has the messages for unknown and duplicate fields.
     """
     return f"{_cannot(TYPES[kind])}: strict decoding error: {', '.join(unknown)}"
 
@@ -232,7 +227,7 @@ class _Walk:
         self._items = 0
 
     def visit(self, shape: Shape, value: Any, path: Path_, owner: str) -> None:
-        """Nulls are never visited: Kubernetes reads them as absent."""
+        """Compares a value with its shape. Skips nulls, which Kubernetes reads as absent."""
         kind = type(value)
         if shape.fields is not None and kind is dict:
             self._object(shape, shape.fields, value, path)
@@ -321,7 +316,7 @@ class _Walk:
 
 
 def _is_deep(value: Any) -> bool:
-    """Whether a value that may be anything is nested more deeply than MOST_DEPTH."""
+    """True if a value of any type is nested more deeply than MOST_DEPTH."""
     level = [value]
     for _ in range(MOST_DEPTH):
         level = [
@@ -340,7 +335,7 @@ _POD, _POD_SPEC = TYPES["Pod"], TYPES["PodSpec"]
 
 @recalled
 def _of_pod_spec(spec: dict[str, Any]) -> Findings:
-    """What a pod's own spec adds to the findings."""
+    """The findings for a pod's spec, cached for equal ones."""
     walk = _Walk()
     walk.visit(_POD_SPEC, spec, ((), "spec"), _POD.name)
     return Findings(walk.unknown, walk.mistyped, walk.where, walk.nulls)
@@ -351,15 +346,13 @@ def _quantity_problem(value: Any) -> str:
         return _QUANTITY_RULE
     try:
         quantity.value(value)
-    except ValueError:  # of which QuantityError is one; thousands of digits are another
+    except ValueError:  # QuantityError, or int() on thousands of digits
         return _QUANTITY_RULE
     return ""
 
 
 def _fields(path: Path_) -> list[str]:
-    """The fields on the way, without indices and the keys of maps, as Go's decoder names a
-    place.
-    """
+    """The fields on a path, without indices and map keys: Go's decoder names a place like that."""
     names: list[str] = []
     while path:
         path, step = path
@@ -381,8 +374,9 @@ def _with_indices(path: Path_) -> str:
 
 
 def duplicate_fields(body: bytes) -> list[str]:
-    """A message for each field that an object of the JSON text gives twice. Raises ValueError if it
-    is no JSON.
+    """A message for each field that an object in the JSON text has twice.
+
+    Raises ValueError if the text is not JSON.
     """
     repeated: list[tuple[dict[str, Any], list[str]]] = []
 
@@ -415,8 +409,9 @@ def _duplicates(value: Any, path: Path_, names_of: dict[int, list[str]], found: 
 
 
 def canonical(shape: Shape, value: Any) -> Any:
-    """Without what is absent or empty, and with quantities as numbers: equal for what Kubernetes
-    takes as equal.
+    """A value without absent and empty parts, with quantities as numbers.
+
+    Two values are equal in this form if Kubernetes treats them as equal.
     """
     if shape.fields is not None and isinstance(value, dict):
         fields = shape.fields

@@ -1,7 +1,7 @@
 """Label and field selectors of list and watch requests.
 
-A field selector may name an object's name and namespace, and of some kinds a few fields more, as in
-Kubernetes.
+A field selector may name an object's name and namespace and, for some kinds, a few more fields, as
+in Kubernetes.
 """
 
 from __future__ import annotations
@@ -19,28 +19,47 @@ _FIELD = re.compile(r"([\w.]+)(!=|==|=)(.*)")
 _OF_ALL = ("metadata.name", "metadata.namespace")
 _ABOUT = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _OF_KIND = {
-    "Pod": ("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
-            "status.phase", "status.podIP", "status.nominatedNodeName"),
+    "Pod": (
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.nominatedNodeName",
+    ),
     "Node": ("spec.unschedulable",),
     "Namespace": ("status.phase",),
     "Service": ("spec.clusterIP", "spec.type"),
     "Secret": ("type",),
-    "Event": (*(f"involvedObject.{field}" for field in _ABOUT), "reason", "reportingComponent", "source", "type"),
-    "events.Event": (*(f"regarding.{field}" for field in _ABOUT), "reason", "reportingController", "type"),
+    "Event": (
+        *(f"involvedObject.{field}" for field in _ABOUT),
+        "reason",
+        "reportingComponent",
+        "source",
+        "type",
+    ),
+    "events.Event": (
+        *(f"regarding.{field}" for field in _ABOUT),
+        "reason",
+        "reportingController",
+        "type",
+    ),
     "ReplicaSet": ("status.replicas",),
     "ReplicationController": ("status.replicas",),
     "Job": ("status.successful",),
     "ResourceSlice": ("spec.driver", "spec.nodeName"),
-}  # fmt: skip
-# Where a label of a field selector is not the path of its field, as the object is stored: the path,
-# or several of which the first counts that holds anything.
+}
+# The paths of field labels that are not themselves the path of the stored field. Of several paths,
+# the first one that has a value counts.
 _PATHS = {
     "source": ("source.component", "reportingComponent"),
     "status.successful": ("status.succeeded",),
     "reportingController": ("reportingComponent",),
     **{f"regarding.{field}": (f"involvedObject.{field}",) for field in _ABOUT},
 }
-# What a field that is left out reads as; all others as "".
+# The value of a field that an object omits; "" for all other fields.
 _ABSENT = {
     "spec.hostNetwork": "false",
     "spec.unschedulable": "false",
@@ -50,7 +69,10 @@ _ABSENT = {
 
 
 def matches_of(kind: Kind, labels: str, fields: str) -> Matches | None:
-    """What a request for objects of a kind selects; None if everything. Raises Refused with 400."""
+    """A predicate for the objects that a request selects; None if it selects all.
+
+    Raises Refused with 400.
+    """
     chosen = [match for match in (_labels(labels), _fields(kind, fields)) if match is not None]
     match chosen:
         case []:

@@ -1,10 +1,9 @@
-"""The store: objects as JSON documents under one revision counter, with the recent past of each
-kind for watchers.
+"""The store: objects as JSON documents under one revision counter, with a history for watchers.
 
-A document is never changed in place: every write puts a new one in, and each is encoded at most
-once however many read it. Watchers read the history of a kind from a revision on; a revision older
-than the history is compacted, and whoever asks for it must list again. Mirrors etcd as far as the
-API server's watch cache shows it.
+A document is never changed in place: every write stores a new one, which is encoded at most once
+however many clients read it. Watchers read the history of a kind from a revision on. A revision
+older than the history is compacted: a client that asks for it must list again. Mirrors the part of
+etcd that the API server's watch cache shows.
 """
 
 from __future__ import annotations
@@ -25,10 +24,8 @@ HISTORY = 100_000
 _ENCODER = msgspec.json.Encoder()
 
 
-class Refused(Exception):  # noqa: N818 - it is an answer, as the API gives it
-    """A metav1.Status that says no: HTTP code, reason and message, and the details that some
-    clients read.
-    """
+class Refused(Exception):  # noqa: N818 - it is an answer of the API
+    """A refusal, as a metav1.Status: HTTP code, reason, message, and details for some clients."""
 
     def __init__(
         self, code: int, reason: str, message: str, details: Document | None = None
@@ -40,7 +37,7 @@ class Refused(Exception):  # noqa: N818 - it is an answer, as the API gives it
 
 
 class Stored:
-    """A document as it is at one revision; `raw` is its JSON."""
+    """A document at one revision; `raw` is its JSON."""
 
     __slots__ = ("_raw", "document", "revision")
 
@@ -57,8 +54,10 @@ class Stored:
 
 
 class Event(msgspec.Struct, frozen=True):
-    """`after` is the object as the event left it (as it was last, for DELETED), `before` as it was
-    before.
+    """A write of one type: ADDED, MODIFIED or DELETED.
+
+    `after` is the object after it (for DELETED, the object as it was last), `before` the one that
+    it replaced or deleted.
     """
 
     type: str
@@ -67,19 +66,20 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Shelf:
-    """The objects of one kind, and what happened to them."""
+    """The objects of one kind and their history."""
 
     def __init__(self, history: int, compacted: int) -> None:
         self.objects: dict[Key, Stored] = {}
-        self.order: list[Key] | None = None  # the keys in order, until one comes or goes
+        self.order: list[Key] | None = None  # the sorted keys; None after one was added or removed
         self.history: deque[Event] = deque(maxlen=history)
-        self.compacted = compacted  # the last revision that the history has forgotten
+        self.compacted = compacted  # the last revision that the history no longer has
         self.news = asyncio.Event()
 
 
 class Store:
-    """`journal` is told of every write, with the kind, before anything is changed; what it raises
-    undoes the write.
+    """Calls `journal` with the kind and the event of every write, before anything changes.
+
+    A write fails if the journal raises.
     """
 
     def __init__(
@@ -89,11 +89,12 @@ class Store:
         self._history = history
         self._journal = journal
         self._shelves: dict[Kind, Shelf] = {}
-        self._compacted = 0  # for the kinds of which nothing is known yet
+        self._compacted = 0  # for kinds that have no shelf yet
 
     def fork(self) -> Store:
-        """A store with the same objects, and no past and no journal, that is written to without
-        effect on this one.
+        """A store with the same objects, but no history and no journal.
+
+        Writing to it does not change this one.
         """
         other = Store(0)
         other.revision = self.revision
@@ -103,15 +104,13 @@ class Store:
         return other
 
     def restore(self, kind: Kind, document: Document) -> None:
-        """Put back an object of an earlier life, at the revision that it carries; nobody is
-        told.
-        """
+        """Puts back an object of an earlier run at its own revision, without an event."""
         revision = int(document["metadata"]["resourceVersion"])
         self._keep(self._shelf(kind), Stored(document, revision))
         self.revision = max(self.revision, revision)
 
     def compact(self) -> None:
-        """Forget the past: watches from an earlier revision are answered with 410."""
+        """Drops the history: watches from an earlier revision are answered with 410."""
         self._compacted = self.revision
         for shelf in self._shelves.values():
             shelf.history.clear()
@@ -143,7 +142,10 @@ class Store:
         return self.stored(kind, namespace, name).document
 
     def list(self, kind: Kind, namespace: str = "", after: Key | None = None) -> Iterator[Stored]:
-        """In the order of namespace and name, beginning after a key; all namespaces for ""."""
+        """The objects in the order of namespace and name; "" is all namespaces.
+
+        With `after`, only those that follow this key.
+        """
         shelf = self._shelf(kind)
         if shelf.order is None:
             shelf.order = sorted(shelf.objects)
@@ -157,7 +159,7 @@ class Store:
         for key in islice(order, at, None):
             if namespace and key[0] != namespace:
                 return
-            found = shelf.objects.get(key)  # it may be gone since
+            found = shelf.objects.get(key)  # it may have been deleted meanwhile
             if found is not None:
                 yield found
 
@@ -172,8 +174,10 @@ class Store:
         return self._put(kind, "ADDED", document, None)
 
     def update(self, kind: Kind, document: Document) -> Stored:
-        """Replace. Raises Refused: 404, or 409 if the document carries a resourceVersion that is
-        not the latest.
+        """Replaces an object.
+
+        Raises Refused: 404 if it does not exist, 409 if the document's resourceVersion is not the
+        latest.
         """
         namespace, name = _key(document)
         before = self.stored(kind, namespace, name)
@@ -182,8 +186,8 @@ class Store:
             raise Refused(
                 409,
                 "Conflict",
-                f'Operation cannot be fulfilled on {kind.resource} "{name}": the object has been modified; '
-                "please apply your changes to the latest version and try again",
+                f'Operation cannot be fulfilled on {kind.resource} "{name}": the object has been '
+                "modified; please apply your changes to the latest version and try again",
             )
         if {
             **document,
@@ -202,8 +206,9 @@ class Store:
         return gone
 
     def since(self, kind: Kind, revision: int) -> Sequence[Event]:
-        """The events of a kind after a revision, oldest first. Raises Refused with 410 if some are
-        forgotten.
+        """The events of a kind after a revision, oldest first.
+
+        Raises Refused with 410 if the history does not reach back that far.
         """
         self.check_known(kind, revision)
         shelf = self._shelf(kind)
@@ -214,8 +219,9 @@ class Store:
         return fresh
 
     def check_known(self, kind: Kind, revision: int) -> None:
-        """Raises Refused with 410 for a revision that is forgotten, or that is of another store
-        since it is to come.
+        """Raises Refused with 410 for a compacted revision and for one that is not yet reached.
+
+        The latter comes from another store.
         """
         compacted = self._shelf(kind).compacted
         if revision < compacted:
@@ -226,7 +232,7 @@ class Store:
             )
 
     async def news(self, kind: Kind) -> None:
-        """Wait for the next write of a kind."""
+        """Waits for the next write of a kind."""
         await self._shelf(kind).news.wait()
 
     def _shelf(self, kind: Kind) -> Shelf:

@@ -1,8 +1,8 @@
-"""Whether an object is one that Kubernetes would keep: its metadata, and the rules of its kind.
+"""Validation of an object: its metadata, and the rules of its kind.
 
-Documents come with their defaults and of the right types (see schema). A problem is a field's path
-and what is wrong with it, in the words of Kubernetes' field errors; the refusal lists them all,
-once each.
+Documents must have their defaults and values of the right types (see schema). A problem is a
+field's path and a description, in the words of Kubernetes' field errors. The refusal lists each
+problem once.
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ _REASONS = {
 
 
 def problems(kind: str, document: Document, before: Document | None = None) -> list[str]:
-    """What is wrong with an object of a kind; `before` is the stored object if this is an update of
-    it.
-    """
+    """The problems of an object of this kind; `before` is the stored object for an update."""
     return _metadata(kind, document.get("metadata") or {}) + _of_kind(kind, document, before)
 
 
@@ -77,7 +75,7 @@ def _pod_spec(spec: Document) -> list[str]:
 
 
 def _of_flat_kind(kind: str, document: Document, before: Document | None) -> list[str]:
-    """Kinds that are judged by more than their spec, or have none."""
+    """Problems of kinds that have no spec, or rules beyond their spec."""
     match kind:
         case "Node":
             return cluster.node(document)
@@ -104,7 +102,7 @@ def _metadata(kind: str, metadata: Document) -> list[str]:
     form = dns_label if kind in _LABEL_NAMES else dns_subdomain
     found: list[str] = []
     if prefix:
-        # what is added to a prefix ends it well, so it may itself end in a dash
+        # a prefix may end in a dash, since the suffix ends the name with a letter or a digit
         found += [
             invalid("metadata.generateName", prefix, message)
             for message in form(prefix.rstrip("-") or "-")
@@ -152,18 +150,17 @@ def _owner(path: str, owner: Document) -> list[str]:
 
 
 def invalid_message(kind: str, name: str, found: list[str]) -> str:
-    """The refusal of an object with these problems."""
+    """The message that refuses an object with these problems."""
     group, _, version = TYPES[kind].api_version.partition("/")
     name_of_kind = TYPES[kind].name
     full = name_of_kind if not version or group == "core" else f"{name_of_kind}.{group}"
-    told = list(dict.fromkeys(found))
-    return (
-        f'{full} "{name}" is invalid: {told[0] if len(told) == 1 else "[" + ", ".join(told) + "]"}'
-    )
+    unique = list(dict.fromkeys(found))
+    listed = unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
+    return f'{full} "{name}" is invalid: {listed}'
 
 
 def invalid_details(kind: str, name: str, found: list[str]) -> dict[str, Any]:
-    """The details of the metav1.Status that carries the refusal."""
+    """The details of the metav1.Status that refuses the object."""
     group = TYPES[kind].api_version.partition("/")[0]
     causes = []
     for problem in found:

@@ -1,6 +1,4 @@
-"""Watches: what happens to the objects of one kind, line by line, until the client leaves or its
-time is over.
-"""
+"""Watches: the events of one kind, one a line, until the client leaves or the time is up."""
 
 from __future__ import annotations
 
@@ -22,14 +20,13 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class Watch:
-    """One request. A watcher sees an object that leaves its selection as deleted, one that comes
-    into it as added.
+    """One watch request.
+
+    An object that leaves the selection is reported as DELETED, one that enters it as ADDED.
     """
 
     def __init__(self, store: Store, kind: Kind, namespace: str, request: Request) -> None:
-        """Raises Refused for a query that cannot be answered: 400, or 410 if its revision is
-        forgotten.
-        """
+        """Raises Refused: 400 for an invalid query, 410 if its revision is compacted."""
         query = request.query
         self._store = store
         self._kind = kind
@@ -79,7 +76,7 @@ class Watch:
         if self._from_start:
             chosen = [s for s in self._store.list(self._kind, self._namespace) if self._selects(s)]
             self._revision = self._store.revision
-            lines = [self._told("ADDED", stored) for stored in chosen]
+            lines = [self._event_line("ADDED", stored) for stored in chosen]
             if self._mark_initial:
                 lines.append(self._bookmark({INITIAL_EVENTS_END: "true"}))
             if lines:
@@ -89,7 +86,7 @@ class Watch:
             lines = [
                 line
                 for event in self._store.since(self._kind, self._revision)
-                for line in self._seen(event)
+                for line in self._lines_of(event)
             ]
             self._revision = latest
             if lines:
@@ -99,7 +96,7 @@ class Watch:
                 await stream.write(self._bookmark({}))
 
     async def _news(self) -> bool:
-        """Wait for a write; false if there was none for a while."""
+        """Waits for a write. Returns False if there was none for BOOKMARK_SECONDS."""
         try:
             async with asyncio.timeout(BOOKMARK_SECONDS):
                 await self._store.news(self._kind)
@@ -107,7 +104,7 @@ class Watch:
             return bool(self._store.since(self._kind, self._revision))
         return True
 
-    def _seen(self, event: Event) -> list[bytes]:
+    def _lines_of(self, event: Event) -> list[bytes]:
         if self._namespace and event.after.document["metadata"].get("namespace") != self._namespace:
             return []
         was = event.before is not None and self._selects(event.before)
@@ -115,12 +112,12 @@ class Watch:
         if not was and not now:
             return []
         kind = "MODIFIED" if was and now else "ADDED" if now else "DELETED"
-        return [self._told(kind, event.after)]
+        return [self._event_line(kind, event.after)]
 
     def _selects(self, stored: Stored) -> bool:
         return self._matches is None or self._matches(stored.document)
 
-    def _told(self, kind: str, stored: Stored) -> bytes:
+    def _event_line(self, kind: str, stored: Stored) -> bytes:
         if not self._as_table:
             return _line(kind, served_raw(self._kind, stored))
         revision = str(stored.revision)

@@ -1,1 +1,1 @@
-"""`berth bench`: kube-scheduler's scheduler_perf workloads, run and measured."""
+"""`berth bench`: runs and measures kube-scheduler's scheduler_perf workloads."""

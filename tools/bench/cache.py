@@ -1,9 +1,9 @@
-"""What the cache costs: `python -m berth.tools.bench.cache [-o json]`.
+"""Measures the cache: `python -m berth.tools.bench.cache [-o json]`.
 
-Each figure is microseconds for one operation on a cache that holds so many pods, 50 to a node. Only
-two rows may grow with the cluster: a node that comes or goes gives all nodes a new order, and the
-comparison looks at each pod (every half minute, in the background), but in slices: the last row is
-the longest that it holds up the event loop at once.
+Each figure is microseconds per operation, on a cache with the given number of pods, 50 on each
+node. Only two rows may grow with the cluster. A node that is added or deleted changes the order of
+all nodes. The comparison looks at every pod (every half minute, in the background), but in slices:
+the last row is the longest time for which it blocks the event loop.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ PODS_A_NODE = 50
 OPERATIONS = 1_000
 
 
-class Nobody:
+class NoReply:
     """A reply that nobody waits for."""
 
     def set(self, value: object) -> None:
@@ -56,9 +56,10 @@ class Nobody:
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """Microseconds an operation, for a cache of `pods`; `compare` is one whole comparison, and
-    `compare_stall` the longest time during it in which nothing else could run (of the best of
-    three).
+    """Microseconds per operation, for a cache of `pods`.
+
+    `compare` is one whole comparison, `compare_stall` the longest time in it in which nothing else
+    could run; both are the best of three.
     """
 
     pods: int
@@ -99,7 +100,7 @@ def make_node(number: int, turn: int = 0) -> Node:
 
 
 def each(work: Callable[[int], object], times: int = OPERATIONS) -> float:
-    """Microseconds for one of so many operations; the work is given their numbers."""
+    """Microseconds per call of `work`, which gets the number of the call."""
     gc.collect()
     gc.disable()
     start = perf_counter()
@@ -111,7 +112,7 @@ def each(work: Callable[[int], object], times: int = OPERATIONS) -> float:
 
 
 def measure(size: int) -> Figures:
-    cache, look = CacheState(), TakeSnapshot(Nobody())
+    cache, look = CacheState(), TakeSnapshot(NoReply())
     nodes = size // PODS_A_NODE
     pods = [make_pod(number, f"n{number % nodes}") for number in range(size)]
     for number in range(nodes):
@@ -132,12 +133,12 @@ def measure(size: int) -> Figures:
 
     fresh = [PodInfo(make_pod(size + number)) for number in range(OPERATIONS)]
     where = [f"n{number % nodes}" for number in range(OPERATIONS)]
-    told = [make_pod(size + number, where[number]) for number in range(OPERATIONS)]
+    bound = [make_pod(size + number, where[number]) for number in range(OPERATIONS)]
     assume = send([Assume(info, node) for info, node in zip(fresh, where, strict=True)])
-    confirm = send([AssignedPodAdded(pod) for pod in told])
-    remove = send([AssignedPodDeleted(pod) for pod in told])
-    add = send([AssignedPodAdded(pod) for pod in told])
-    send([AssignedPodDeleted(pod) for pod in told])
+    confirm = send([AssignedPodAdded(pod) for pod in bound])
+    remove = send([AssignedPodDeleted(pod) for pod in bound])
+    add = send([AssignedPodAdded(pod) for pod in bound])
+    send([AssignedPodDeleted(pod) for pod in bound])
     send([Assume(info, node) for info, node in zip(fresh, where, strict=True)])
     forget = send([Forget(info, node) for info, node in zip(fresh, where, strict=True)])
     cache.handle(look)
@@ -176,9 +177,7 @@ def measure(size: int) -> Figures:
 async def comparison(
     state: CacheState, nodes: dict[str, Node], pods: dict[str, Pod]
 ) -> tuple[float, float]:
-    """Microseconds for a whole comparison, and for the longest wait of somebody who wants to run
-    all the time.
-    """
+    """Microseconds for a whole comparison, and for the longest wait of a task that is ready."""
     mailboxes = Mailboxes()
     rules = QueueRules(lambda info, at: (-info.priority, at), lambda _: SUCCESS, {})
     clock, longest = SystemClock(), 0.0
@@ -221,7 +220,7 @@ def main(output: str) -> None:
     if output == "json":
         click.echo(json.dumps([msgspec.structs.asdict(figures) for figures in measured], indent=2))
         return
-    table = Table("microseconds an operation", *(f"{figures.pods:,} pods" for figures in measured))
+    table = Table("microseconds per operation", *(f"{figures.pods:,} pods" for figures in measured))
     for field in Figures.__struct_fields__[1:]:
         table.add_row(
             field.replace("_", " "), *(f"{getattr(figures, field):,.1f}" for figures in measured)

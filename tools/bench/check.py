@@ -3,11 +3,11 @@
 A running scheduler caches much: columns, counts, what rules said about equal pods. Before a sampled
 decision, its input is recorded as the objects that the cache holds (they are frozen, so references
 are enough): nodes with their pods, assumed ones included, nominations, and what else plugins look
-up. Later a cluster is built from these objects alone, and tools/explain decides on the pod there.
+up. Later a cluster is built from these objects alone, and tools/explain decides on the pod there,
+with the same start of the search and the same state of the random generator.
 
-If the pod was placed, its node must have the highest score among the nodes that a search node by
-node, from the same start, finds. If it was not, the message, the plugins that rejected it, the
-nomination and the victims must be the same.
+If the pod was placed, the node and the number of nodes scored must be the same. If it was not, the
+message, the plugins that rejected it, the nomination and the victims must be the same.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class WitnessMeter:
 def check(
     windows: Sequence[Sample[Kept]], configuration: KubeSchedulerConfiguration, report: Report
 ) -> Iterator[Checked]:
-    """Repeats each window's decisions; yields the comparison of each window."""
+    """Repeats the sampled decisions; yields the result of each window."""
     done, every = 0, sum(len(window.kept) for window in windows)
     for window in windows:
         differ = []
@@ -252,34 +252,37 @@ def _of_node(node: str, best: str, decision: Decision) -> str:
         for plugin, scores in decision.score.items()
         if scores[node] != scores[best]
     )
-    totals = f"{decision.total[node]}; explain's {best} has {decision.total[best]}"
-    return f"{node} was chosen for {totals}, which explain chooses: {by_plugin or 'a tie'}"
+    found = f"{node} was chosen with a score of {decision.total[node]}"
+    expected = f"explain chooses {best} with {decision.total[best]}"
+    return f"{found}; {expected}: {by_plugin or 'a tie'}"
 
 
 def _of_unfit(unfit: Unfit, expected: Unfit) -> str:
     return (
         _other("the message", unfit.message, expected.message)
-        or _other("who rejected it", _list(unfit.rejected_by), _list(expected.rejected_by))
-        or _other("who lets it wait", _list(unfit.pending), _list(expected.pending))
-        or _other("the promise", _promise(unfit), _promise(expected))
+        or _other(
+            "the list of rejecting plugins", _list(unfit.rejected_by), _list(expected.rejected_by)
+        )
+        or _other("the list of pending plugins", _list(unfit.pending), _list(expected.pending))
+        or _other("the nomination", _nomination(unfit), _nomination(expected))
     )
 
 
-def _promise(unfit: Unfit) -> str:
-    """What becomes of the pod's nomination."""
+def _nomination(unfit: Unfit) -> str:
+    """The pod's nomination after the attempt."""
     made, nomination = unfit.post_filtered, unfit.nomination
     if nomination is not None:
         victims, displaced = _names(nomination.victims), _names(nomination.displaced)
-        return f"{nomination.node} for {victims}, displacing {displaced}"
-    return "void" if made is None or made.denominate else "as before"
+        return f"{nomination.node} (victims: {victims}; displaced: {displaced})"
+    return "cleared" if made is None or made.denominate else "kept"
 
 
 def _names(infos: Sequence[PodInfo]) -> str:
-    return _list(info.key for info in infos) or "nobody"
+    return _list(info.key for info in infos)
 
 
 def _list(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
+    return ", ".join(sorted(names)) or "none"
 
 
 def _other(what: str, found: str, expected: str) -> str:

@@ -1,5 +1,6 @@
-"""What a workload is played on: the writes that its operations make. Reading is by the PodTracker
-that it fills.
+"""The interface to the cluster that a workload runs on: the writes of its operations.
+
+Operations read the PodTracker, which the cluster fills.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ class ClusterError(Exception):
 
 
 class ExistsError(ClusterError):
-    """There is one of this name already."""
+    """An object of this name already exists."""
 
 
 class Cluster(Protocol):
-    """`parallel` is how many writes may be under way at once. Documents are shared, hence not to be
-    changed.
+    """`parallel` is the number of writes that may run at once.
+
+    Documents are shared, so implementations must not change them.
     """
 
     parallel: int
@@ -31,9 +33,9 @@ class Cluster(Protocol):
     async def update(
         self, kind: Kind, namespace: str, name: str, document: Document, subresources: Sequence[str]
     ) -> None:
-        """Replace what the document says, and its status if it has one."""
+        """Replaces the object and, if the document has one, its status."""
         ...
 
     async def delete(self, kind: Kind, namespace: str, name: str, grace: int | None = None) -> None:
-        """What is gone already is no error."""
+        """An object that no longer exists is not an error."""
         ...

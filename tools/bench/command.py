@@ -1,4 +1,4 @@
-"""`berth bench`: run scheduler_perf's workloads and report how fast the scheduler is."""
+"""`berth bench`: runs scheduler_perf's workloads and reports how fast the scheduler is."""
 
 from __future__ import annotations
 
@@ -28,21 +28,41 @@ WIDTH = 160
 
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--workload", "names", multiple=True, metavar="NAME",
-              help="A test case, a workload, or CASE/WORKLOAD; * stands for anything; repeatable.")  # fmt: skip
-@click.option("--label", "labels", multiple=True, metavar="L",
-              help="Only workloads with this label, or with -L without it; repeatable, or with commas.")  # fmt: skip
-@click.option("--api", type=click.Choice(["embedded", "inproc"]), default=None,
-              help="embedded: the API server and the scheduler in processes of their own, over HTTP. inproc: both in "
-              "one, without HTTP, which is the cost of scheduling alone.  [default: embedded]")  # fmt: skip
+@click.option(
+    "--workload",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A test case, a workload, or CASE/WORKLOAD; * matches anything; repeatable.",
+)
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="L",
+    help="Only workloads with this label (-L: without it); repeatable, or comma-separated.",
+)
+@click.option(
+    "--api",
+    type=click.Choice(["embedded", "inproc"]),
+    default=None,
+    help="embedded: the API server and the scheduler in separate processes, over HTTP. "
+    "inproc: both in one process, without HTTP, to measure the cost of scheduling alone.  "
+    "[default: embedded]",
+)
 @click.option(
     "--kubeconfig",
     default="",
     metavar="FILE",
-    help="Run on this cluster; what is created there is deleted.",
+    help="Run on this cluster, and delete what was created there.",
 )
-@click.option("--scheduler", type=click.Choice(["berth", "none"]), default="berth", show_default=True,
-              help="none: only measure, while another scheduler does the work.")  # fmt: skip
+@click.option(
+    "--scheduler",
+    type=click.Choice(["berth", "none"]),
+    default="berth",
+    show_default=True,
+    help="none: only measure, while another scheduler does the work.",
+)
 @click.option(
     "--runs",
     type=click.IntRange(1),
@@ -53,31 +73,62 @@ WIDTH = 160
 @click.option(
     "--profile",
     is_flag=True,
-    help="Show where the scheduler's time goes, by its stack each millisecond.",
+    help="Sample the scheduler's stack every millisecond, and show where the time goes.",
 )
-@click.option("--stacks", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
-              help="--profile, and write the stacks there, for flamegraph.pl or speedscope.")  # fmt: skip
-@click.option("--check", type=click.IntRange(0), default=0, show_default=True, metavar="N",
-              help="Make N decisions of a window once more from nothing, as berth explain does.")  # fmt: skip
-@click.option("--stall", type=click.FloatRange(0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
-              help="End a workload in which pods wait and nothing moves for so long.")  # fmt: skip
-@click.option("--compare", "compared", nargs=2, type=click.Path(path_type=Path), metavar="A.json B.json",
-              help="Show B's results as multiples of A's; nothing is run.")  # fmt: skip
+@click.option(
+    "--stacks",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    metavar="FILE",
+    help="Like --profile, and write the stacks to FILE, for flamegraph.pl or speedscope.",
+)
+@click.option(
+    "--check",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Repeat N decisions of each window from scratch, as berth explain does, and compare.",
+)
+@click.option(
+    "--stall",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="End a workload in which pods wait without any progress for this long.",
+)
+@click.option(
+    "--compare",
+    "compared",
+    nargs=2,
+    type=click.Path(path_type=Path),
+    metavar="A.json B.json",
+    help="Show B's results as multiples of A's, without running anything.",
+)
 @click.option(
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
 def bench(
-    file: Path | None, names: tuple[str, ...], labels: tuple[str, ...], api: Where | None, kubeconfig: str,
-    scheduler: str, runs: int, profile: bool, stacks: Path | None, check: int, stall: float,
-    compared: tuple[Path, Path] | None, output: str,
-) -> None:  # fmt: skip
-    """Run the workloads of a scheduler_perf configuration FILE, each in fresh processes, and report
-    the figures.
+    file: Path | None,
+    names: tuple[str, ...],
+    labels: tuple[str, ...],
+    api: Where | None,
+    kubeconfig: str,
+    scheduler: str,
+    runs: int,
+    profile: bool,
+    stacks: Path | None,
+    check: int,
+    stall: float,
+    compared: tuple[Path, Path] | None,
+    output: str,
+) -> None:
+    """Run the workloads of a scheduler_perf configuration FILE, and report the figures.
 
-    Throughput is sampled each second as scheduler_perf does. CPU and memory are those of the
-    scheduler's process. A workload that cannot be run here is named with the reason, and the others
-    go on. The exit code is 1 if one fails, misses its threshold, or has a decision that differs
-    under --check.
+    Each workload runs in fresh processes. Throughput is sampled every second, as scheduler_perf
+    does. CPU and memory are those of the scheduler's process. A workload that cannot run here is
+    reported with the reason, and the others run. The exit code is 1 if a workload fails, misses
+    its threshold, or has a decision that differs under --check.
 
     \b
     berth bench misc/performance-config.yaml --workload SchedulingBasic --label performance
@@ -92,12 +143,12 @@ def bench(
             raise click.UsageError("expected a FILE with workloads, or --compare")
         if api == "inproc" and (kubeconfig or scheduler == "none"):
             raise click.UsageError(
-                "--api inproc goes with neither --kubeconfig nor --scheduler none"
+                "--api inproc cannot be combined with --kubeconfig or --scheduler none"
             )
         if check and scheduler == "none":
-            raise click.UsageError("--check goes without --scheduler none")
+            raise click.UsageError("--check cannot be combined with --scheduler none")
         if api == "embedded" and kubeconfig:
-            raise click.UsageError("--kubeconfig goes without --api")
+            raise click.UsageError("--kubeconfig cannot be combined with --api")
         wanted = [label for given in labels for label in given.split(",") if label]
         chosen = [
             plan(file, case, workload) for case, workload in select(load(file), names, wanted)
@@ -142,7 +193,7 @@ def _show(results: list[Result], output: str) -> None:
 
 
 def _write_stacks(path: Path, results: Sequence[Result]) -> None:
-    """One line a stack, the workload at its bottom, and how often it was met."""
+    """Writes one line per stack: the workload as the outermost frame, and the number of samples."""
     lines = (
         f"{result.name};{stack} {times}\n"
         for result in results
@@ -165,7 +216,7 @@ def _compare(first: Path, second: Path, output: str) -> None:
 def _run_all(
     file: Path, chosen: Sequence[Run], settings: Settings, runs: int
 ) -> tuple[list[Result], bool]:
-    """The results, and whether a workload failed; what did not run is said on standard error."""
+    """The results, and True if a workload failed; says on standard error which ones did not run."""
     results: list[Result] = []
     failed = False
     for number, run in enumerate(chosen, 1):
@@ -190,7 +241,7 @@ def _say(line: str) -> None:
 
 @contextmanager
 def _progress(title: str) -> Iterator[Report]:
-    """A bar on a terminal, nothing elsewhere; what it is told moves it."""
+    """Shows a progress bar on a terminal; yields the function that advances it."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),

@@ -1,4 +1,4 @@
-"""Two files of results side by side: how many times the first's figures the second's are."""
+"""Compares two files of results: the second's figures as multiples of the first's."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rich.table import Table
 
 
 class CompareError(ValueError):
-    """The files cannot be compared; the message names the one at fault."""
+    """The files cannot be compared; the message names the file at fault."""
 
 
 class Ratios(msgspec.Struct, frozen=True):
-    """The second over the first; None where one of them has no figure."""
+    """The second's figure over the first's; None if one of them has no figure."""
 
     name: str
     throughput: float | None
@@ -26,18 +26,19 @@ class Ratios(msgspec.Struct, frozen=True):
 
 
 def read(path: Path) -> list[Result]:
-    """What `-o json` wrote. Raises CompareError."""
+    """Reads a file written by `-o json`. Raises CompareError."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=list[Result])
     except OSError as problem:
         raise CompareError(f"{path}: cannot be read: {problem.strerror or problem}") from None
     except msgspec.DecodeError as problem:
-        raise CompareError(f"{path}: no results of berth bench -o json: {problem}") from None
+        raise CompareError(f"{path}: not results of berth bench -o json: {problem}") from None
 
 
 def compare(first: Sequence[Result], second: Sequence[Result]) -> list[Ratios]:
-    """Of the workloads that are in both, in the first's order. Raises CompareError if there are
-    none.
+    """Ratios for the workloads that are in both files, in the first's order.
+
+    Raises CompareError if there are none.
     """
     others = {result.name: result for result in second}
     found = [_ratios(result, others[result.name]) for result in first if result.name in others]

@@ -1,9 +1,9 @@
-"""What a decision costs: `python -m berth.tools.bench.decision [-o json]`.
+"""Measures decisions: `python -m berth.tools.bench.decision [-o json]`.
 
-Each figure is microseconds in which the scheduler decides on one pod of a cluster of 5,000 nodes
-(`--nodes`), the cache's part apart. Pods come one after the other, all of one template, and are
-assumed where they were placed, as when a Deployment is scaled up; the first ones, which fill what
-is remembered, are not counted.
+Each figure is the microseconds that the scheduler takes to decide on one pod in a cluster of 5,000
+nodes (`--nodes`), without the cache's part. Pods of one template arrive one after another and are
+assumed on their nodes, as when a Deployment is scaled up. The first ones, which fill the memories,
+are not counted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.system import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.bench.cache import Nobody
+from berth.tools.bench.cache import NoReply
 from berth.tools.explain.handle import ReadOnlyHandle
 from rich.console import Console
 from rich.table import Table
@@ -46,7 +46,7 @@ HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 SELECTOR = {"matchLabels": {"color": "blue"}}
-LOOK = TakeSnapshot(Nobody())
+LOOK = TakeSnapshot(NoReply())
 
 
 def _near(topology: str, **more: Any) -> dict[str, Any]:
@@ -94,7 +94,7 @@ MILLICORES = {"unfit": 9_000, "preemption": 3_000}
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """Microseconds a decision."""
+    """Microseconds per decision."""
 
     pods: str
     median: float
@@ -172,9 +172,9 @@ def measure(name: str, times: int, nodes: int = NODES) -> Figures:
         match outcome:
             case Chosen(node):
                 cache.handle(Assume(info, node))
-            case Unfit(nomination=promised):
-                if promised is not None:
-                    cache.handle(Nominate(info, promised.node))
+            case Unfit(nomination=nomination):
+                if nomination is not None:
+                    cache.handle(Nominate(info, nomination.node))
             case Failed(status):
                 raise AssertionError(status.message)
     gc.enable()
@@ -190,7 +190,7 @@ def measure(name: str, times: int, nodes: int = NODES) -> Figures:
     "--times",
     default=1_000,
     show_default=True,
-    help="How many pods of each kind are decided on.",
+    help="Number of decisions for each kind of pod.",
 )
 @click.option("--nodes", default=NODES, type=click.IntRange(1), show_default=True)
 @click.option(
@@ -203,7 +203,7 @@ def main(times: int, nodes: int, output: str, names: Sequence[str]) -> None:
     if output == "json":
         click.echo(json.dumps([msgspec.structs.asdict(figures) for figures in measured], indent=2))
         return
-    table = Table("microseconds a decision", "median", "p99", "mean")
+    table = Table("microseconds per decision", "median", "p99", "mean")
     for figures in measured:
         table.add_row(
             figures.pods, f"{figures.median:,.0f}", f"{figures.p99:,.0f}", f"{figures.mean:,.0f}"

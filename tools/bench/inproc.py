@@ -1,10 +1,9 @@
-"""A cluster in the scheduler's own process: typed objects handed from hand to hand, no HTTP and no
-JSON.
+"""A cluster in the scheduler's own process, which passes typed objects without HTTP and JSON.
 
-What is left is the cost of scheduling. The rules of the API server that a scheduler can notice
-hold: defaults and admission of pods, bindings that are refused, grace and finalizers of deletions,
-one version for every write. Objects that the scheduler does not follow are kept by the embedded API
-server's own store; events are taken and dropped.
+What remains is the cost of scheduling. The API server's rules that a scheduler can notice apply:
+defaults and admission of pods, refused bindings, grace periods and finalizers, a new version for
+every write. Objects that the scheduler does not follow are in the embedded API server's own store.
+Events are accepted and dropped.
 """
 
 from __future__ import annotations
@@ -40,26 +39,27 @@ from berth.tools.bench.templates import Document
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata)
 Key = tuple[str, str]
-MOST_PROTOTYPES = 64  # templates without actions; the documents of the others come only once
+MOST_PROTOTYPES = 64  # for templates without actions; others never give the same document twice
 PODS, EVENTS = BY_KIND["v1", "Pod"], BY_KIND["events.k8s.io/v1", "Event"]
 EVENTS_END = f"/{EVENTS.plural}"
 
 
 class _Shelf(Generic[Kept]):
-    """The objects of one kind, and who follows them."""
+    """The objects of one kind, and their followers."""
 
     def __init__(self) -> None:
         self.items: dict[Key, Kept] = {}
         self.followers: list[_Subscription[Kept]] = []
 
-    def tell(self, event: Changed[Kept] | Deleted[Kept]) -> None:
+    def publish(self, event: Changed[Kept] | Deleted[Kept]) -> None:
         for follower in self.followers:
-            follower.tell(event)
+            follower.receive(event)
 
 
 class _Subscription(Generic[Kept]):
-    """One follower of a kind; it reads at its own pace. With `unfinished`, it is not told of pods
-    that are over.
+    """One follower of a kind, which reads at its own pace.
+
+    If `unfinished`, finished pods look deleted to it.
     """
 
     def __init__(self, shelf: _Shelf[Kept], *, unfinished: bool) -> None:
@@ -68,9 +68,9 @@ class _Subscription(Generic[Kept]):
         self._pending: deque[Changed[Kept] | Deleted[Kept]] = deque()
         self._news = Bell()
 
-    def tell(self, event: Changed[Kept] | Deleted[Kept]) -> None:
+    def receive(self, event: Changed[Kept] | Deleted[Kept]) -> None:
         if isinstance(event, Changed) and not self._selects(event.object):
-            event = Deleted(event.object)  # To be told twice of an end is to be told of it once.
+            event = Deleted(event.object)  # a second Deleted of the same object has no effect
         self._pending.append(event)
         self._news.ring()
 
@@ -90,7 +90,7 @@ class _Subscription(Generic[Kept]):
 
 
 class InProcess:
-    """Both the Cluster that a workload writes to and the Access that the scheduler is given."""
+    """The Cluster that a workload writes to and also the Access that the scheduler uses."""
 
     parallel = 1
 
@@ -104,7 +104,7 @@ class InProcess:
         self._second, self._time, self._scheduled = 0, "", PodCondition()
         self.calls: Calls = self
         self.events: Calls = self
-        self.tenure = Tenure()  # nobody else writes here
+        self.tenure = Tenure()  # no other scheduler writes here
 
     async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
         await work(self)
@@ -179,7 +179,10 @@ class InProcess:
         pod = self._pods.items.get((namespace, name)) or self._found(PODS, namespace, name)
         problem = ""
         if uid != pod.metadata.uid:
-            problem = f"the UID in the precondition ({uid}) does not match the UID in record ({pod.metadata.uid})"
+            problem = (
+                f"the UID in the precondition ({uid}) "
+                f"does not match the UID in record ({pod.metadata.uid})"
+            )
         elif pod.metadata.deletion_timestamp is not None:
             problem = f"pod {name} is being deleted, cannot be assigned to a host"
         elif pod.spec.node_name:
@@ -214,7 +217,7 @@ class InProcess:
         body: object | None = None,
         content_type: str = "",
     ) -> T:
-        """What the scheduler asks for besides bindings. Raises ApiError."""
+        """Every request of the scheduler except bindings. Raises ApiError."""
         if method == "POST" and path.endswith(EVENTS_END) and isinstance(body, answer):
             return body
         try:
@@ -271,7 +274,7 @@ class InProcess:
         )
         if uid != before.metadata.uid:
             raise Refused(
-                409, "Conflict", f'{kind.resource} "{name}" is another object than was meant'
+                409, "Conflict", f'{kind.resource} "{name}" has another uid than the patch names'
             )
         after = patched(kind, msgspec.to_builtins(before), body, content_type)
         return self._write(kind, msgspec.convert(after, type(before), strict=False))
@@ -285,9 +288,7 @@ class InProcess:
         return found
 
     def _prototype(self, kind: Kind, document: Document) -> Any:
-        """The typed object that a document stands for, as the API server would store it; made once
-        a document.
-        """
+        """The typed object for a document, as the API server would store it; cached."""
         known = self._prototypes.get(id(document))
         if known is not None and known[0] is document:
             return known[1]
@@ -319,7 +320,7 @@ class InProcess:
             raise error(str(refused)) from None
 
     def _now(self) -> str:
-        """The time as objects carry it, written once a second; `_scheduled` is of the same."""
+        """The time as objects carry it, formatted once a second; `_scheduled` has the same time."""
         second = int(time.time())
         if self._second != second:
             self._second, self._time = second, now()
@@ -338,7 +339,7 @@ class InProcess:
     def _put(self, shelf: _Shelf[Any], item: Any) -> Any:
         metadata = item.metadata
         shelf.items[metadata.namespace, metadata.name] = item
-        shelf.tell(Changed(item))
+        shelf.publish(Changed(item))
         if isinstance(item, Pod):
             self._tracker.changed(item)
         return item
@@ -361,7 +362,7 @@ class InProcess:
         self._version += 1
         metadata = msgspec.structs.replace(item.metadata, resource_version=str(self._version))
         gone = msgspec.structs.replace(item, metadata=metadata)
-        shelf.tell(Deleted(gone))
+        shelf.publish(Deleted(gone))
         if isinstance(gone, Pod):
             self._tracker.deleted(gone)
         return gone

@@ -1,8 +1,8 @@
-"""What is measured: throughput by the second, latencies, and what the scheduler's process has used.
+"""What is measured: throughput by the second, latencies, and the scheduler's CPU time and memory.
 
-Throughput is sampled as scheduler_perf does it: once a second, the first sample with pods left out,
-seconds without a pod spread over the next sample, the last part of a second left out. A window too
-short for a sample has one, the pods over the seconds to the last of them.
+Throughput is sampled once a second as scheduler_perf does it. The first sample with pods is left
+out, as is the incomplete last second; seconds without a pod are spread over the next sample. A
+window too short for a sample has one: its pods over the seconds to the last of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INTERVAL = 1.0
 
 
 class Throughput(msgspec.Struct, frozen=True):
-    """Pods a second."""
+    """Pods per second."""
 
     average: float
     p50: float
@@ -40,8 +40,9 @@ class Latency(msgspec.Struct, frozen=True):
 
 
 class Collections(msgspec.Struct, frozen=True):
-    """The pauses for garbage collections of one generation, and how many objects in cycles they
-    freed.
+    """The pauses for garbage collections of one generation.
+
+    `freed` is the number of objects in cycles that they freed.
     """
 
     generation: int
@@ -52,9 +53,7 @@ class Collections(msgspec.Struct, frozen=True):
 
 
 class Pauses(msgspec.Struct, frozen=True):
-    """What stopped the scheduler: collections, and how late its event loop came, for whatever
-    reason.
-    """
+    """What delayed the scheduler: collections, and how late its event loop was for any reason."""
 
     collections: tuple[Collections, ...]
     late_p99_ms: float
@@ -62,8 +61,9 @@ class Pauses(msgspec.Struct, frozen=True):
 
 
 class Effort(msgspec.Struct, frozen=True):
-    """The scheduler's side of a window; the latencies are None if it tells of none, the rest if it
-    is not ours.
+    """The scheduler's side of a window.
+
+    Latencies are None if the scheduler reports none; the rest is None if it is not ours.
     """
 
     decision_ms: Latency | None = None
@@ -75,16 +75,14 @@ class Effort(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True, order=True):
-    """A decision that is not what `berth explain` makes of the same cluster, and how the two
-    differ.
-    """
+    """A decision that differs from what `berth explain` decides on the same cluster, and how."""
 
     pod: str
     difference: str
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """How many decisions were made once more, and how many of them came out the same."""
+    """How many decisions were repeated, and how many of them came out the same."""
 
     pods: int
     agree: int
@@ -117,8 +115,9 @@ class Meter(Protocol):
 
 
 def samples(start: float, before: int, times: Sequence[float], end: float) -> list[float]:
-    """Pods a second, second by second, of pods bound at these times (in order), `before` having
-    been bound earlier.
+    """Pods per second, one value for each second.
+
+    `times` are the times, in order, at which pods were bound; `before` pods were bound earlier.
     """
     found: list[float] = []
     baseline: int | None = None
@@ -141,7 +140,7 @@ def samples(start: float, before: int, times: Sequence[float], end: float) -> li
 
 
 def nearest_rank(values: Sequence[float], percent: int) -> float:
-    """The percentile of values in order."""
+    """The percentile of sorted values."""
     return values[max(math.ceil(len(values) * percent / 100), 1) - 1]
 
 
@@ -167,8 +166,9 @@ def latency(seconds: Sequence[float]) -> Latency | None:
 
 
 def median(results: Sequence[Result]) -> Result:
-    """Number by number, of the runs of one workload; the profile is that of the first, the checks
-    are those of all.
+    """The median of each figure over the runs of one workload.
+
+    The profile is that of the first run; the checks are those of all runs.
     """
     first = results[0]
     if len(results) == 1:
@@ -215,8 +215,9 @@ def _median(values: Sequence[object]) -> object:
 
 
 def peak_rss_bytes() -> int:
-    """The most memory that this process has held. The kernel's own figure where /proc has it:
-    getrusage's may be that of the process that started this one.
+    """The most memory that this process has held.
+
+    Uses the kernel's own figure where /proc has it, since getrusage may report that of the parent.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -227,7 +228,7 @@ def peak_rss_bytes() -> int:
 
 
 class Stopwatch:
-    """The meter of the process that it is in; it is the scheduler's observer too."""
+    """The meter of its own process; also the scheduler's observer."""
 
     def __init__(self, *, profile: bool) -> None:
         self._sampler = Sampler() if profile else None
@@ -262,7 +263,7 @@ class Stopwatch:
 
 
 class NoMeter:
-    """Of a scheduler that is not ours."""
+    """The meter of a scheduler that is not ours."""
 
     async def start(self) -> None:
         pass

@@ -1,6 +1,4 @@
-"""The objects that operations create, from templates or without: nodes with their strategies, pods,
-volumes.
-"""
+"""The objects that operations create: nodes with their strategies, pods, volumes and claims."""
 
 from __future__ import annotations
 
@@ -47,9 +45,7 @@ status:
 def node(
     operation: CreateNodes, template: Template, index: int, name_of: Mapping[str, Any]
 ) -> Document:
-    """The index-th node of an operation under the name that is given, with what the operation's
-    strategy adds.
-    """
+    """The index-th node of an operation under the given name, with its strategies applied."""
     values: dict[str, Value] = {
         **operation.template_params,
         "Index": index,
@@ -60,8 +56,8 @@ def node(
     labels = {**(metadata.get("labels") or {}), HOSTNAME: name_of["name"]}
     status = dict(document.get("status") or {})
     if operation.label_node_prepare_strategy is not None:
-        deal = operation.label_node_prepare_strategy
-        labels[deal.label_key] = deal.label_values[index % len(deal.label_values)]
+        strategy = operation.label_node_prepare_strategy
+        labels[strategy.label_key] = strategy.label_values[index % len(strategy.label_values)]
     if operation.unique_node_label_strategy is not None:
         labels[operation.unique_node_label_strategy.label_key] = str(uuid.uuid4())
     if operation.node_allocatable_strategy is not None:
@@ -74,7 +70,7 @@ def node(
 
 
 def csi_node(operation: CreateNodes, name: str) -> Document | None:
-    """The limits of volume drivers that go with a node."""
+    """The CSINode with the volume limits of a node; None if the operation sets none."""
     strategy = operation.node_allocatable_strategy
     if strategy is None or not strategy.csi_node_allocatable:
         return None
@@ -96,9 +92,7 @@ def csi_node(operation: CreateNodes, name: str) -> Document | None:
 def volume_and_claim(
     volume: Document, claim: Document, namespace: str, index: int
 ) -> Iterator[tuple[Kind, str, str, Document]]:
-    """A volume and a claim that are bound to each other already: kind, namespace, name and document
-    of each.
-    """
+    """A volume and a claim bound to each other; kind, namespace, name and document of each."""
     volume_name, claim_name = f"{namespace}-vol-{index}", f"pvc-{index}"
     spec = dict(volume.get("spec") or {})
     if "csi" in spec:
@@ -128,8 +122,9 @@ def with_claim(pod: Document, index: int) -> Document:
 
 
 def priority_class(value: int) -> tuple[str, Document]:
-    """Workloads give pods a bare priority, which API servers take from classes only: the class that
-    stands for one.
+    """The class that stands for a bare priority.
+
+    Workloads give pods a bare priority, but an API server takes priorities only from classes.
     """
     name = f"bench-{value}" if value >= 0 else f"bench-minus-{-value}"
     return name, {

@@ -1,4 +1,4 @@
-"""The operations of scheduler_perf's workloads, as they stand in its files, one class an opcode."""
+"""The operations of scheduler_perf's workloads as its files write them, one class per opcode."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class WorkloadError(ValueError):
 
 
 class Strict(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The base of what stands in a file."""
+    """The base of the types in a file."""
 
 
 class Op(Strict, frozen=True, kw_only=True, rename="camel"):
@@ -26,7 +26,7 @@ class Op(Strict, frozen=True, kw_only=True, rename="camel"):
 
 
 class NodeAllocatable(Strict, frozen=True, kw_only=True, rename="camel"):
-    """Sets allocatable resources, and for volumes a CSINode with the drivers' limits."""
+    """Sets allocatable resources and, for volumes, a CSINode with the drivers' limits."""
 
     node_allocatable: dict[str, str | int] = {}
     csi_node_allocatable: dict[str, dict[str, int | None]] = {}
@@ -34,7 +34,7 @@ class NodeAllocatable(Strict, frozen=True, kw_only=True, rename="camel"):
 
 
 class LabelNode(Strict, frozen=True, kw_only=True, rename="camel"):
-    """Deals the values out in turn."""
+    """Gives nodes the values in turn."""
 
     label_key: str
     label_values: list[str]
@@ -169,9 +169,7 @@ class StopCollectingProfile(
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """An operation of scheduler_perf that is read, whatever its fields, but not carried out
-    here.
-    """
+    """An operation of scheduler_perf that is read with any fields, but not supported here."""
 
 
 class CreateResourceClaims(_Known, frozen=True, tag_field="opcode", tag="createResourceClaims"):
@@ -221,14 +219,14 @@ Operation = (
 
 
 def seconds(text: str) -> float:
-    """Of a Go duration such as 1m30s. Raises WorkloadError."""
+    """The length of a Go duration such as 1m30s. Raises WorkloadError."""
     if not text or _DURATION.sub("", text):
         raise WorkloadError(f"duration: expected one such as 1m30s, got {text!r}")
     return sum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(text))
 
 
 def problems(operation: Operation) -> Iterator[str]:
-    """What is wrong with an operation in itself."""
+    """The problems of an operation taken by itself."""
     for field in (
         "count",
         "number",
@@ -250,7 +248,10 @@ def problems(operation: Operation) -> Iterator[str]:
                 operation.persistent_volume_template_path
                 and not operation.persistent_volume_claim_template_path
             ):
-                yield "persistentVolumeClaimTemplatePath: must be given with persistentVolumeTemplatePath"
+                yield (
+                    "persistentVolumeClaimTemplatePath: "
+                    "must be given with persistentVolumeTemplatePath"
+                )
         case CreatePodSets():
             yield from (f"createPodsOp.{problem}" for problem in problems(operation.create_pods_op))
         case Churn():

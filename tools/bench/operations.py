@@ -1,9 +1,8 @@
-"""The operations of a workload, carried out one after the other on a cluster, as scheduler_perf
-does it.
+"""Carries out the operations of a workload one after another, as scheduler_perf does.
 
-A createPods waits for its pods unless it says otherwise; a barrier waits for those that were not
-waited for. A wait in which nothing moves ends the workload with an error, and a pod whose feature
-this scheduler refuses ends it as unsupported: neither hangs.
+A createPods waits for its pods unless it says otherwise; a barrier waits for those that no
+operation has waited for. A wait without progress ends the workload with an error, and a pod whose
+feature this scheduler does not support ends it as unsupported: neither hangs.
 """
 
 from __future__ import annotations
@@ -49,11 +48,11 @@ from berth.tools.bench.workload import Run
 CHURN_SECONDS = 0.5
 MOST_PREPARED = 64
 T = TypeVar("T")
-Report = Callable[[str, int, int], None]  # what is done, pods bound, pods there will be
+Report = Callable[[str, int, int], None]  # called with the step, pods bound and pods in total
 
 
 class Executor:
-    """Runs one workload. `stall` is how many seconds a wait may see nothing move."""
+    """Runs one workload. `stall` is the number of seconds that a wait may last without progress."""
 
     def __init__(
         self,
@@ -75,8 +74,8 @@ class Executor:
         self._namespaces: set[str] = set()
         self._classes: dict[int, str] = {}
         self._prepared: dict[int, tuple[Document, Document]] = {}
-        self._waited_for: dict[str, int] = {}  # by barriers, in each namespace
-        self._bound: dict[str, int] = {}  # waited for by their own operations
+        self._for_barrier: dict[str, int] = {}  # pods that a barrier must wait for, by namespace
+        self._bound: dict[str, int] = {}  # pods that their own operations waited for
         self._window: Window | None = None
         self._results: list[Result] = []
         self._group: TaskGroup | None = None
@@ -95,10 +94,10 @@ class Executor:
             for index, operation in enumerate(self._run.operations):
                 opcode = str(operation.__struct_config__.tag)
                 self._step = f"{opcode} ({index + 1} of {len(self._run.operations)})"
-                self._tell()
+                self._report_progress()
                 await self._carry_out(index, operation)
             self._step = "done"
-            self._tell()
+            self._report_progress()
             group.cancel_scope.cancel()
         return self._results
 
@@ -134,7 +133,7 @@ class Executor:
             case StopCollectingMetrics():
                 await self._close_window()
             case StartCollectingProfile() | StopCollectingProfile():
-                pass  # --profile does it for every window
+                pass  # --profile profiles every window
             case _:
                 raise UnsupportedError(f"operation {operation.__struct_config__.tag}")
 
@@ -200,7 +199,7 @@ class Executor:
         await pace.aclose()
 
     async def _create(self, document: Document, namespace: str) -> tuple[Kind, str, str]:
-        """Create an object of any kind; where it is then."""
+        """Creates an object of any kind; returns where it is."""
         kind = _kind(document)
         document = await self._with_class(document) if kind == objects.PODS else document
         where, name = namespace if kind.namespaced else "", self._name(document)
@@ -208,7 +207,7 @@ class Executor:
         return kind, where, name
 
     async def _with_class(self, pod: Document) -> Document:
-        """The pod with its bare priority turned into that of a class."""
+        """The pod with its bare priority replaced by a priority class."""
         known = self._prepared.get(id(pod))
         if known is not None and known[0] is pod:
             return known[1]
@@ -239,7 +238,7 @@ class Executor:
         else:
             await self._each(range(operation.count), make)
             if operation.skip_wait_to_completion:
-                self._waited_for[namespace] = self._waited_for.get(namespace, 0) + operation.count
+                self._for_barrier[namespace] = self._for_barrier.get(namespace, 0) + operation.count
             else:
                 await self._until_bound(namespace, operation.count)
         if operation.collect_metrics:
@@ -280,9 +279,7 @@ class Executor:
     async def _steadily(
         self, operation: CreatePods, namespace: str, make: Callable[[int], Awaitable[None]]
     ) -> None:
-        """Keep that many pods pending: each that is bound is deleted, and another takes its
-        place.
-        """
+        """Keeps this many pods pending: deletes each bound pod and creates another."""
         bound: list[str] = []
 
         def note(pod: Pod) -> None:
@@ -300,7 +297,7 @@ class Executor:
                     await make(next(serial))
                 replaced += len(fresh)
                 self._waiting.refuse_unsupported()
-                self._tell()
+                self._report_progress()
                 await anyio.sleep(POLL_SECONDS if not fresh else 0)
         self._pods.on_bound.remove(note)
         if not replaced and not bound:
@@ -339,9 +336,7 @@ class Executor:
                     await self._create(document, namespace)
 
         async def recreate() -> None:
-            """In turn: a round in which each place gets an object, and one in which it is taken
-            away.
-            """
+            """Creates an object in each place in one round, and deletes it in the next."""
             places: list[list[tuple[Kind, str, str] | None]] = [
                 [None] * operation.number for _ in documents
             ]
@@ -364,9 +359,9 @@ class Executor:
     async def _barrier(self, operation: Barrier) -> None:
         unknown = [name for name in operation.namespaces if name not in self._namespaces]
         if unknown:
-            raise ClusterError(f"barrier: namespaces: {unknown[0]} is none of this workload's")
-        names = operation.namespaces or list(self._waited_for)
-        wanted = {name: self._waited_for.get(name, 0) for name in names}
+            raise ClusterError(f"barrier: namespaces: {unknown[0]} is not one of this workload's")
+        names = operation.namespaces or list(self._for_barrier)
+        wanted = {name: self._for_barrier.get(name, 0) for name in names}
         attempted = operation.stage_requirement == "Attempted"
 
         def have(namespace: str) -> int:
@@ -374,29 +369,32 @@ class Executor:
             return min(tally.bound + (tally.attempted if attempted else 0), wanted[namespace])
 
         await self._waiting.until(
-            wanted, have, "tried" if attempted else "placed", self._step, self._tell
+            wanted, have, "tried" if attempted else "placed", self._step, self._report_progress
         )
         if not attempted:
             for name in names:
-                self._waited_for.pop(name, None)
+                self._for_barrier.pop(name, None)
 
     async def _until_bound(self, namespace: str, number: int) -> None:
-        """Wait for the pods of an operation. Where others of the namespace were waited for before,
-        they do not count once more: scheduler_perf lets them, and what it measures next begins with
-        a backlog.
+        """Waits for the pods of an operation.
+
+        Earlier pods of the namespace do not count again. In scheduler_perf they do, so that what it
+        measures next begins with a backlog.
         """
         goal = self._bound[namespace] = self._bound.get(namespace, 0) + number
 
         def have(namespace: str) -> int:
             return min(max(number - (goal - self._pods.ever_bound[namespace]), 0), number)
 
-        await self._waiting.until({namespace: number}, have, "placed", self._step, self._tell)
+        await self._waiting.until(
+            {namespace: number}, have, "placed", self._step, self._report_progress
+        )
 
     async def _open_window(
         self, name: str, namespaces: Sequence[str], selector: Mapping[str, str]
     ) -> None:
         if self._window is not None:
-            raise ClusterError(f"{self._step}: metrics are being collected already")
+            raise ClusterError(f"{self._step}: metrics are already being collected")
         await self._meter.start()
         self._window = Window(name, namespaces, selector, self._pods)
 
@@ -409,9 +407,9 @@ class Executor:
         self._results.append(result)
         self._window = None
 
-    # --------------------------------------------------------------------------------------- little
+    # -------------------------------------------------------------------------------------- details
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         self._report(self._step, self._pods.ever_bound.total(), self._expected)
 
     def _template(self, path: str, otherwise: str = "") -> Template:
@@ -424,21 +422,21 @@ class Executor:
         return self._templates[key]
 
     def _name(self, document: Document) -> str:
-        """The object's name, made here from generateName so that no two are the same."""
+        """The object's name, made unique here if it has only a generateName."""
         metadata = document.get("metadata") or {}
         return str(
             metadata.get("name") or f"{metadata.get('generateName', 'bench-')}{next(self._serial)}"
         )
 
     async def _each(self, items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
-        """As many at a time as the cluster takes, and others get their turn in between."""
+        """Runs as many at a time as the cluster allows, and lets other tasks run in between."""
         waiting = iter(items)
 
         async def worker() -> None:
             for done, item in enumerate(waiting, 1):
                 await work(item)
                 if not done % 100:
-                    self._tell()
+                    self._report_progress()
                     await anyio.lowlevel.checkpoint()
 
         async with anyio.create_task_group() as group:

@@ -1,9 +1,8 @@
-"""What holds a scheduler up: each pause of the garbage collector, and each time its event loop came
-late.
+"""Measures what delays a scheduler: pauses of the garbage collector, and a late event loop.
 
-A meter like the others, in the scheduler's process. The first window is open from the beginning, so
-that the start of the scheduler can be looked at as well. A pause is from the start of a collection
-to the end of all that is done in it.
+A meter in the scheduler's process. The first window is open from the beginning, so that the start
+of the scheduler is measured as well. A pause lasts from the start of a collection to the end of
+everything done in it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ TICK_SECONDS = 0.002
 
 
 class PauseMeter:
-    """What another meter measures, and the pauses of the process that it is in."""
+    """Adds the pauses of its process to what another meter measures."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
@@ -41,7 +40,7 @@ class PauseMeter:
             gc.callbacks.remove(self._note)
 
     async def tick(self) -> None:
-        """Ask to be woken again and again, and note how late that was."""
+        """Sleeps again and again, and records how late each wake-up was."""
         while True:
             due = time.perf_counter() + TICK_SECONDS
             await anyio.sleep(TICK_SECONDS)

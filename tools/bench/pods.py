@@ -1,6 +1,4 @@
-"""What became of the pods: counted by namespace and labels as changes come in, so that waiting only
-asks for sums.
-"""
+"""Counts pods by namespace, labels and state as changes arrive, so that waiting only reads sums."""
 
 from __future__ import annotations
 
@@ -16,8 +14,9 @@ PodName = tuple[str, str]
 
 
 class Tally(msgspec.Struct):
-    """Of pods of the same namespace and labels; `attempted` are those that wait although they were
-    tried, or gated.
+    """Pods of the same namespace and labels, by state.
+
+    `attempted` are those that are gated, or still pending after an attempt.
     """
 
     bound: int = 0
@@ -29,7 +28,7 @@ class Tally(msgspec.Struct):
 
 
 class _Seen(msgspec.Struct):
-    """A pod as it was last seen; `given` are its labels as they came, `labels` in order."""
+    """A pod as it was last seen; `given` are its labels as they came, `labels` the same, sorted."""
 
     given: Mapping[str, str]
     labels: Labels
@@ -38,10 +37,9 @@ class _Seen(msgspec.Struct):
 
 
 class PodTracker:
-    """`on_bound` are told of a pod when it has got its node; `ever_bound` counts these by
-    namespace.
+    """Calls `on_bound` with each pod that has got its node; `ever_bound` counts these by namespace.
 
-    `unsupported` is the first refusal of a whole feature.
+    `unsupported` is the first message that refuses an unsupported feature.
     """
 
     def __init__(self) -> None:
@@ -77,8 +75,8 @@ class PodTracker:
         if state == "bound" and before != "bound":
             self.ever_bound[name[0]] += 1
             self._messages.pop(name, None)
-            for tell in self.on_bound:
-                tell(pod)
+            for callback in self.on_bound:
+                callback(pod)
 
     def deleted(self, pod: Pod) -> None:
         name = (pod.metadata.namespace, pod.metadata.name)
@@ -104,7 +102,7 @@ class PodTracker:
         ]
 
     def why(self, namespaces: Sequence[str]) -> str:
-        """What most pods that wait there are told."""
+        """The most frequent message among the pods that wait there."""
         found = Counter(
             message for (where, _), message in self._messages.items() if where in namespaces
         )

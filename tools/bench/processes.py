@@ -1,6 +1,4 @@
-"""The processes that a measurement needs beside its own: the worker with the scheduler, and the
-embedded API server.
-"""
+"""The processes of a measurement: the worker with the scheduler, the embedded API server."""
 
 from __future__ import annotations
 
@@ -36,12 +34,12 @@ T = TypeVar("T")
 
 
 class ProcessEndedError(Exception):
-    """A process that was needed has ended; the message has the last lines that it logged."""
+    """A process that is needed has ended; the message has the last lines of its log."""
 
 
 @asynccontextmanager
 async def _process(*arguments: str) -> AsyncIterator[tuple[Process, IO[bytes]]]:
-    """A Python process with these arguments, and the file that it logs to."""
+    """Starts Python with these arguments; yields the process and its log file."""
     with tempfile.TemporaryFile() as log:
         process = await anyio.open_process([sys.executable, "-P", *arguments], stderr=log)
         try:
@@ -58,7 +56,7 @@ async def _process(*arguments: str) -> AsyncIterator[tuple[Process, IO[bytes]]]:
 
 
 class Worker:
-    """A worker process, and the questions that it answers."""
+    """A worker process, and the requests that it answers."""
 
     def __init__(self, process: Process, log: IO[bytes]) -> None:
         assert process.stdin is not None
@@ -68,7 +66,7 @@ class Worker:
         self._input = process.stdin
         self._output = BufferedByteReceiveStream(process.stdout)
 
-    async def tell(self, order: Order) -> None:
+    async def send(self, order: Order) -> None:
         try:
             await self._input.send(msgspec.json.encode(order) + b"\n")
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -83,21 +81,21 @@ class Worker:
         return found
 
     async def wait(self) -> None:
-        """Until it ends, which is an error."""
+        """Waits until the process ends, which is an error."""
         await self._process.wait()
         raise self._ended()
 
     async def start(self) -> None:
-        await self.tell(StartMeasuring())
+        await self.send(StartMeasuring())
         await self._expect(Ready)
 
     async def stop(self) -> Effort:
-        await self.tell(StopMeasuring())
+        await self.send(StopMeasuring())
         return (await self._expect(Measured)).effort
 
     async def check(self, report: Callable[[str, int, int], None]) -> list[Checked]:
-        """The decisions that were kept, made once more; the scheduler has stopped then."""
-        await self.tell(CheckDecisions())
+        """Stops the scheduler and repeats the decisions that were kept."""
+        await self.send(CheckDecisions())
         while True:
             match await self.answer():
                 case Progress(step, done, total):
@@ -106,7 +104,7 @@ class Worker:
                     return windows
                 case other:
                     raise ProcessEndedError(
-                        f"the scheduler's process answered out of turn: {other}"
+                        f"unexpected answer from the scheduler's process: {other}"
                     )
 
     async def ready(self) -> None:
@@ -117,7 +115,7 @@ class Worker:
             case NotRun(reason):
                 raise ProcessEndedError(reason)
             case Progress() as other:
-                raise ProcessEndedError(f"the scheduler's process answered out of turn: {other}")
+                raise ProcessEndedError(f"unexpected answer from the scheduler's process: {other}")
             case answer:
                 assert isinstance(answer, kind)
                 return answer
@@ -130,17 +128,18 @@ class Worker:
 
 @asynccontextmanager
 async def worker(order: Order) -> AsyncIterator[Worker]:
-    """A worker with this order."""
+    """Starts a worker with this order."""
     async with _process("-m", "berth.tools.bench.worker") as (process, log):
         started = Worker(process, log)
-        await started.tell(order)
+        await started.send(order)
         yield started
 
 
 @asynccontextmanager
 async def api_server() -> AsyncIterator[str]:
-    """An API server as `berth apiserver` runs it; its URL. Raises ProcessEndedError if it does not
-    start.
+    """Starts an API server as `berth apiserver` does; yields its URL.
+
+    Raises ProcessEndedError if it does not start.
     """
     async with _process("-m", "berth.actors", "apiserver", "--port", "0") as (process, log):
         assert process.stdout is not None

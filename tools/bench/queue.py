@@ -1,8 +1,8 @@
-"""What the scheduling queue costs: `python -m berth.tools.bench.queue [-o json]`.
+"""Measures the scheduling queue: `python -m berth.tools.bench.queue [-o json]`.
 
-Each figure is microseconds for one operation on a queue that holds so many pods. The events are
-dear only where they concern somebody: of the parked pods all but one wait for a node that is
-larger, the one for a node's label.
+Each figure is microseconds per operation, on a queue with the given number of pods. An event should
+be expensive only if it concerns many pods: of the parked pods, one waits for a node's label, all
+others for a larger node.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LABELLED = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL)
 TAINTED = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT)
 
 
-class Nobody:
+class NoReply:
     """A reply that nobody waits for: the pod is read from the effect."""
 
     def set(self, value: QueuedPod) -> None:
@@ -56,10 +56,10 @@ class Nobody:
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """Microseconds an operation, for a queue of `pods`.
+    """Microseconds per operation, for a queue of `pods`.
 
-    The events are one message each; `event_for_all` asks the hint of every parked pod, and wakes
-    none. `flush` is by the pod: all of them have been parked for too long.
+    Each event is one message; `event_for_all` asks the hint of every parked pod, and wakes none.
+    `flush` is per pod, when all have been parked for too long.
     """
 
     pods: int
@@ -103,7 +103,7 @@ def handle(queue: QueueState, message: QueueMessage, now: float) -> QueuedPod | 
 
 
 def pop(queue: QueueState, now: float) -> QueuedPod:
-    queued = handle(queue, NextPod(Nobody()), now)
+    queued = handle(queue, NextPod(NoReply()), now)
     assert queued is not None
     return queued
 
@@ -116,7 +116,7 @@ def park(queue: QueueState, pods: Sequence[Pod], plugin: str) -> None:
 
 
 def each(work: Callable[[], int]) -> float:
-    """Microseconds for one of the operations that `work` does; it says how many."""
+    """Microseconds per operation; `work` returns how many it did."""
     gc.collect()
     gc.disable()
     start = perf_counter()
@@ -199,7 +199,7 @@ def main(output: str, pods: tuple[int, ...]) -> None:
     if output == "json":
         click.echo(json.dumps(msgspec.to_builtins(rows), indent=2))
         return
-    table = Table(title="scheduling queue: microseconds an operation")
+    table = Table(title="scheduling queue: microseconds per operation")
     for name in Figures.__struct_fields__:
         table.add_column(name.replace("_", " "), justify="right")
     for row in rows:

@@ -1,6 +1,4 @@
-"""A cluster behind an API server: the embedded one in a process of its own, or whichever a
-kubeconfig leads to.
-"""
+"""A cluster behind an API server: the embedded one in another process, or that of a kubeconfig."""
 
 from __future__ import annotations
 
@@ -26,14 +24,15 @@ from berth.tools.bench.objects import NODES, PODS
 from berth.tools.bench.pods import PodTracker
 from berth.tools.bench.templates import Document
 
-PARALLEL = 30  # as many as scheduler_perf creates pods with
+PARALLEL = 30  # as in scheduler_perf, which creates this many pods at once
 ACCOUNT_SECONDS = 10.0
 ACCOUNT_POLL_SECONDS = 0.2
 
 
 class RemoteCluster:
-    """Writes over HTTP; it remembers what it created that belongs to no namespace, so that it can
-    be taken away.
+    """Writes over HTTP.
+
+    It remembers the objects without a namespace that it created, so that it can delete them.
     """
 
     parallel = PARALLEL
@@ -59,7 +58,7 @@ class RemoteCluster:
             )
 
     async def _post(self, path: str, document: Document) -> None:
-        """A new namespace has no service account for a moment, and takes no pods as long."""
+        """Retries for a while: a new namespace accepts no pods before it has a service account."""
         with anyio.move_on_after(ACCOUNT_SECONDS):
             while True:
                 try:
@@ -88,7 +87,7 @@ class RemoteCluster:
         await self._send("DELETE", kind.path(namespace, name), options, missing_ok=True)
 
     async def clean_up(self) -> None:
-        """Delete what was created, the last first; what is in a namespace goes with it."""
+        """Deletes what was created, last first; the content of a namespace goes with it."""
         for kind, name in reversed(self._made):
             await self.delete(kind, "", name, grace=0)
         self._made.clear()
@@ -108,7 +107,7 @@ class RemoteCluster:
 
 @asynccontextmanager
 async def remote_cluster(connection: Connection, pods: PodTracker) -> AsyncIterator[RemoteCluster]:
-    """A cluster for as long as the block runs; the tracker is told of its pods."""
+    """A cluster while the block runs; reports its pods to the tracker."""
     async with Client(connection) as client, anyio.create_task_group() as group:
         listed = anyio.Event()
 

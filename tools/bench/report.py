@@ -1,4 +1,4 @@
-"""Results as tables for people."""
+"""Results as tables."""
 
 from __future__ import annotations
 
@@ -60,24 +60,24 @@ def results_table(results: Sequence[Result]) -> Table:
 def differences_table(name: str, checked: Checked) -> Table:
     table = Table(title=f"{name}: decisions that berth explain does not make", title_justify="left")
     table.add_column("pod", overflow="fold")
-    table.add_column("what differs", overflow="fold")
+    table.add_column("difference", overflow="fold")
     for differs in checked.differ:
         table.add_row(differs.pod, differs.difference)
     return table
 
 
 def profile_tables(name: str, stacks: Stacks) -> tuple[Table, Table]:
-    """By room, and the functions with the most time of their own: the top of a flame graph."""
+    """The time by room and by function, those with the most time of their own first."""
     return (
         _shares_table(f"{name}: where the time goes", "room", rooms(stacks)),
-        _shares_table("functions with the most time of their own", "function", functions(stacks)),
+        _shares_table("functions with the most own time", "function", functions(stacks)),
     )
 
 
 def _shares_table(title: str, what: str, shares: Sequence[Share]) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column(what, overflow="fold")
-    for column in ("own", "with all it calls"):
+    for column in ("own", "with callees"):
         table.add_column(column, justify="right")
     for share in shares:
         table.add_row(share.name, f"{share.own:.1%}", f"{share.total:.1%}")

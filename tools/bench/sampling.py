@@ -1,10 +1,9 @@
-"""Where a process's time goes: the stack of its main thread, looked at each millisecond by the
-clock.
+"""A sampling profiler: records the stack of the main thread every millisecond of wall time.
 
-A profiler that is called at every function makes short functions look long, and a scheduler is made
-of them. This one costs nothing between two looks, so what runs under it is nearly as fast as
-without. A stack is written as flame graphs are made from it, "outermost;...;innermost"; what time C
-code takes is its caller's.
+A profiler that is called at every function call makes short functions look slow, and a scheduler
+consists of short functions. This one costs nothing between two samples, so the process runs at
+nearly full speed. A stack is written in the form that flame graphs are made from,
+"outermost;...;innermost". Time in C code counts for its caller.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Stacks = dict[str, int]
 
 
 class Share(msgspec.Struct, frozen=True):
-    """A function or a room, and the parts of all time in it alone and with all that it called."""
+    """A function or a room, and its share of all time: alone, and with what it called."""
 
     name: str
     own: float
@@ -34,7 +33,7 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Sampler:
-    """One at a time, in the main thread: it takes the alarm signal."""
+    """Only one at a time, in the main thread: it uses the alarm signal."""
 
     def __init__(self) -> None:
         self._stacks: Counter[tuple[CodeType, ...]] = Counter()
@@ -45,7 +44,7 @@ class Sampler:
         signal.setitimer(signal.ITIMER_REAL, SECONDS, SECONDS)
 
     def stop(self) -> Stacks:
-        """How often each stack was met."""
+        """The number of samples of each stack."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         found: Counter[str] = Counter()
@@ -68,13 +67,14 @@ def _name(code: CodeType) -> str:
 
 
 def functions(stacks: Mapping[str, int], most: int = TOP) -> tuple[Share, ...]:
-    """Those with the most time of their own."""
+    """The functions with the most time of their own."""
     return _shares(stacks, lambda names: names, most)
 
 
 def rooms(stacks: Mapping[str, int]) -> tuple[Share, ...]:
-    """The folders of the source, such as actors/queue; the time of a library is that of the room
-    which called it.
+    """The folders of the source, such as actors/queue.
+
+    The time of a library counts for the room that called it.
     """
     return _shares(
         stacks,

@@ -1,11 +1,10 @@
-"""What ten times the nodes cost: `python -m berth.tools.bench.scale [--nodes N] [--more-nodes N]
-[-o json]`.
+"""Measures the cost of ten times the nodes: `python -m berth.tools.bench.scale [-o json]`.
 
-For pods of a few kinds, what one of them costs in a small and in a large cluster: the decision by
-itself, and its whole way through the scheduler, queue to binding, as a workload in process. Both
-are microseconds of CPU time, which other programs on the machine disturb less than the clock.
+Compares a small and a large cluster (`--nodes`, `--more-nodes`) for pods of a few kinds: the
+decision by itself, and the whole pipeline from queue to binding, as a workload in process. Both are
+microseconds of CPU time, which other programs on the machine disturb less than wall time.
 kube-scheduler's sampling looks at more nodes in a large cluster: 10 % of 5,000, but 5 % of 50,000,
-so that five times as many are scored.
+so it scores five times as many.
 """
 
 from __future__ import annotations
@@ -36,8 +35,9 @@ MOST_TIMES = 2.0
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """Microseconds a pod; `pipeline` is CPU time of scheduler, store and driver, `wall` what went
-    by.
+    """Microseconds per pod.
+
+    `pipeline` is CPU time of scheduler, store and driver; `wall` is wall time.
     """
 
     pods: str
@@ -63,9 +63,7 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 def workload(folder: Path, kind: str, nodes: int, pods: int) -> Path:
-    """A scheduler_perf file with one workload: some pods to begin with, then those that are
-    measured.
-    """
+    """A scheduler_perf file with one workload: initial pods, then those that are measured."""
     container = {
         "name": "c",
         "image": "pause",
@@ -112,13 +110,13 @@ def through_the_pipeline(kind: str, nodes: int, pods: int) -> Result:
         (chosen,) = select(load(file), (), ())
         settings = Settings("inproc", scheduler=True, stall=STALL_SECONDS, profile=False)
         (result,) = anyio.run(
-            run_workload, file, plan(file, *chosen), settings, _unheard, click.echo
+            run_workload, file, plan(file, *chosen), settings, _no_report, click.echo
         )
     return result
 
 
-def _unheard(step: str, done: int, total: int) -> None:
-    """Nobody watches."""
+def _no_report(step: str, done: int, total: int) -> None:
+    """Discards progress reports."""
 
 
 def cost(kind: str, nodes: int, pods: int) -> Cost:
@@ -156,15 +154,16 @@ def measure(kinds: Sequence[str], small: int, large: int, pods: int) -> Scale:
     default=2_000,
     type=click.IntRange(4),
     show_default=True,
-    help="How many of each kind.",
+    help="Number of pods of each kind.",
 )
 @click.option(
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
 @click.argument("kinds", nargs=-1, type=click.Choice(list(SPECS)))
 def main(nodes: int, more_nodes: int, pods: int, output: str, kinds: Sequence[str]) -> None:
-    """Compare what pods cost in two clusters, of some KINDS or of those named; the exit code is 1
-    if one costs more than twice as much in the large one.
+    """Compare the cost of pods in two clusters, for some kinds of pods or the KINDS named.
+
+    The exit code is 1 if a pod costs more than twice as much in the large cluster.
     """
     configure_logs(0, "text", quiet=True)
     try:
@@ -181,7 +180,7 @@ def main(nodes: int, more_nodes: int, pods: int, output: str, kinds: Sequence[st
 
 def _show(found: Scale) -> None:
     table = Table(
-        "microseconds a pod",
+        "microseconds per pod",
         "nodes",
         "decision median",
         "decision mean",
@@ -191,7 +190,7 @@ def _show(found: Scale) -> None:
     for each in found.costs:
         figures = msgspec.structs.astuple(each)[2:]
         table.add_row(each.pods, f"{each.nodes:,}", *(f"{figure:,.0f}" for figure in figures))
-    ratios = Table("times as much", "decision median", "decision mean", "pipeline cpu")
+    ratios = Table("ratio", "decision median", "decision mean", "pipeline cpu")
     for growth in found.growth:
         ratios.add_row(
             growth.pods, *(f"{ratio:.2f}" for ratio in msgspec.structs.astuple(growth)[1:])

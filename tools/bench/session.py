@@ -1,6 +1,4 @@
-"""One run of one workload, in the place that was asked for: in process, on the embedded API server,
-or on a cluster.
-"""
+"""One run of one workload: in process, on the embedded API server, or on a cluster."""
 
 from __future__ import annotations
 
@@ -36,10 +34,10 @@ FAILURES = (ClusterError, StalledError, TemplateError, WorkloadError, ProcessEnd
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Where and how workloads are run; `scheduler` false only measures, `connection` is that of the
-    kubeconfig.
+    """Where and how workloads run.
 
-    `check` is how many decisions of a window are made once more.
+    If `scheduler` is False, the run only measures; `connection` is that of the kubeconfig. `check`
+    is the number of decisions of each window to repeat.
     """
 
     where: Where
@@ -52,7 +50,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class NotRunError(Exception):
-    """The workload did not come to its end; the message says why."""
+    """The workload did not finish; the message says why."""
 
     def __init__(self, reason: str, *, unsupported: bool) -> None:
         super().__init__(reason)
@@ -89,7 +87,7 @@ async def _in_process(file: Path, run: Run, settings: Settings, report: Report) 
                 case NotRun(reason, unsupported):
                     raise NotRunError(reason, unsupported=unsupported)
                 case other:
-                    raise ProcessEndedError(f"the worker answered out of turn: {other}")
+                    raise ProcessEndedError(f"unexpected answer from the worker: {other}")
 
 
 async def _remotely(
@@ -130,7 +128,7 @@ async def _connection(settings: Settings) -> AsyncIterator[Connection]:
 async def _meter(
     run: Run, settings: Settings, connection: Connection
 ) -> AsyncIterator[Worker | NoMeter]:
-    """Our scheduler, which measures itself, or nobody."""
+    """Our scheduler, which measures itself; or a meter that measures nothing."""
     if not settings.scheduler:
         yield NoMeter()
         return

@@ -1,10 +1,9 @@
-"""What a start costs in a big cluster: `python -m berth.tools.bench.start [--pods N] [--nodes N]
-[-o json]`.
+"""Measures a start in a big cluster: `python -m berth.tools.bench.start [-o json]`.
 
-An API server with so many bound pods is served from here, and a fresh scheduler in a process of its
-own lists, decodes and builds what it knows of them, then binds a first pod. The seconds count from
-the start of its process. Pods are as a cluster has them: made from some dozens of templates,
-running, with what a kubelet and a service account add.
+This process serves an API server with many bound pods (`--pods`, `--nodes`). A fresh scheduler in
+another process lists and decodes them, builds its state, and binds a first pod. Seconds count from
+the start of its process. The pods resemble those of a real cluster: they are made from some dozens
+of templates and running, with what a kubelet and a service account add.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where ev
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """Seconds from the start of the process; `peak_rss_bytes` is the scheduler's."""
+    """Seconds since the start of the process; `peak_rss_bytes` is the scheduler's."""
 
     pods: int
     nodes: int
@@ -46,7 +45,7 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 def filled(pods: int, nodes: int, history: int = 1000) -> Store:
-    """A cluster in which every pod runs; watches may be so many events behind."""
+    """A cluster in which every pod runs; a watch may be `history` events behind."""
     store = Store(history)
     Api(store).seed()
     for i in range(nodes):
@@ -216,7 +215,7 @@ async def measure(pods: int, nodes: int) -> Figures:
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
 def main(pods: int, nodes: int, output: str) -> None:
-    """Start a scheduler beside an API server with so many bound pods."""
+    """Start a scheduler beside an API server with this many bound pods."""
     found = anyio.run(measure, pods, nodes, backend_options={"use_uvloop": True})
     if output == "json":
         click.echo(json.dumps(msgspec.structs.asdict(found), indent=2))

@@ -1,12 +1,13 @@
-"""What holds a running scheduler up in a big cluster: `python -m berth.tools.bench.steady [--pods
-N] [--nodes N] [-o json]`.
+"""Measures the pauses of a running scheduler in a big cluster.
 
-Like `berth.tools.bench.start`, and then the cluster lives on for a while: pods are created, run
-once they are bound, and are deleted, some at a time and once many at once; pods that were there
-from the beginning go as well, or are updated; nodes tell that they are well. In the end the API
-server forgets its past, so that all is listed anew. Reported are the pauses of the garbage
-collector in the scheduler's process, and how late its event loop came. The exit code is 1 if the
-collector stopped it for longer than 20 ms.
+Usage: `python -m berth.tools.bench.steady [--pods N] [--nodes N] [-o json]`
+
+Begins like `berth.tools.bench.start`; then the cluster lives on for a while. Pods are created, run
+once they are bound, and are deleted, some at a time and once many together. Pods that were there
+from the beginning are deleted or updated, and nodes send heartbeats. At the end the API server
+drops its history, so that everything is listed again. Reports the pauses of the garbage collector
+in the scheduler's process, and how late its event loop was. The exit code is 1 if the collector
+stopped it for longer than 20 ms.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ TURN_SECONDS = 0.1
 HEARTBEATS_A_TURN = 20
 UPDATES_A_TURN = 50
 HISTORY = 20_000
-LIVES = 20  # turns that a pod lives for
-BURST = 4  # one in so many pods is created at half-time, all of them at once
+LIVES = 20  # number of turns for which a pod lives
+BURST = 4  # one in this many pods is created at half-time, all at once
 NEW_TEMPLATES = 7
 NOW = DeleteOptions(grace_period_seconds=0)
 STALL_SECONDS = 120.0
@@ -47,7 +48,7 @@ WIDTH = 100
 
 
 class Phase(msgspec.Struct, frozen=True):
-    """Starting, running or listing anew; `peak_rss_bytes` is the most until its end."""
+    """Starting, running or listing anew; `peak_rss_bytes` is the peak until its end."""
 
     name: str
     seconds: float
@@ -57,7 +58,7 @@ class Phase(msgspec.Struct, frozen=True):
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """`bound` pods were created and bound after the start."""
+    """`bound` is the number of pods that were created and bound after the start."""
 
     pods: int
     nodes: int
@@ -91,7 +92,7 @@ class Life:
         self.bound = 0
 
     async def run(self) -> None:
-        """Raises TimeoutError if pods that were created are not bound in the end."""
+        """Raises TimeoutError if a new pod is still not bound at the end."""
         for turn in range(self._turns):
             began = time.monotonic()
             self._create(self._burst if turn == self._turns // 2 else self._trickle)
@@ -106,7 +107,7 @@ class Life:
         await self._settle()
 
     async def relist(self) -> None:
-        """Let watches end because the past is forgotten; until a new pod is bound."""
+        """Makes watches fail because the history is gone, and waits until a new pod is bound."""
         self._update(next(self._staying, ""))
         self._create(1)
         self._store.compact()
@@ -135,8 +136,9 @@ class Life:
             self._made += 1
 
     def _follow(self, turn: int) -> None:
-        """Let pods run that are bound by now, and end those that have lived for long, each with an
-        old one.
+        """Marks newly bound pods as running, and deletes those that have lived long enough.
+
+        An old pod is deleted with each of them.
         """
         for _ in range(len(self._pending)):
             name = self._pending.popleft()
@@ -211,16 +213,14 @@ async def _phase(name: str, scheduler: Worker, began: float) -> Phase:
     default=4_000,
     type=click.IntRange(min=1),
     show_default=True,
-    help="How many pods are created.",
+    help="Number of pods to create.",
 )
 @click.option("--seconds", default=30.0, type=click.FloatRange(1), show_default=True)
 @click.option(
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
 def main(pods: int, nodes: int, new: int, seconds: float, output: str) -> None:
-    """Start a scheduler beside an API server with so many bound pods, and let the cluster live
-    on.
-    """
+    """Start a scheduler beside an API server with this many bound pods; let the cluster live on."""
     found = anyio.run(measure, pods, nodes, new, seconds, backend_options={"use_uvloop": True})
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(found)))

@@ -1,8 +1,8 @@
-"""Object templates: YAML with Go's `{{ }}` actions, as far as scheduler_perf's files use them.
+"""Object templates: YAML with the Go template actions (`{{ }}`) that scheduler_perf's files use.
 
-An action is a pipeline of calls: `{{.Index}}`, `{{ DivideInt 30000 .Count }}`, `{{ .Index | Mod 12
-}}`, with numbers, quoted text and parentheses as arguments. Control structures (if, range, with)
-are refused by name.
+An action is a pipeline of calls such as `{{.Index}}`, `{{ DivideInt 30000 .Count }}` or `{{ .Index
+| Mod 12 }}`; arguments are numbers, quoted text and parentheses. Control structures (if, range,
+with) are refused by name.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _divide(one: Value, other: Value) -> float:
 
 
 def _mod(one: Value, other: Value) -> int:
-    """With the sign of the first, as in Go."""
+    """The remainder with the sign of the first number, as in Go."""
     if not int(_number(other)):
         raise TemplateError("division by zero")
     return int(math.fmod(int(_number(one)), int(_number(other))))
@@ -72,7 +72,7 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
 
 
 def fill(text: str, values: Mapping[str, Value]) -> str:
-    """The text with its actions carried out. Raises TemplateError."""
+    """The text with its actions replaced by their values. Raises TemplateError."""
     parts: list[str] = []
     end = 0
     for action in _ACTION.finditer(text):
@@ -101,7 +101,7 @@ def _shown(value: Value) -> str:
 
 
 class _Expression:
-    """What stands between the braces."""
+    """The text between the braces."""
 
     def __init__(self, text: str, values: Mapping[str, Value]) -> None:
         self._text = text
@@ -163,7 +163,7 @@ class _Expression:
         if re.fullmatch(r"-?\d+\.\d+", token):
             return float(token)
         raise self._refused(
-            f"unknown function {token!r}" if token else "nothing where a value is expected"
+            f"unknown function {token!r}" if token else "expected a value, got nothing"
         )
 
     def _peek(self) -> str:
@@ -184,8 +184,9 @@ class _Expression:
 
 
 class Template:
-    """One file, or text in its place. A template without actions is parsed once and always gives
-    the same document.
+    """One file, or a text instead.
+
+    A template without actions is parsed once and always returns the same document.
     """
 
     def __init__(self, name: str, text: str) -> None:
@@ -202,7 +203,7 @@ class Template:
             raise TemplateError(f"{path}: cannot be read: {problem}") from None
 
     def document(self, values: Mapping[str, Value]) -> Document:
-        """Not to be changed by who gets it. Raises TemplateError."""
+        """The caller must not change the document. Raises TemplateError."""
         if self._constant is not None:
             return self._constant
         try:
@@ -216,7 +217,7 @@ class Template:
             document = read_yaml(text)
         except yaml.YAMLError as problem:
             raise TemplateError(
-                f"{self._name}: no valid YAML: {' '.join(str(problem).split())}"
+                f"{self._name}: not valid YAML: {' '.join(str(problem).split())}"
             ) from None
         if not isinstance(document, dict):
             raise TemplateError(f"{self._name}: expected one object, got {type(document).__name__}")

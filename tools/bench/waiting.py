@@ -1,6 +1,4 @@
-"""Waiting: for pods to get somewhere, which ends if nothing moves, and for the next turn of what is
-done at a rate.
-"""
+"""Waits for pods, ending if there is no progress, and for the turns of work done at a rate."""
 
 from __future__ import annotations
 
@@ -14,15 +12,15 @@ POLL_SECONDS = 0.05
 
 
 class UnsupportedError(Exception):
-    """The workload needs what cannot be had here."""
+    """The workload needs a feature that is not supported here."""
 
 
 class StalledError(Exception):
-    """Pods wait, and nothing moves."""
+    """Pods wait without any progress."""
 
 
 class Waiting:
-    """`stall` is how many seconds may pass without a change in what is waited for."""
+    """`stall` is the number of seconds that a wait may last without progress."""
 
     def __init__(self, pods: PodTracker, stall: float) -> None:
         self._pods = pods
@@ -34,15 +32,16 @@ class Waiting:
         have: Callable[[str], int],
         what: str,
         step: str,
-        tell: Callable[[], None],
+        report_progress: Callable[[], None],
     ) -> None:
-        """Wait until each namespace has as many pods as are wanted there. Raises StalledError,
-        UnsupportedError.
+        """Waits until each namespace has the wanted number of pods.
+
+        Raises StalledError, UnsupportedError.
         """
         moved, last, total = time.monotonic(), -1, sum(wanted.values())
         while True:
             found = sum(map(have, wanted))
-            tell()
+            report_progress()
             self.refuse_unsupported()
             if found >= total:
                 return
@@ -58,13 +57,13 @@ class Waiting:
             await anyio.sleep(POLL_SECONDS)
 
     def refuse_unsupported(self) -> None:
-        """Raises UnsupportedError if a pod was refused because of a feature that is not there."""
+        """Raises UnsupportedError if a pod was refused because of an unsupported feature."""
         if self._pods.unsupported:
             raise UnsupportedError(self._pods.unsupported)
 
 
 async def ticks(interval: float) -> AsyncGenerator[None]:
-    """A turn each interval, the first after one; turns that come too late are not made up for."""
+    """One turn per interval, the first after one interval; late turns are not made up for."""
     due = time.monotonic() + interval
     while True:
         wait = due - time.monotonic()

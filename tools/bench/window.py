@@ -1,4 +1,4 @@
-"""A window of measuring: which pods count in it, when they were bound, and what came of it."""
+"""A measuring window: which pods count in it, when they were bound, and its result."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ BUCKETS = {"Average": "average", "Perc50": "p50", "Perc90": "p90", "Perc95": "p9
 
 
 class Window:
-    """Counts the pods of some namespaces that are bound while it is open; times are monotonic
-    seconds.
+    """Counts the pods of some namespaces that are bound while it is open.
+
+    Times are monotonic seconds.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Window:
 
 
 def _reached(run: Run, rate: Throughput) -> bool:
-    """Whether the threshold is; one for another metric than throughput is not compared."""
+    """True if the threshold is reached, or if it is for another metric than throughput."""
     if (
         not run.threshold
         or run.metric.name != "SchedulingThroughput"

@@ -1,10 +1,9 @@
-"""A process of its own for what is measured: `python -m berth.tools.bench.worker`, told by the
-first line of its input.
+"""A separate process for what is measured: `python -m berth.tools.bench.worker`.
 
-Either a whole workload with the scheduler in the same process, or the scheduler alone, which starts
-and stops measuring when the lines after it say so. Answers are lines of JSON; the logs are the
-daemon's own, on standard error. It ends when its input does, so that it never outlives who started
-it.
+The first line of its input is its order: either a whole workload with the scheduler in the same
+process, or the scheduler alone, which starts and stops measuring when later lines say so. Answers
+are lines of JSON; the logs are the daemon's, on standard error. It ends when its input ends, so it
+never outlives the process that started it.
 """
 
 from __future__ import annotations
@@ -55,8 +54,9 @@ BAD_WORKLOAD = (WorkloadError, TemplateError, ClusterError, StalledError)
 
 
 class RunWorkload(msgspec.Struct, frozen=True, tag=True):
-    """Run a workload of a file, by both its names, with the scheduler in process; `check` so many
-    decisions of it.
+    """Runs a workload of a file, given by both its names, with the scheduler in process.
+
+    `check` is the number of decisions of each window to repeat.
     """
 
     file: str
@@ -68,8 +68,9 @@ class RunWorkload(msgspec.Struct, frozen=True, tag=True):
 
 
 class RunScheduler(msgspec.Struct, frozen=True, tag=True):
-    """Run the scheduler against an API server: that of a kubeconfig, or the URL; `pauses` are
-    measured if asked for.
+    """Runs the scheduler against the API server of a kubeconfig or at the URL `master`.
+
+    `pauses` says whether to measure pauses.
     """
 
     config: str
@@ -89,7 +90,7 @@ class StopMeasuring(msgspec.Struct, frozen=True, tag=True):
 
 
 class CheckDecisions(msgspec.Struct, frozen=True, tag=True):
-    """Stop scheduling, and make the decisions that were kept once more."""
+    """Stops scheduling and repeats the decisions that were kept."""
 
 
 class Progress(msgspec.Struct, frozen=True, tag=True):
@@ -107,7 +108,7 @@ class Measured(msgspec.Struct, frozen=True, tag=True):
 
 
 class DecisionsChecked(msgspec.Struct, frozen=True, tag=True):
-    """What came of it, for each window."""
+    """The comparison of each window."""
 
     windows: list[Checked]
 
@@ -117,7 +118,7 @@ class Finished(msgspec.Struct, frozen=True, tag=True):
 
 
 class NotRun(msgspec.Struct, frozen=True, tag=True):
-    """The workload did not come to its end, and why."""
+    """The workload did not finish; `reason` says why."""
 
     reason: str
     unsupported: bool
@@ -137,8 +138,10 @@ def find(file: str, case: str, workload: str) -> Run:
 
 
 def configuration_of(path: str) -> KubeSchedulerConfiguration:
-    """The file's, or the defaults; without an election, which a workload is not about, and with
-    scheduler_perf's limit on requests. Raises ConfigError.
+    """The configuration in the file, or the default one.
+
+    It has no leader election, which workloads do not measure, and scheduler_perf's limit on
+    requests. Raises ConfigError.
     """
     found = load_file(path) if path else from_mapping(None)
     election = msgspec.structs.replace(found.leader_election, leader_elect=False)
@@ -151,12 +154,12 @@ def scheduler_config_of(run: Run) -> str:
 
 
 async def run_in_process(order: RunWorkload) -> Answer:
-    """The workload and the scheduler on one event loop."""
+    """Runs the workload and the scheduler on one event loop."""
     ended: Answer
     try:
         run = find(order.file, order.case, order.workload)
         configuration = configuration_of(scheduler_config_of(run))
-        pods, watch, tell = PodTracker(), Stopwatch(profile=order.profile), _Reporter().tell
+        pods, watch, report = PodTracker(), Stopwatch(profile=order.profile), _Reporter().report
         cluster, clock, rng = InProcess(pods), SystemClock(), Random(0)
         scheduler, meter = _witnessed(configuration, rng, watch, order.check)
         async with (
@@ -175,10 +178,10 @@ async def run_in_process(order: RunWorkload) -> Answer:
                     scheduler=scheduler,
                 )
             )
-            results = await Executor(run, cluster, pods, meter, order.stall, tell).run()
+            results = await Executor(run, cluster, pods, meter, order.stall, report).run()
             group.cancel_scope.cancel()
         if scheduler is not None:
-            checks = check(scheduler.windows, configuration, partial(tell, CHECKING))
+            checks = check(scheduler.windows, configuration, partial(report, CHECKING))
             pairs = zip(results, checks, strict=True)
             results = [
                 msgspec.structs.replace(result, checked=checked) for result, checked in pairs
@@ -236,8 +239,8 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
                     break
         group.cancel_scope.cancel()
     if isinstance(last, CheckDecisions) and scheduler is not None:
-        tell = partial(_Reporter().tell, CHECKING)
-        _say(DecisionsChecked(list(check(scheduler.windows, configuration, tell))))
+        report = partial(_Reporter().report, CHECKING)
+        _say(DecisionsChecked(list(check(scheduler.windows, configuration, report))))
         while await orders.next() is not None:
             pass
 
@@ -245,7 +248,7 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
 def _witnessed(
     configuration: KubeSchedulerConfiguration, rng: Random, watch: Stopwatch, number: int
 ) -> tuple[Witness | None, Meter]:
-    """The scheduler that keeps so many decisions, if any, and what opens its windows."""
+    """The scheduler that keeps `number` decisions (None for 0), and the meter to use with it."""
     if not number:
         return None, watch
     witness = Witness(
@@ -255,13 +258,13 @@ def _witnessed(
 
 
 class _Orders:
-    """The lines of standard input; without a thread, which would hold up the end of the process."""
+    """The lines of standard input, read without a thread, which would delay the exit."""
 
     def __init__(self) -> None:
         self._pending = b""
 
     async def next(self) -> Order | None:
-        """None at the end of the input."""
+        """The next order; None at the end of the input."""
         while b"\n" not in self._pending:
             await anyio.wait_readable(sys.stdin.fileno())
             chunk = os.read(sys.stdin.fileno(), 1 << 16)
@@ -286,15 +289,15 @@ def _first(group: BaseExceptionGroup[BaseException]) -> str:
 
 
 class _Reporter:
-    """Says how far it is, not too often."""
+    """Reports progress, but not too often."""
 
     def __init__(self) -> None:
-        self._said = 0.0
+        self._reported_at = 0.0
 
-    def tell(self, step: str, done: int, total: int) -> None:
+    def report(self, step: str, done: int, total: int) -> None:
         now = time.monotonic()
-        if now - self._said > REPORT_SECONDS:
-            self._said = now
+        if now - self._reported_at > REPORT_SECONDS:
+            self._reported_at = now
             _say(Progress(step, done, total))
 
 
@@ -304,12 +307,12 @@ async def _main() -> None:
         case RunWorkload() as order:
             async with anyio.create_task_group() as group:
 
-                async def until_left() -> None:
+                async def end_with_input() -> None:
                     while await orders.next() is not None:
                         pass
                     group.cancel_scope.cancel()
 
-                group.start_soon(until_left)
+                group.start_soon(end_with_input)
                 _say(await run_in_process(order))
                 group.cancel_scope.cancel()
         case RunScheduler() as order:

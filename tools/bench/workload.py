@@ -1,9 +1,7 @@
-"""scheduler_perf's configuration files: test cases, and the workloads that give their operations
-numbers.
+"""scheduler_perf's configuration files: test cases, and workloads that set their parameters.
 
-What a file says is checked as strictly as scheduler_perf does: unknown fields, counts and
-parameters are refused by the path of their field. `plan` gives a workload's operations with its
-parameters put in.
+A file is checked as strictly as scheduler_perf does: an error names the path of an invalid field,
+count or parameter. `plan` returns a workload's operations with its parameters filled in.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from berth.tools.bench.templates import Value, read_yaml
 class ThresholdMetric(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
-    """What the threshold is compared with."""
+    """The metric that the threshold is compared with."""
 
     name: str = "SchedulingThroughput"
     data_bucket: str = "Average"
@@ -52,7 +50,7 @@ class Workload(
 class TestCase(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
-    __test__ = False  # pytest is not to take it for one of its own
+    __test__ = False  # so that pytest does not collect it
 
     name: str
     labels: list[str] = []
@@ -66,9 +64,7 @@ class TestCase(
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One workload, ready to be run: `operations` have their numbers, paths are relative to
-    `folder`.
-    """
+    """One workload, ready to run: `operations` have their numbers; paths start at `folder`."""
 
     name: str
     folder: Path
@@ -87,7 +83,7 @@ def load(path: Path) -> list[TestCase]:
     except (OSError, UnicodeDecodeError) as problem:
         raise WorkloadError(f"{path}: cannot be read: {problem}") from None
     except yaml.YAMLError as problem:
-        raise WorkloadError(f"{path}: no valid YAML: {' '.join(str(problem).split())}") from None
+        raise WorkloadError(f"{path}: not valid YAML: {' '.join(str(problem).split())}") from None
     try:
         cases = msgspec.convert(document, list[TestCase])
     except msgspec.ValidationError as problem:
@@ -104,11 +100,10 @@ def load(path: Path) -> list[TestCase]:
 def select(
     cases: Iterable[TestCase], names: Sequence[str], labels: Sequence[str]
 ) -> Iterator[tuple[TestCase, Workload]]:
-    """Those with all the labels (and none that is given with a `-` before it), and, if names are
-    given, one of these.
+    """The workloads with all of the labels and, if names are given, one of the names.
 
-    A name is that of a test case, of a workload, or of both with a slash between; `*` stands for
-    anything.
+    A label after a `-` must be absent. A name is that of a test case, of a workload, or of both
+    with a slash between; `*` matches anything.
     """
     for case in cases:
         for workload in case.workloads:
@@ -141,7 +136,7 @@ def plan(path: Path, case: TestCase, workload: Workload) -> Run:
     if unused and not any(isinstance(operation, Unsupported) for operation in operations):
         raise WorkloadError(f"{path}: {name}: params: {', '.join(unused)}: used by no operation")
     threshold = workload.threshold
-    if isinstance(threshold, dict):  # one for each topic, and a topic is a folder
+    if isinstance(threshold, dict):  # one for each topic; a topic is a folder
         threshold = threshold.get(path.resolve().parent.name, 0.0)
     return Run(
         name,
@@ -187,7 +182,7 @@ class _Parameters:
 
 
 def _resolved(operation: Operation, parameters: _Parameters) -> Operation:
-    """The operation with the parameters that it refers to put in."""
+    """The operation with its parameters filled in."""
     changes: dict[str, Any] = {}
     reference = getattr(operation, "count_param", "")
     if reference:

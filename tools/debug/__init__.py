@@ -1,1 +1,1 @@
-"""What a running scheduler knows, asked over HTTP."""
+"""`berth debug`: asks a running scheduler, over HTTP, for its state."""

@@ -1,5 +1,7 @@
-"""`berth debug`: cache, comparison with the API server, queue, who waits, and what is unreadable,
-of a `berth run`.
+"""`berth debug`: shows the state of a `berth run`.
+
+This is its cache, its difference from the API server, its queue, the pods that wait on Permit, and
+the objects that it cannot read.
 """
 
 from __future__ import annotations
@@ -34,21 +36,24 @@ WIDE = 200
 
 
 class NoAnswerError(click.ClickException):
-    """As with `kubectl diff`, 1 says that there are differences, and more than 1 that nobody
-    knows.
-    """
+    """As with `kubectl diff`, exit code 1 means differences, and a higher one means trouble."""
 
     exit_code = 2
 
 
 @click.command()
 @click.argument("sections", nargs=-1, type=click.Choice([*SECTIONS]))
-@click.option("--server", default="http://127.0.0.1:10251", show_default=True, metavar="URL",
-              help="Where the scheduler serves: what its --bind-address and --port say.")  # fmt: skip
+@click.option(
+    "--server",
+    default="http://127.0.0.1:10251",
+    show_default=True,
+    metavar="URL",
+    help="The scheduler's address: its --bind-address and --port.",
+)
 @click.option(
     "--pod",
     metavar="NAMESPACE/NAME",
-    help="One pod and its story; the namespace default may be left out.",
+    help="One pod and its history; the namespace default may be omitted.",
 )
 @click.option(
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
@@ -57,11 +62,11 @@ class NoAnswerError(click.ClickException):
 def debug(
     ctx: click.Context, sections: tuple[str, ...], server: str, pod: str | None, output: str
 ) -> None:
-    """Show what a running scheduler knows: its cache, how that differs from the API server, its
-    queue, who waits, and which objects it cannot read.
+    """Show the state of a running scheduler.
 
-    Without SECTIONS, all of them. The exit code is 1 if the comparison finds differences, and 2 if
-    there is no answer.
+    The sections are its cache, the comparison with the API server, its queue, the pods that wait on
+    Permit, and the objects that it cannot read. Without SECTIONS, shows all of them. The exit code
+    is 1 if the comparison finds differences, and 2 if there is no answer.
 
     \b
     berth debug
@@ -70,7 +75,7 @@ def debug(
     berth debug --pod shop/web-1
     """
     if pod is not None and sections:
-        raise click.UsageError("--pod: expected no sections beside it")
+        raise click.UsageError("--pod cannot be combined with sections")
     if not server.startswith(("http://", "https://")):
         raise click.UsageError(
             f"--server: expected a URL such as http://127.0.0.1:10251, got {server!r}"
@@ -92,14 +97,14 @@ def debug(
 
 
 def _show(sections: tuple[str, ...], server: str, output: str) -> bool:
-    """Print these sections; whether there are differences among them."""
-    told = anyio.run(_fetch, server, [f"/debug/{name}" for name in sections])
+    """Prints these sections; returns True if the comparison found differences."""
+    bodies = anyio.run(_fetch, server, [f"/debug/{name}" for name in sections])
     pages = [
-        msgspec.json.decode(page, type=SECTIONS[name])
-        for name, page in zip(sections, told, strict=True)
+        msgspec.json.decode(body, type=SECTIONS[name])
+        for name, body in zip(sections, bodies, strict=True)
     ]
     if output == "json":
-        raw = {name: msgspec.Raw(page) for name, page in zip(sections, told, strict=True)}
+        raw = {name: msgspec.Raw(body) for name, body in zip(sections, bodies, strict=True)}
         click.echo(msgspec.json.encode(raw))
     else:
         console = _console()
@@ -109,25 +114,26 @@ def _show(sections: tuple[str, ...], server: str, output: str) -> bool:
 
 
 def _show_pod(key: str, server: str, output: str) -> None:
-    (told,) = anyio.run(_fetch, server, [f"/debug/pods/{quote(key)}"])
-    page = msgspec.json.decode(told, type=PodPage)
+    (body,) = anyio.run(_fetch, server, [f"/debug/pods/{quote(key)}"])
+    page = msgspec.json.decode(body, type=PodPage)
     if output == "json":
-        click.echo(told)
+        click.echo(body)
     else:
         show_pod(key, page, _console())
 
 
 def _console() -> Console:
-    """As wide as the terminal; wide enough for whole names where there is none, so that a line can
-    be searched for.
+    """A console as wide as the terminal; if there is none, wide enough to keep names in one piece.
+
+    So a line of the output can be searched for.
     """
     return Console(width=None if sys.stdout.isatty() else WIDE)
 
 
 async def _fetch(server: str, paths: list[str]) -> list[bytes]:
-    """One after the other, so that the scheduler is not kept busy with us."""
+    """Fetches one page after another, so as not to keep the scheduler busy."""
     timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
-    told = []
+    bodies = []
     async with aiohttp.ClientSession(timeout=timeout) as session:
         for path in paths:
             async with session.get(server.rstrip("/") + path) as response:
@@ -136,5 +142,5 @@ async def _fetch(server: str, paths: list[str]) -> list[bytes]:
                     raise NoAnswerError(
                         f"{server}: {response.status} {body.decode(errors='replace').strip()}"
                     )
-                told.append(body)
-    return told
+                bodies.append(body)
+    return bodies

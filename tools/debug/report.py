@@ -1,4 +1,4 @@
-"""The pages of a running scheduler as a person reads them."""
+"""Prints the debug pages of a running scheduler as tables."""
 
 from __future__ import annotations
 
@@ -48,11 +48,15 @@ def show_section(page: Page, console: Console) -> None:
             console.print(_waiting(pods))
         case UnreadablePage(objects):
             table = _table(
-                f"{len(objects)} objects cannot be read", "kind", "key", "uid", "problem"
+                f"{_count(len(objects), 'object')} that cannot be read",
+                "kind",
+                "key",
+                "uid",
+                "problem",
             )
             for found in objects:
-                told = (found.kind, found.key, found.uid, found.problem)
-                table.add_row(*map(escape, told), style="red")
+                cells = (found.kind, found.key, found.uid, found.problem)
+                table.add_row(*map(escape, cells), style="red")
             console.print(table)
 
 
@@ -62,8 +66,8 @@ def show_pod(key: str, page: PodPage, console: Console) -> None:
     if page.waiting is not None:
         console.print(_waiting((page.waiting,)))
     if page.queued is None:
-        console.print(f"{key} is not in the queue any more.")
-    table = _table("what moved it", "age", "to", "event", "while in flight", "plugin")
+        console.print(f"{key} is no longer in the queue.")
+    table = _table("history", "age", "to", "event", "while in flight", "plugin")
     for step in page.story:
         table.add_row(_age(step), step.queue, step.event, step.cause, step.plugin)
     console.print(table)
@@ -114,7 +118,7 @@ def _queued(pods: tuple[QueuedPodDump, ...]) -> Table:
     )
     table = _table(f"{_count(len(pods), 'pod')} in the queue", *columns)
     for pod in sorted(pods, key=lambda pod: (PLACES.index(pod.place), -pod.priority, pod.key)):
-        rejectors = [*pod.rejected_by, *(f"{plugin} (waits)" for plugin in pod.pending)]
+        rejectors = [*pod.rejected_by, *(f"{plugin} (pending)" for plugin in pod.pending)]
         place = f"{pod.place} (held)" if pod.held else pod.place
         left = _seconds(pod.backoff_left) if pod.backoff_left else ""
         numbers = (str(pod.priority), str(pod.attempts), left)
@@ -128,14 +132,15 @@ def _last(story: tuple[StoryStep, ...]) -> str:
     step = story[-1]
     why = [
         step.event,
-        f"during it {step.cause}" if step.cause else "",
+        f"while in flight {step.cause}" if step.cause else "",
         f"by {step.plugin}" if step.plugin else "",
     ]
     return f"{', '.join(filter(None, why))} ({_age(step)})"
 
 
 def _waiting(pods: tuple[WaitingPodDump, ...]) -> Table:
-    table = _table(f"{len(pods)} pods wait on Permit", "pod", "node", "for", "time left")
+    title = f"{_count(len(pods), 'pod')} waiting on Permit"
+    table = _table(title, "pod", "node", "plugin", "time left")
     for pod in pods:
         for plugin, seconds in sorted(pod.waits_for.items()):
             table.add_row(pod.key, pod.node, plugin, _seconds(seconds))

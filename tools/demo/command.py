@@ -1,4 +1,4 @@
-"""`berth demo`: a toy cluster in one process, and a workload placed on it."""
+"""`berth demo`: a toy cluster in one process, on which a workload is placed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WORKLOADS = tuple(
         ("apps/v1", "DaemonSet"),
     )
 )
-# What others refer to comes first.
+# Objects that others refer to are created first.
 FIRST = ("Namespace", "PriorityClass", "RuntimeClass", "StorageClass", "Node")
 SETTLED_SECONDS = 0.5
 REFRESH_SECONDS = 0.1
@@ -67,7 +67,7 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What the user asked for."""
+    """The user's options."""
 
     manifests: list[tuple[Kind, Document]]
     nodes: int
@@ -79,22 +79,41 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.option("-f", "--filename", "paths", multiple=True, type=click.Path(exists=True, path_type=Path),
-              help="A manifest, or a folder of them; repeatable. Without it, a built-in sample.")  # fmt: skip
+@click.option(
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="A manifest, or a folder of them; repeatable. By default, a built-in sample.",
+)
 @click.option(
     "--nodes",
     default=6,
     show_default=True,
     type=click.IntRange(0, 10_000),
-    help="How many hollow nodes.",
+    help="Number of hollow nodes.",
 )
 @click.option("--keep", is_flag=True, help="Stay up until interrupted, for kubectl.")
-@click.option("--port", default=0, show_default=True, type=click.IntRange(0, 65535),
-              help="Port of the API server; 0 takes a free one.")  # fmt: skip
-@click.option("--kubeconfig-out", type=click.Path(path_type=Path),
-              help="Write the kubeconfig for kubectl to this file; without it, to one that is removed.")  # fmt: skip
-@click.option("--allowed-host", "allowed_hosts", multiple=True, metavar="NAME",
-              help="Answer requests for this host too, such as those that a proxy hands on; repeatable.")  # fmt: skip
+@click.option(
+    "--port",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port of the API server; 0 picks a free one.",
+)
+@click.option(
+    "--kubeconfig-out",
+    type=click.Path(path_type=Path),
+    help="Write the kubeconfig for kubectl to this file; by default, to a temporary one.",
+)
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Also answer requests for this host, such as those a proxy forwards; repeatable.",
+)
 @click.option(
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
@@ -107,10 +126,10 @@ def demo(
     allowed_hosts: tuple[str, ...],
     output: str,
 ) -> None:
-    """Start an API server, hollow nodes, controllers and the scheduler in this process, and place a
-    workload.
+    """Run a toy cluster in this process, and place a workload on it.
 
-    Ends once every pod is placed or known not to fit, with the table of pods; exit code 0.
+    The cluster has an API server, hollow nodes, controllers and the scheduler. The command ends
+    once every pod is placed or known not to fit, with a table of the pods and exit code 0.
 
     \b
     berth demo
@@ -140,9 +159,7 @@ def demo(
 
 
 async def _run(settings: Settings) -> Summary:
-    """Bring the cluster up, apply the manifests, and wait until nothing is left to decide, or for a
-    signal.
-    """
+    """Starts the cluster, applies the manifests, and waits for all decisions or for a signal."""
     clock, rng = SystemClock(), Random()
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(
@@ -150,7 +167,7 @@ async def _run(settings: Settings) -> Summary:
         )
         client = await stack.enter_async_context(Client(Connection(url)))
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="berth-")))
-        _tell_how_to_look(url, settings.kubeconfig_out or folder / "kubeconfig")
+        _write_kubeconfig(url, settings.kubeconfig_out or folder / "kubeconfig")
         wanted = sorted(
             settings.manifests,
             key=lambda found: (found[0].kind not in FIRST, found[0].kind == "Pod"),
@@ -183,13 +200,13 @@ async def _stop_on_signal(group: TaskGroup) -> None:
             return
 
 
-def _tell_how_to_look(url: str, file: Path) -> None:
+def _write_kubeconfig(url: str, file: Path) -> None:
     file.write_text(kubeconfig(url), encoding="utf-8")
     click.echo(f"API server at {url}; try: kubectl --kubeconfig {file} get pods -o wide", err=True)
 
 
 async def _apply(client: Client, kind: Kind, document: Document) -> None:
-    """Create an object, and its namespace if need be."""
+    """Creates an object and, if necessary, its namespace."""
     namespace = document["metadata"].get("namespace", "default")
     try:
         if kind.namespaced and namespace != "default":
@@ -210,7 +227,7 @@ async def _ensure_namespace(client: Client, name: str) -> None:
 
 
 class _Watching:
-    """Looks at the cluster again and again; on a terminal, shows it."""
+    """Polls the cluster; on a terminal, shows it."""
 
     def __init__(self, client: Client, live: bool) -> None:
         self._client = client
@@ -218,8 +235,9 @@ class _Watching:
         self.summary = Summary([], 0, 0)
 
     async def run(self, *, ends: bool) -> Summary:
-        """Until every pod runs or is known not to fit and nothing has changed for a moment; for
-        ever if not `ends`.
+        """Waits until every pod is decided and nothing has changed for a moment.
+
+        A pod is decided if it runs, or if it is known not to fit. Waits for ever if not `ends`.
         """
         last, since = None, anyio.current_time()
         console = Console(stderr=True)
@@ -250,9 +268,7 @@ class _Watching:
         return items
 
     async def _expanded(self) -> bool:
-        """True once every controller has looked at its workload as it is now, and jobs have
-        ended.
-        """
+        """True once controllers have acted on every workload as it is now and jobs are over."""
         for kind in WORKLOADS:
             for document in await self._items(kind):
                 status = document.get("status") or {}
@@ -268,7 +284,7 @@ class _Watching:
 
 
 def summarise(pods: list[Document]) -> Summary:
-    """The pods as rows; the message is why a pod is pending."""
+    """The pods as rows; the message says why a pod is pending."""
     rows = []
     for pod in pods:
         conditions = pod["status"].get("conditions", ())
@@ -288,7 +304,7 @@ def summarise(pods: list[Document]) -> Summary:
 
 
 def pods_table(rows: list[Row]) -> Table:
-    """What is pending first, with why."""
+    """Pending pods first, with the reason."""
     table = Table(title="pods", title_justify="left")
     for column in ("namespace", "name", "node", "phase", "why it is pending"):
         table.add_column(column, overflow="fold")
@@ -301,7 +317,7 @@ def pods_table(rows: list[Row]) -> Table:
 
 
 def nodes_table(nodes: list[Document], pods: list[Document]) -> Table:
-    """How many pods each node has, and what of its cores is left to ask for."""
+    """The nodes with their zone, state and number of pods."""
     table = Table(title="nodes", title_justify="left")
     for column in ("name", "zone", "ready", "pods"):
         table.add_column(column)

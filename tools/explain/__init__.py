@@ -1,1 +1,1 @@
-"""`berth explain`: why a pod goes where it goes, or nowhere."""
+"""`berth explain`: why the scheduler would place a pod where it does, or nowhere."""

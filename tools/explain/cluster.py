@@ -14,17 +14,16 @@ from berth.actors.scheduling.model.snapshot import Snapshot
 
 class _Ignored:
     def set(self, value: Snapshot) -> None:
-        """The snapshot is taken from the effect."""
+        """The snapshot is taken from the effect instead."""
 
 
 def snapshot_of(
     objects: Iterable[dict[str, object]], schedulers: Set[str], info: PodInfo | None = None
 ) -> Snapshot:
-    """The cluster that these objects make, for a decision about the pod `info`.
+    """The cluster of these objects, for a decision about the pod `info`.
 
-    `schedulers` are the names whose nominated pods count.
-
-    Raises msgspec.ValidationError for an object of the wrong shape.
+    Only nominations of pods whose scheduler name is in `schedulers` count. Raises
+    msgspec.ValidationError for an object of the wrong shape.
     """
     cache = CacheState()
     for document in objects:

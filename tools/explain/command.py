@@ -48,8 +48,14 @@ CHUNK = 8
 
 
 @click.command()
-@click.option("-f", "--filename", "paths", multiple=True, type=click.Path(exists=True, path_type=Path),
-              help="The cluster: manifests, or folders of them; repeatable.")  # fmt: skip
+@click.option(
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="The cluster: manifests, or folders of them; repeatable.",
+)
 @click.option(
     "--kubeconfig", default="", metavar="FILE", help="The cluster: a live one, by its kubeconfig."
 )
@@ -57,25 +63,34 @@ CHUNK = 8
     "--master", default="", metavar="URL", help="The cluster: a live one, by its API server's URL."
 )
 @click.option(
-    "--pod", metavar="NAMESPACE/NAME", help="The pod; the namespace default may be left out."
+    "--pod", metavar="NAMESPACE/NAME", help="The pod; the namespace default may be omitted."
 )
 @click.option(
     "--config", "file", type=click.Path(), metavar="FILE", help="A KubeSchedulerConfiguration file."
 )
-@click.option("--scenario", "scenarios", metavar="FILE",
-              help="Lines of {name, config, objects, pod}, also .gz; - reads one from standard input.")  # fmt: skip
+@click.option(
+    "--scenario",
+    "scenarios",
+    metavar="FILE",
+    help="Lines of {name, config, objects, pod}, also .gz; - reads one from standard input.",
+)
 @click.option(
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
 def explain(
-    paths: tuple[Path, ...], kubeconfig: str, master: str, pod: str | None, file: str | None, scenarios: str | None,
+    paths: tuple[Path, ...],
+    kubeconfig: str,
+    master: str,
+    pod: str | None,
+    file: str | None,
+    scenarios: str | None,
     output: str,
-) -> None:  # fmt: skip
-    """Say where a pod would go and why: every node's verdict, every plugin's score, and what a user
-    would read.
+) -> None:
+    """Explain where a pod would be placed, and why.
 
-    Nothing is written anywhere. The pod is judged as if it were pending now; extenders of the
-    configuration are asked. With -o json also which pods preemption would evict.
+    Shows every node's verdict, every plugin's score, and the message that a user would read. The
+    pod is treated as if it were pending now. The extenders of the configuration are called, but
+    nothing is written. With -o json, the answer also has the pods that preemption would evict.
 
     \b
     berth explain -f cluster.yaml --pod shop/web-1
@@ -130,7 +145,10 @@ def _question(
 
 
 def answer(question: Question) -> Explained:
-    """Raises SourceError, ConfigError, RegistryError or ProfileError."""
+    """The decision for a question.
+
+    Raises SourceError, ConfigError, RegistryError or ProfileError.
+    """
     return _decided(question, profiles_of(question.configuration, ReadOnlyHandle()))
 
 
@@ -155,16 +173,14 @@ def _decided(question: Question, profiles: dict[str, Profile]) -> Explained:
 async def _asked(
     configuration: KubeSchedulerConfiguration, profile: Profile, info: PodInfo, snapshot: Snapshot
 ) -> Explained:
-    """The decision with the extenders asked, as the scheduler would ask them; none is asked to
-    bind.
-    """
+    """The decision with extenders, called as the scheduler would call them, but never to bind."""
     async with Extenders(configuration.extenders) as extenders:
         extended = extenders.decide_on(info.pod)
         return await extenders.drive(info.pod, steps(profile, info, snapshot, extended=extended))
 
 
 def answers(path: Path) -> Iterator[str]:
-    """A line for every scenario of a file, in its order, decided on all cores."""
+    """A line for every scenario of a file, in the order of the file, decided on all cores."""
     with path.open("rb") as file, ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         lines: Iterable[bytes] = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
         yield from pool.map(_answer_line, _lines(lines), chunksize=CHUNK)

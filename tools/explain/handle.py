@@ -1,4 +1,4 @@
-"""What plugins are given where nothing may be written."""
+"""The handle for plugins where nothing may be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A decision as a person reads it: who won and by what, who lost and to what."""
+"""Prints a decision: the chosen node and its scores, and why each other node was rejected."""
 
 from __future__ import annotations
 
@@ -18,17 +18,15 @@ _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def show(explained: Explained, metadata: dict[str, Any], console: Console) -> None:
-    """Print the feasible nodes with their scores, the others by their reasons, and what becomes of
-    the pod.
-    """
+    """Prints the feasible nodes with their scores, the others by reason, and the outcome."""
     decision, contest = explained.decision, explained.contest
     pod = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
     if isinstance(decision, Failure):
         console.print(f"[red]{pod}: the attempt fails:[/red] {decision.error}")
         return
     if decision.prefilter is not None:
-        by = decision.prefilter.plugin or "what plugins leave of the nodes"
-        console.print(f"No node was looked at: {by} turned the pod away.")
+        by = decision.prefilter.plugin or "the PreFilter plugins together"
+        console.print(f"No node was tried: {by} rejected the pod.")
     if decision.total:
         console.print(_scores(decision))
     losers = _losers(decision.filter)
@@ -56,26 +54,23 @@ def _show_preemption(pod: str, contest: Contest, console: Console) -> None:
     console.print(_candidates(contest))
     number = len(best.victims.pods)
     victims = (
-        "nobody has to go"
+        "no pod is evicted"
         if not number
-        else f"{number} {'pod has' if number == 1 else 'pods have'} to go first"
+        else f"{number} {'pod is' if number == 1 else 'pods are'} evicted first"
     )
     console.print(
-        f"[green]{pod} is promised {best.node}[/green] by {contest.chosen_by}: {victims}{several}"
+        f"[green]{pod} is nominated to {best.node}[/green] by {contest.chosen_by}: "
+        f"{victims}{several}"
     )
 
 
 def _candidates(contest: Contest) -> Table:
-    """A row for each node where preemption would help, the cheapest first, with what tells against
-    it.
-    """
-    table = Table(
-        title="nodes where preemption would help, and who would have to go", title_justify="left"
-    )
+    """A row for each node where preemption would help, cheapest first, with its drawback."""
+    table = Table(title="nodes where preemption would help, and its victims", title_justify="left")
     for column in (
         "node",
         "victims (priority, running since)",
-        "budgets broken",
+        "violated budgets",
         "why not this one",
     ):
         table.add_column(column, overflow="fold")
@@ -88,7 +83,7 @@ def _candidates(contest: Contest) -> Table:
         _add_candidate(table, contest, candidate, why_not, "green" if i < contest.ties else None)
     more = len(contest.candidates) - MOST_CANDIDATES
     if more > 0:
-        table.add_row(f"and {more} more", "", "", "they cost more still, or the same")
+        table.add_row(f"and {more} more", "", "", "they cost as much, or more")
     for candidate in contest.left_out[:MOST_NAMES]:
         _add_candidate(table, contest, candidate, "an extender left it out", "dim")
     if len(contest.left_out) > MOST_NAMES:
@@ -121,13 +116,13 @@ def _add_candidate(
 def _scores(decision: Decision) -> Table:
     table = Table(title="nodes that fit, and their scores", title_justify="left")
     table.add_column("node")
-    telling = {plugin: scores for plugin, scores in decision.score.items() if any(scores.values())}
-    for plugin in telling:
+    shown = {plugin: scores for plugin, scores in decision.score.items() if any(scores.values())}
+    for plugin in shown:
         table.add_column(_WORDS.sub(" ", plugin), justify="right")
     table.add_column("total", justify="right", style="bold")
     best = set(decision.best)
     for node in sorted(decision.total, key=lambda name: (-decision.total[name], name)):
-        cells = [str(scores[node]) for scores in telling.values()]
+        cells = [str(scores[node]) for scores in shown.values()]
         table.add_row(
             node, *cells, str(decision.total[node]), style="green" if node in best else None
         )
@@ -135,7 +130,7 @@ def _scores(decision: Decision) -> Table:
 
 
 def _losers(verdicts: dict[str, Verdict]) -> Table:
-    """One row for all nodes that lost to the same plugin for the same reasons."""
+    """One row for all nodes that the same plugin rejected for the same reasons."""
     table = Table(title="nodes that do not fit", title_justify="left")
     for column in ("nodes", "plugin", "reasons", "could preemption help"):
         table.add_column(column, overflow="fold")

@@ -1,6 +1,4 @@
-"""Where the cluster that is explained comes from: manifests, a live API server, or a recorded
-scenario.
-"""
+"""The source of the cluster to explain: manifests, a live API server, or a recorded scenario."""
 
 from __future__ import annotations
 
@@ -39,13 +37,13 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class SourceError(ValueError):
-    """The question cannot be put; the message says why in one line."""
+    """There is no question to answer; the message says why in one line."""
 
 
 def from_manifests(
     paths: Iterable[Path], namespace: str, name: str, configuration: KubeSchedulerConfiguration
 ) -> Question:
-    """Objects as a user writes them, with the API's defaults filled in. Raises SourceError."""
+    """Objects as a user writes them, completed with the API's defaults. Raises SourceError."""
     try:
         found = read(paths)
     except ManifestError as problem:
@@ -60,7 +58,7 @@ def from_manifests(
         key = (kind.kind, metadata.get("namespace", ""), metadata["name"])
         if key in named:
             raise SourceError(
-                f"{kind.kind} {'/'.join(filter(None, key[1:]))}: expected once, stands there twice"
+                f"{kind.kind} {'/'.join(filter(None, key[1:]))}: expected once, found twice"
             )
         named.add(key)
         objects.append(made)
@@ -70,10 +68,10 @@ def from_manifests(
 async def from_cluster(
     connection: Connection, namespace: str, name: str, configuration: KubeSchedulerConfiguration
 ) -> Question:
-    """The objects of a live cluster, without those that cannot be read, which are told on standard
-    error.
+    """The objects of a live cluster.
 
-    Raises SourceError or ConnectionFailedError.
+    Leaves out objects that cannot be read, and names them on standard error. Raises SourceError or
+    ConnectionFailedError.
     """
     documents: list[Document] = []
     async with Client(connection) as client:
@@ -99,12 +97,12 @@ def _can_be_read(document: Document) -> bool:
     else:
         if found is not None and found.metadata.name:
             return True
-    click.echo(f"a {document['kind']} is left out, which cannot be read: {problem}", err=True)
+    click.echo(f"a {document['kind']} cannot be read and is left out: {problem}", err=True)
     return False
 
 
 def from_scenario(line: bytes | str) -> tuple[str, Question]:
-    """The name and the question of a line of the recordings' form. Raises SourceError."""
+    """The name and the question of one line in the form of the recordings. Raises SourceError."""
     try:
         scenario = msgspec.json.decode(line)
         configuration = from_mapping(scenario["config"])
@@ -136,7 +134,7 @@ def _question(
 
 
 def _pending(pod: Document) -> Document:
-    """The pod as it was before it was bound; with a node of its own it could go nowhere else."""
+    """The pod before it was bound: as long as it names a node, it could go nowhere else."""
     return {
         **pod,
         "spec": {
@@ -146,11 +144,10 @@ def _pending(pod: Document) -> Document:
 
 
 def _completed(kind: Kind, document: Document, store: Store) -> Document:
-    """The object as an API server would have it. Raises SourceError with everything that is wrong
-    with it.
+    """The object as an API server would store it. Raises SourceError with all of its problems.
 
-    The classes that pods name are kept in the store. What is a copy of a stored object, by its uid,
-    has passed admission already.
+    Puts classes that pods may name into the store. A copy of a stored object, which has a uid, has
+    already passed admission.
     """
     document = pruned(TYPES[kind.type_name], document)
     metadata = dict(document["metadata"])

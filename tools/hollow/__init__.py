@@ -1,1 +1,1 @@
-"""Hollow kubelets and the controllers that a toy cluster needs."""
+"""Hollow kubelets, and the controllers that a toy cluster needs."""

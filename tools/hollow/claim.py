@@ -1,4 +1,4 @@
-"""Which objects an owner controls: Kubernetes' controller reference manager.
+"""Decides which objects an owner controls. Mirrors Kubernetes' controller reference manager.
 
 An object that matches the selector and has no controller is adopted; one that no longer matches is
 released.
@@ -21,7 +21,7 @@ from berth.tools.hollow.writes import Write, patch
 
 
 def selects(selector: Document | None, labels: Mapping[str, str]) -> bool:
-    """No selector selects nothing, an empty one everything."""
+    """True if the selector matches these labels: None matches nothing, an empty one everything."""
     if selector is None:
         return False
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
@@ -47,8 +47,10 @@ def _holds(requirement: Document, labels: Mapping[str, str]) -> bool:
 
 
 def selector_of(owner: Document) -> Document | None:
-    """A ReplicationController's selector is a map of labels, its template's by default; a Job's is
-    made of its uid.
+    """The owner's selector as a label selector.
+
+    A ReplicationController's is a map of labels, by default those of its template. A Job without a
+    selector selects by its uid.
     """
     given: Document | None = owner["spec"].get("selector")
     if owner["kind"] == "ReplicationController":
@@ -60,7 +62,7 @@ def selector_of(owner: Document) -> Document | None:
 
 
 def claim(owner: Document, candidates: Iterable[Document]) -> tuple[list[Document], list[Write]]:
-    """What the owner controls among the candidates, and the writes that adopt and release."""
+    """The candidates that the owner controls, and the writes that adopt and release."""
     selector, uid = selector_of(owner), uid_of(owner)
     mine: list[Document] = []
     writes: list[Write] = []

@@ -1,9 +1,8 @@
-"""What the controllers know of the cluster: the latest of every object they follow, by kind, owner
-and node.
+"""What the controllers know of the cluster: the latest version of each object they follow.
 
-It reads its own writes: what the server answers to a write is put in at once, and news that is
-older than what is known is left out. So a watch that is late never makes a controller do a thing
-twice.
+Objects are indexed by kind, owner and node. Controllers read their own writes: the server's answer
+to a write is stored at once, and news older than what is stored is dropped. So a late watch never
+makes a controller do something twice.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Key = tuple[str, str, str]
 
 
 class Change(msgspec.Struct, frozen=True):
-    """An object before and after; None where there is none."""
+    """An object before and after; None if it did not exist or no longer does."""
 
     kind: str
     before: Document | None
@@ -56,7 +55,7 @@ class Cluster:
         return list(self._objects[kind][namespace].values())
 
     def candidates(self, kind: str, owner: Document) -> list[Document]:
-        """The objects of a kind that an owner has or could adopt."""
+        """The objects of a kind that an owner controls or could adopt."""
         mine = [
             document
             for key, document in self._dependents.get(uid_of(owner), {}).items()
@@ -71,11 +70,11 @@ class Cluster:
         return list(self._pods_on.get(node, {}).values())
 
     def is_gone(self, uid: str) -> bool:
-        """Whether the object of this uid has been seen to go."""
+        """True if the object of this uid is known to have been deleted."""
         return uid in self._gone
 
     def put(self, document: Document) -> Change | None:
-        """An object as it is, unless that is old news."""
+        """Stores an object. Returns None if the stored one is as new, or if it has been deleted."""
         kind, uid = document["kind"], uid_of(document)
         have = self.find(kind, namespace_of(document), name_of(document))
         if uid in self._gone or (have is not None and _version(document) <= _version(have)):
@@ -93,7 +92,7 @@ class Cluster:
         return Change(kind, have, document)
 
     def remove(self, document: Document) -> Change | None:
-        """An object is gone; None if that was known."""
+        """Removes a deleted object. Returns None if it was not stored."""
         have = self.find(document["kind"], namespace_of(document), name_of(document))
         if have is None or uid_of(have) != uid_of(document):
             self._remember(uid_of(document))
@@ -102,7 +101,7 @@ class Cluster:
         return Change(have["kind"], have, None)
 
     def replace(self, kind: str, documents: Iterable[Document]) -> list[Change]:
-        """All that there is of a kind."""
+        """Replaces all objects of a kind, after a list."""
         listed = {uid_of(document): document for document in documents}
         gone = [document for document in self.all(kind) if uid_of(document) not in listed]
         changes = [self.remove(document) for document in gone] + [
@@ -132,7 +131,7 @@ def _key(document: Document) -> Key:
 
 
 def _version(document: Document) -> int:
-    """Versions are numbers that grow, as Kubernetes has come to promise."""
+    """Resource versions are increasing numbers, which Kubernetes guarantees by now."""
     return int(document["metadata"].get("resourceVersion") or 0)
 
 

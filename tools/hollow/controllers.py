@@ -1,7 +1,7 @@
-"""The controllers of a toy cluster, as kube-controller-manager runs them: follow, decide, write.
+"""Runs the controllers of a toy cluster as kube-controller-manager does: follow, decide, write.
 
-One item is looked at by one task at a time; what touches it meanwhile makes it be looked at once
-more. A write that fails is decided anew after a backoff.
+One task at a time works on an item. An item that a change touches meanwhile is worked on once more.
+After a failed write, the item is decided anew after a backoff.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 WRITES_AT_ONCE = 32
 RETRY = Backoff(initial=0.05, most=10.0, jitter=0.2)
-# what comes in while an item rests is looked at in one go
+# An item rests this long after each decision; changes that arrive meanwhile are handled together.
 REST_SECONDS = 0.02
 _KINDS = {kind.kind: kind for kind in KINDS}
 
@@ -38,7 +38,7 @@ async def run_controllers(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run all controllers until cancelled; started once everything they follow has been listed."""
+    """Runs all controllers until cancelled; started once everything they follow is listed."""
     async with anyio.create_task_group() as group:
         running = _Runner(client, clock, rng, group)
         async with anyio.create_task_group() as listing:
@@ -49,7 +49,7 @@ async def run_controllers(
 
 
 def collection(kind: str, namespace: str) -> str:
-    """The path of the objects of a kind, in all namespaces for ""."""
+    """The path of the objects of a kind; "" is all namespaces."""
     served = _KINDS[kind]
     base = f"/apis/{served.group}/{served.version}" if served.group else f"/api/{served.version}"
     return (
@@ -72,14 +72,14 @@ class _Runner:
         self._due: dict[Item, float] = {}
 
     async def follow(self, kind: str, *, task_status: TaskStatus[None]) -> None:
-        """Keep the cluster up to date with one kind."""
+        """Keeps the cluster up to date with one kind."""
         listed = False
         stream = Reflector(self._client, collection(kind, ""), dict, self._clock, self._rng)
         served = {"apiVersion": _KINDS[kind].api_version, "kind": kind}
-        async for told in stream.changes():
-            match told:
+        async for change in stream.changes():
+            match change:
                 case Listed(items):
-                    # the items of a real list do not say their kind
+                    # the items of a list from a real API server have no kind
                     self._changed(
                         self._cluster.replace(kind, [{**item, **served} for item in items])
                     )
@@ -92,7 +92,7 @@ class _Runner:
                     self._changed([self._cluster.remove(document)])
 
     def begin(self) -> None:
-        """From here on changes are acted upon; all there is counts as one."""
+        """Acts on changes from now on. Every object that exists already counts as a change."""
         self._begun = True
         for kind in FOLLOWED:
             self._changed([Change(kind, None, document) for document in self._cluster.all(kind)])
@@ -112,7 +112,7 @@ class _Runner:
             self._group.start_soon(self._work, item)
 
     async def _work(self, item: Item) -> None:
-        """Look at an item until nothing new is known of it."""
+        """Works on an item until no change has touched it since."""
         failures = 0
         while item in self._dirty:
             self._dirty.discard(item)
@@ -132,7 +132,7 @@ class _Runner:
         self._busy.discard(item)
 
     def _decide(self, item: Item) -> list[Write]:
-        """Decide on an item; what cannot be read is left until it changes."""
+        """Decides on an item. An item that cannot be read is left alone until it changes."""
         try:
             return self._controllers.reconcile(self._cluster, item, self._clock.wall())
         except (LookupError, TypeError, ValueError, AttributeError) as problem:
@@ -157,8 +157,9 @@ class _Runner:
             self._touch(item)
 
     async def _carry_out(self, item: Item, writes: list[Write]) -> bool:
-        """Do the writes, those of one sort at once, one sort after the other; False if one
-        failed.
+        """Makes the writes of each type concurrently, one type after another.
+
+        Returns False if one failed.
         """
         done: list[bool] = []
 
@@ -168,9 +169,9 @@ class _Runner:
                     await self._write(write)
                 except (ApiError, ConnectionFailedError) as failure:
                     code = failure.code if isinstance(failure, ApiError) else 0
-                    # not there: the watch tells of it; a conflict: what is known is not the latest
-                    tell = log.debug if code in (404, 409) else log.warning
-                    tell(
+                    # expected: the watch reports what is deleted (404) or newer (409)
+                    report = log.debug if code in (404, 409) else log.warning
+                    report(
                         "write failed",
                         controller=item.controller,
                         object=item.name,
@@ -185,7 +186,7 @@ class _Runner:
         return all(done)
 
     async def _write(self, write: Write) -> None:
-        """One write; what the server answers is known at once."""
+        """Makes one write and stores the server's answer at once."""
         match write:
             case Create(kind, document):
                 path = collection(kind, document["metadata"].get("namespace", ""))

@@ -1,4 +1,4 @@
-"""The DaemonSet controller: one pod on every node that takes it, bound there by the scheduler."""
+"""The DaemonSet controller: one pod on every node that it fits, bound there by the scheduler."""
 
 from __future__ import annotations
 
@@ -44,15 +44,13 @@ _HOST_NETWORK = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 def reconcile(
     owner: Document, candidates: Iterable[Document], nodes: Iterable[Document], now: datetime
 ) -> list[Write]:
-    """Create on nodes without a pod, delete from nodes that must not have one, and update a few at
-    a time.
-    """
+    """Creates missing pods, deletes those that must not be there, and updates a few at a time."""
     pods, writes = claim(owner, candidates)
     on: dict[str, list[Document]] = defaultdict(list)
     for pod in sorted(
         pods, key=lambda pod: (not node_of(pod), pod["metadata"].get("creationTimestamp") or "")
     ):
-        on[target_of(pod)].append(pod)
+        on[target_node(pod)].append(pod)
     should: dict[str, bool] = {}
     for node in nodes:
         should[name_of(node)], stays = fits(owner, node)
@@ -70,7 +68,7 @@ def reconcile(
 
 
 def tolerations(spec: Document) -> list[Document]:
-    """Those of the pod and those of every daemon."""
+    """The tolerations of the pod and those that every daemon gets."""
     daemon = (*_TOLERATED, _HOST_NETWORK) if spec.get("hostNetwork") else _TOLERATED
     added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in daemon]
     given = spec.get("tolerations") or []
@@ -78,7 +76,7 @@ def tolerations(spec: Document) -> list[Document]:
 
 
 def fits(owner: Document, node: Document) -> tuple[bool, bool]:
-    """Whether a pod should run on the node, and whether one that runs there may stay."""
+    """Two answers: True if a pod should run on the node; True if a pod that runs there may stay."""
     spec = owner["spec"]["template"]["spec"]
     if spec.get("nodeName") and spec["nodeName"] != name_of(node):
         return False, False
@@ -102,8 +100,8 @@ def _named(node: Document) -> dict[str, Any]:
     return {"name": name_of(node), "labels": labels_of(node)}
 
 
-def target_of(pod: Document) -> str:
-    """The node that a daemon pod is on, or is for."""
+def target_node(pod: Document) -> str:
+    """The node that a daemon pod is bound to or meant for."""
     if node_of(pod):
         return node_of(pod)
     required = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
@@ -117,9 +115,7 @@ def target_of(pod: Document) -> str:
 def _on_node(
     owner: Document, node: str, here: list[Document], should: bool, stays: bool
 ) -> list[Write]:
-    """What is wrong on one node: no pod, a finished one, one too many, or one that must not be
-    there.
-    """
+    """Writes for one node: its pod is missing, finished, superfluous or not allowed there."""
     if not should:
         return [] if stays else [delete(pod) for pod in here if not deleting(pod)]
     finished = [pod for pod in here if not is_active(pod) and not deleting(pod)]
@@ -134,7 +130,7 @@ def _pod(owner: Document, node: str) -> Document:
     pod = pod_from(owner, template, labels={REVISION: template_hash(template)})
     spec = template["spec"]
     affinity = spec.get("affinity") or {}
-    # what the template requires holds on this node already; the name alone is left to require
+    # the node is known to meet the template's requirements, so its name alone is required
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     node_affinity = {
         **(affinity.get("nodeAffinity") or {}),
@@ -146,9 +142,7 @@ def _pod(owner: Document, node: str) -> Document:
 
 
 def _update(owner: Document, pods: list[Document], wanted: int) -> list[Write]:
-    """Delete pods of an old template, unready ones first, while no more than maxUnavailable are
-    away.
-    """
+    """Deletes pods of an old template, unready ones first, within the limit of maxUnavailable."""
     strategy = owner["spec"].get("updateStrategy") or {}
     if strategy.get("type") == "OnDelete":
         return []

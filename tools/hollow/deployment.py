@@ -1,6 +1,4 @@
-"""The Deployment controller: one ReplicaSet a template, and the way from the old ones to the new
-one.
-"""
+"""The Deployment controller: one ReplicaSet per template, and the roll-out to the latest one."""
 
 from __future__ import annotations
 
@@ -34,14 +32,14 @@ _OWN_ANNOTATIONS = (REVISION, "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How many pods may be over and under the wanted count; both 0 for Recreate."""
+    """How many pods may exceed and fall short of the wanted count; both 0 for Recreate."""
 
     surge: int
     unavailable: int
 
 
 def reconcile(deployment: Document, candidates: Iterable[Document], now: datetime) -> list[Write]:
-    """Adopt ReplicaSets, take one step of the roll-out, and tell the status."""
+    """Adopts ReplicaSets, takes one step of the roll-out, and writes the status."""
     sets, writes = claim(deployment, candidates)
     sets.sort(key=lambda found: (found["metadata"].get("creationTimestamp") or "", name_of(found)))
     new = _of_template(deployment, sets)
@@ -66,14 +64,12 @@ def limits(deployment: Document) -> Limits:
     rolling, replicas = strategy.get("rollingUpdate") or {}, replicas_of(deployment)
     surge = int_or_percent(rolling.get("maxSurge", "25%"), replicas, round_up=True)
     unavailable = int_or_percent(rolling.get("maxUnavailable", "25%"), replicas, round_up=False)
-    # with neither, nothing could ever move
+    # if both were 0, the roll-out could never begin
     return Limits(surge, min(unavailable if surge or unavailable else 1, replicas))
 
 
 def _of_template(deployment: Document, sets: list[Document]) -> Document | None:
-    """The ReplicaSet of the deployment's template as it is now; the oldest, if there are
-    several.
-    """
+    """The ReplicaSet of the deployment's current template; the oldest if there are several."""
     template, wanted = deployment["spec"]["template"], template_hash(deployment["spec"]["template"])
     same = (
         found
@@ -84,7 +80,7 @@ def _of_template(deployment: Document, sets: list[Document]) -> Document | None:
 
 
 def _template_of(replica_set: Document) -> Document:
-    """Its template without the hash."""
+    """The ReplicaSet's template without the hash label."""
     template = replica_set["spec"]["template"]
     metadata = template.get("metadata") or {}
     labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != HASH}
@@ -135,22 +131,20 @@ def _replica_set(deployment: Document, replicas: int, revision: int) -> Document
 def _step(
     deployment: Document, new: Document | None, old: list[Document], revision: int
 ) -> list[Write]:
-    """The new ReplicaSet up as far as the surge allows, the old ones down as far as availability
-    allows.
-    """
+    """Scales the new ReplicaSet up within the surge, and the old ones down within availability."""
     if (deployment["spec"].get("strategy") or {}).get("type") == "Recreate":
         return _recreate(deployment, new, old, revision)
-    room = _room(deployment, new, old)
+    size = _new_size(deployment, new, old)
     if new is None:
-        return [Create("ReplicaSet", _replica_set(deployment, room, revision))]
-    writes = _renewed(deployment, new, revision) + _resize(new, room)
+        return [Create("ReplicaSet", _replica_set(deployment, size, revision))]
+    writes = _renewed(deployment, new, revision) + _resize(new, size)
     return writes + _shrink(deployment, new, old)
 
 
 def _recreate(
     deployment: Document, new: Document | None, old: list[Document], revision: int
 ) -> list[Write]:
-    """Nothing of the new before everything of the old is gone."""
+    """Creates new pods only after all old ones are gone."""
     writes = [write for found in old for write in _resize(found, 0)]
     if writes or any(status_of(found).get("replicas", 0) for found in old):
         return writes
@@ -160,7 +154,7 @@ def _recreate(
 
 
 def _renewed(deployment: Document, new: Document, revision: int) -> list[Write]:
-    """An old ReplicaSet that is rolled back to becomes the latest revision."""
+    """Makes the ReplicaSet the latest revision, also an old one after a roll-back."""
     wanted = max(_revision(new), revision)
     writes = annotated(new, _copied(deployment, wanted))
     seconds = deployment["spec"].get("minReadySeconds") or 0
@@ -169,8 +163,8 @@ def _renewed(deployment: Document, new: Document, revision: int) -> list[Write]:
     return writes
 
 
-def _room(deployment: Document, new: Document | None, old: list[Document]) -> int:
-    """How many replicas the new ReplicaSet should have now."""
+def _new_size(deployment: Document, new: Document | None, old: list[Document]) -> int:
+    """The number of replicas that the new ReplicaSet should have now."""
     wanted, have = replicas_of(deployment), 0 if new is None else replicas_of(new)
     total = sum(map(replicas_of, old)) + have
     allowed = max(wanted + limits(deployment).surge - total, 0)
@@ -178,9 +172,7 @@ def _room(deployment: Document, new: Document | None, old: list[Document]) -> in
 
 
 def _shrink(deployment: Document, new: Document, old: list[Document]) -> list[Write]:
-    """Take away unavailable pods of the old ReplicaSets first, then as many as availability
-    allows.
-    """
+    """Removes unavailable pods of old ReplicaSets first, then as many as availability allows."""
     sizes = {name_of(found): replicas_of(found) for found in old}
     if not sum(sizes.values()):
         return []
@@ -200,7 +192,7 @@ def _shrink(deployment: Document, new: Document, old: list[Document]) -> list[Wr
 
 
 def _available(replica_set: Document) -> int:
-    """A ReplicaSet that has been told to shrink has what it will keep at the most."""
+    """The available pods that will stay: the status still counts those about to be deleted."""
     return min(int(status_of(replica_set).get("availableReplicas", 0)), replicas_of(replica_set))
 
 
@@ -211,7 +203,7 @@ def _resize(replica_set: Document, replicas: int) -> list[Write]:
 
 
 def _scaled_while_paused(deployment: Document, sets: list[Document]) -> list[Write]:
-    """A paused deployment still follows its replicas, if one ReplicaSet alone has them."""
+    """Scales a paused deployment, provided that only one ReplicaSet has pods."""
     active = [found for found in sets if replicas_of(found)] or sets[-1:]
     return _resize(active[0], replicas_of(deployment)) if len(active) == 1 else []
 
@@ -250,15 +242,15 @@ def _status(
     message = f"Deployment {'has' if enough else 'does not have'} minimum availability."
     conditions = with_condition(deployment, "Available", enough, reason, message, now)
     complete = status["replicas"] == status["updatedReplicas"] == available == wanted
-    told = {**deployment, "status": {**status_of(deployment), "conditions": conditions}}
-    conditions, again = _progressing(told, status, new, complete, now)
+    updated = {**deployment, "status": {**status_of(deployment), "conditions": conditions}}
+    conditions, again = _progressing(updated, status, new, complete, now)
     return status_writes(deployment, {**status, "conditions": conditions}) + again
 
 
 def _progressing(
     deployment: Document, status: Document, new: Document | None, complete: bool, now: datetime
 ) -> tuple[list[Document], list[Write]]:
-    """The conditions with Progressing, and when its deadline passes."""
+    """The conditions with Progressing, and a reminder for its deadline."""
     before, was = condition_of(deployment, "Progressing"), status_of(deployment)
     name = (
         name_of(new)
@@ -273,7 +265,7 @@ def _progressing(
         "updatedReplicas", 0
     )
     renewed = status["observedGeneration"] != was.get("observedGeneration", 0)
-    # once complete, it stays so until the template changes: pods that are lost are no roll-out
+    # once complete, a roll-out stays complete until the template changes, even if pods are lost
     settled = before is not None and before["reason"] == "NewReplicaSetAvailable"
     complete = complete or (settled and status["replicas"] == status["updatedReplicas"])
     idle = (

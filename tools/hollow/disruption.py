@@ -28,7 +28,7 @@ Find = Callable[[Document], Document | None]
 
 
 def reconcile(budget: Document, pods: Iterable[Document], find: Find, now: datetime) -> list[Write]:
-    """`pods` are all of the namespace; `find` gives the object that an owner reference names."""
+    """`pods` are those of the namespace; `find` returns the object of an owner reference."""
     mine = [pod for pod in pods if selects(budget["spec"].get("selector"), labels_of(pod))]
     expected, desired = expectation(budget["spec"], mine, find)
     evicted = _evicted(budget, mine, now)
@@ -58,7 +58,7 @@ def reconcile(budget: Document, pods: Iterable[Document], find: Find, now: datet
 
 
 def expectation(spec: Document, pods: list[Document], find: Find) -> tuple[int, int]:
-    """How many pods there should be, and how many of them must be healthy."""
+    """The number of expected pods, and how many of them must be healthy."""
     most, least = spec.get("maxUnavailable"), spec.get("minAvailable")
     if most is not None:
         expected = _scale(pods, find)
@@ -70,9 +70,7 @@ def expectation(spec: Document, pods: list[Document], find: Find) -> tuple[int, 
 
 
 def _scale(pods: list[Document], find: Find) -> int:
-    """The replicas that the pods' controllers are asked for, each controller once; pods without one
-    do not count.
-    """
+    """The sum of the replicas of the pods' controllers; pods without a controller do not count."""
     scales: dict[str, int] = {}
     for pod in pods:
         owner = _owner(pod, find)
@@ -92,8 +90,9 @@ def _owner(document: Document, find: Find) -> Document | None:
 
 
 def _evicted(budget: Document, pods: list[Document], now: datetime) -> dict[str, str]:
-    """The pods whose eviction was granted but is not seen yet; forgotten after a while if it never
-    comes.
+    """Pods whose eviction was granted but not yet seen, each with the time of the grant.
+
+    A grant expires after FORGET_SECONDS, in case the deletion never comes.
     """
     there = {name_of(pod) for pod in pods if not deleting(pod)}
     granted = status_of(budget).get("disruptedPods") or {}

@@ -1,7 +1,6 @@
-"""What controllers read from objects, which here are plain JSON documents: owners, readiness,
-times, templates.
+"""Readers for plain JSON documents: owners, readiness, times, templates.
 
-Nothing here changes a document; whatever is made is new.
+Nothing here changes a document; results are new.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def stamp(now: datetime) -> str:
 
 
 def seconds_since(text: str | None, now: datetime) -> float:
-    """0 for no time at all."""
+    """0 if there is no time."""
     return (now - datetime.fromisoformat(text)).total_seconds() if text else 0.0
 
 
@@ -72,7 +71,7 @@ def owners_of(document: Document) -> list[Document]:
 
 
 def controller_of(document: Document) -> Document | None:
-    """The reference to the owner that controls this object."""
+    """The reference to the owner that controls this object; None if no owner does."""
     return next((owner for owner in owners_of(document) if owner.get("controller")), None)
 
 
@@ -92,7 +91,7 @@ def phase_of(pod: Document) -> str:
 
 
 def is_active(pod: Document) -> bool:
-    """Neither finished nor being deleted."""
+    """True if the pod is neither finished nor being deleted."""
     return not deleting(pod) and phase_of(pod) not in ("Succeeded", "Failed")
 
 
@@ -118,8 +117,9 @@ def seconds_to_available(pod: Document, min_ready_seconds: int, now: datetime) -
 def with_condition(
     document: Document, kind: str, status: bool, reason: str, message: str, now: datetime
 ) -> list[Document]:
-    """The document's conditions with this one set; its transition time stays while its status
-    does.
+    """The document's conditions with this one set.
+
+    Its transition time changes only if its status does.
     """
     before = condition_of(document, kind)
     word = "True" if status else "False"
@@ -142,7 +142,7 @@ def with_condition(
 
 
 def int_or_percent(value: int | str, total: int, *, round_up: bool) -> int:
-    """A number as it is, or a percentage of a total."""
+    """The number, or the percentage of `total`."""
     if isinstance(value, str) and value.endswith("%"):
         share = int(value[:-1]) * total
         return -(-share // 100) if round_up else share // 100
@@ -150,8 +150,9 @@ def int_or_percent(value: int | str, total: int, *, round_up: bool) -> int:
 
 
 def template_hash(template: Document) -> str:
-    """Short and stable: equal templates have equal hashes, made of the characters that Kubernetes'
-    names use.
+    """A short, stable hash of the characters that Kubernetes uses in generated names.
+
+    Equal templates have equal hashes.
     """
     digest = hashlib.sha256(msgspec.json.encode(template, order="sorted")).digest()
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:_HASH_LENGTH])
@@ -160,7 +161,7 @@ def template_hash(template: Document) -> str:
 def pod_from(
     owner: Document, template: Document, name: str = "", labels: Mapping[str, str] | None = None
 ) -> Document:
-    """A new pod of an owner; without a name the server makes one from the owner's."""
+    """A new pod of an owner; without a name, the server generates one from the owner's."""
     given = template.get("metadata") or {}
     metadata: Document = {
         "namespace": namespace_of(owner),

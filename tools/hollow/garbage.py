@@ -1,7 +1,6 @@
-"""Garbage collection: what no owner and no node needs any more goes.
+"""Garbage collection of objects whose owners are gone, and of pods whose node is gone.
 
-`collect` is the garbage collector for dependents of deleted owners, PodGarbage the pod garbage
-collector for the pods of nodes that are gone.
+`collect` mirrors Kubernetes' garbage collector, PodGarbage its pod garbage collector.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ QUARANTINE_SECONDS = 2.0
 
 
 def collect(document: Document, is_gone: Callable[[str], bool]) -> list[Write]:
-    """`is_gone` tells of a uid whether its object has been deleted. One owner that is left keeps
-    the object.
+    """Deletes an object whose owners are all gone; otherwise drops the references to those gone.
+
+    `is_gone` returns True for the uid of a deleted object.
     """
     owners = owners_of(document)
     left = [owner for owner in owners if not is_gone(owner["uid"])]
@@ -29,7 +29,7 @@ def collect(document: Document, is_gone: Callable[[str], bool]) -> list[Write]:
 
 
 class PodGarbage:
-    """It owns since when each node with pods has been missing."""
+    """Keeps the time since when each node with pods has been missing."""
 
     def __init__(self) -> None:
         self._missing: dict[str, datetime] = {}
@@ -37,8 +37,9 @@ class PodGarbage:
     def reconcile(
         self, name: str, node: Document | None, pods: Sequence[Document], now: datetime
     ) -> list[Write]:
-        """`pods` are those bound to the node of this name. The watch of nodes may be late, so a
-        moment must pass.
+        """`pods` are those bound to the node of this name.
+
+        They are deleted only after QUARANTINE_SECONDS, since the watch of nodes may be late.
         """
         if node is not None or not pods:
             self._missing.pop(name, None)
@@ -48,9 +49,9 @@ class PodGarbage:
         if left > 0:
             return [Again(left)]
         message = "PodGC: node no longer exists"
-        told = [
+        marks = [
             write
             for pod in pods
             for write in disrupted(pod, "DeletionByPodGC", message, now, phase="Failed")
         ]
-        return [*told, *(delete(pod, grace=0) for pod in pods)]
+        return [*marks, *(delete(pod, grace=0) for pod in pods)]

@@ -1,7 +1,6 @@
-"""The Job controller: pods until enough of them have succeeded, or too many have failed.
+"""The Job controller: runs pods until enough of them have succeeded, or too many have failed.
 
-Finished pods are counted as long as they exist: there is no finalizer that keeps them until they
-are counted.
+Finished pods are counted only while they exist: no finalizer keeps them until they are counted.
 """
 
 from __future__ import annotations
@@ -33,9 +32,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def reconcile(job: Document, candidates: Iterable[Document], now: datetime) -> list[Write]:
-    """Create or delete pods, tell the status, and delete the job once its time to live after its
-    end is over.
-    """
+    """Creates or deletes pods, writes the status, and deletes a job whose time to live is over."""
     if finished(job):
         return _expire(job, now)
     pods, writes = claim(job, candidates)
@@ -83,7 +80,7 @@ def finished(job: Document) -> bool:
 
 
 def labels(job: Document) -> dict[str, str]:
-    """What tells a job's pods from others."""
+    """The labels that mark a job's pods."""
     uid, name = uid_of(job), name_of(job)
     return {
         "batch.kubernetes.io/controller-uid": uid,
@@ -107,7 +104,7 @@ def _number(job: Document, field: str, default: int) -> int:
 
 
 def _completions(job: Document) -> int | None:
-    """None for a work queue. A job that says neither count is done with one pod."""
+    """None for a work queue; 1 if the job sets neither completions nor parallelism."""
     given = job["spec"].get("completions")
     if given is None and job["spec"].get("parallelism") is None:
         return 1
@@ -144,7 +141,7 @@ def _pod(job: Document, index: int | None) -> Document:
 def _suspended(
     job: Document, status: Document, active: list[Document], now: datetime
 ) -> list[Write] | None:
-    """A suspended job has no pods; None if it is not suspended."""
+    """The writes for a suspended job, which has no pods; None if it is not suspended."""
     if not job["spec"].get("suspend"):
         return None
     conditions = with_condition(job, "Suspended", True, "JobSuspended", "Job suspended", now)
@@ -153,7 +150,7 @@ def _suspended(
 
 
 def _end(job: Document, status: Document, now: datetime) -> Document | None:
-    """The status of a job that has just completed or failed; None if it goes on."""
+    """The status of a job that has just completed or failed; None if it continues."""
     completions, deadline = _completions(job), job["spec"].get("activeDeadlineSeconds")
     if status["failed"] > _number(job, "backoffLimit", 6):
         why = ("BackoffLimitExceeded", "Job has reached the specified backoff limit")
@@ -187,7 +184,7 @@ def _expire(job: Document, now: datetime) -> list[Write]:
 
 
 def _ranges(indexes: list[int]) -> str:
-    """Such as `0-2,5`."""
+    """Indexes in the notation of completedIndexes, such as `0-2,5`."""
     ranges: list[list[int]] = []
     for index in indexes:
         if ranges and ranges[-1][1] == index - 1:

@@ -1,8 +1,7 @@
-"""Hollow nodes: they complete what a node says of itself, and say that whatever is bound to them
-runs.
+"""Hollow nodes: complete each node's status, and report the pods bound to it as running.
 
-Containers are hollow: they start at once, stop at once, and run for ever, but for the pods of Jobs
-and those whose annotation says for how many seconds they run.
+Containers are hollow: they start and stop at once. They run for ever, except in pods of Jobs and in
+pods whose annotation says for how many seconds they run.
 """
 
 from __future__ import annotations
@@ -56,9 +55,7 @@ def hollow_node(number: int) -> Document:
 
 
 def node_status(node: Document, address: str, time: str) -> Document:
-    """What is missing in a node's status, as a kubelet that is well would tell it; what is there
-    stays.
-    """
+    """The fields missing in a node's status, as a healthy kubelet would set them."""
     status = node.get("status") or {}
     missing: Document = {}
     capacity = status.get("capacity") or status.get("allocatable") or AMOUNTS
@@ -119,7 +116,7 @@ def running_status(pod: Pod, host: str, address: str, time: str) -> Document:
 
 
 def succeeded_status(pod: Pod, time: str) -> Document:
-    """The status of a pod all of whose containers have ended well."""
+    """The status of a pod all of whose containers have succeeded."""
     ended = {
         "exitCode": 0,
         "reason": "Completed",
@@ -156,9 +153,7 @@ def _container(container: Container, state: Document) -> Document:
 
 
 def run_seconds(pod: Pod) -> float | None:
-    """For how long the containers run; None is for ever. Only pods that are not restarted ever
-    end.
-    """
+    """How long the containers run; None for ever, which is the case for pods that are restarted."""
     if pod.spec.restart_policy not in ("Never", "OnFailure"):
         return None
     given = pod.metadata.annotations.get(RUN_SECONDS)
@@ -167,7 +162,7 @@ def run_seconds(pod: Pod) -> float | None:
             return max(float(given), 0.0)
         except ValueError:
             log.warning(
-                "annotation is no number", pod=key(pod), annotation=RUN_SECONDS, value=given
+                "annotation is not a number", pod=key(pod), annotation=RUN_SECONDS, value=given
             )
     of_job = any(
         owner.controller and owner.kind == "Job" for owner in pod.metadata.owner_references
@@ -182,7 +177,7 @@ async def run_kubelets(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Be the kubelet of every node until cancelled."""
+    """Acts as the kubelet of every node until cancelled."""
     async with anyio.create_task_group() as group:
         kubelets = _Kubelets(client, clock, group)
         group.start_soon(
@@ -194,9 +189,7 @@ async def run_kubelets(
 
 
 class _Kubelets:
-    """It owns which nodes there are and their addresses, which pods wait for their node, end, or
-    are being removed.
-    """
+    """Keeps the nodes' addresses, and the pods that wait for their node, end or are removed."""
 
     def __init__(self, client: Client, clock: Clock, group: TaskGroup) -> None:
         self._client = client
@@ -210,8 +203,8 @@ class _Kubelets:
         self._node_numbers, self._pod_numbers = count(), count()
 
     async def follow_nodes(self, nodes: Reflector[dict[str, Any]]) -> None:
-        async for told in nodes.changes():
-            match told:
+        async for change in nodes.changes():
+            match change:
                 case Listed(items):
                     for name in self._addresses.keys() - {
                         item["metadata"]["name"] for item in items
@@ -226,9 +219,9 @@ class _Kubelets:
 
     def _node(self, node: Document) -> None:
         name = node["metadata"]["name"]
-        told = (node.get("status") or {}).get("addresses") or ()
+        addresses = (node.get("status") or {}).get("addresses") or ()
         internal = next(
-            (address["address"] for address in told if address["type"] == "InternalIP"), ""
+            (address["address"] for address in addresses if address["type"] == "InternalIP"), ""
         )
         address = (
             internal or self._addresses.get(name) or str(_NODE_ADDRESSES + next(self._node_numbers))
@@ -245,8 +238,8 @@ class _Kubelets:
             self._group.start_soon(self._start, pod)
 
     async def follow_pods(self, bound: Reflector[Pod]) -> None:
-        async for told in bound.changes():
-            match told:
+        async for change in bound.changes():
+            match change:
                 case Listed(items):
                     for pod in items:
                         self._pod(pod)
@@ -276,7 +269,7 @@ class _Kubelets:
                 self._group.start_soon(self._end, pod, seconds)
 
     async def _start(self, pod: Pod) -> None:
-        """The version guards it: should the pod have changed, the watch tells of it again."""
+        """Guarded by the resourceVersion: if the pod has changed, the watch reports it again."""
         host = self._addresses.get(pod.spec.node_name, "")
         address = (
             host
@@ -294,24 +287,29 @@ class _Kubelets:
 
     async def _remove(self, pod: Pod) -> None:
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.metadata.uid}}
-        await self._insist("DELETE", _path(pod), options, "application/json")
+        await self._send_until_answered("DELETE", _path(pod), options, "application/json")
 
     async def _patch(self, path: str, body: Document) -> None:
-        await self._insist("PATCH", path, body, "application/strategic-merge-patch+json")
+        await self._send_until_answered(
+            "PATCH", path, body, "application/strategic-merge-patch+json"
+        )
 
-    async def _insist(self, method: str, path: str, body: Document, content_type: str) -> None:
-        """Try until the server has answered; what it refuses is decided by what the watch tells
-        next.
+    async def _send_until_answered(
+        self, method: str, path: str, body: Document, content_type: str
+    ) -> None:
+        """Repeats a write until the server answers.
+
+        After a refusal, the next change from the watch decides what to do.
         """
         while True:
             async with self._limiter:
                 try:
                     await self._client.call(method, path, dict, body, content_type)
                 except ConnectionFailedError as failure:
-                    log.debug("server not reached", path=path, error=str(failure))
+                    log.debug("API server not reached", path=path, error=str(failure))
                 except ApiError as refused:
-                    tell = log.debug if refused.code in (404, 409) else log.warning
-                    tell("write refused", path=path, error=str(refused))
+                    report = log.debug if refused.code in (404, 409) else log.warning
+                    report("write refused", path=path, error=str(refused))
                     return
                 else:
                     return

@@ -1,4 +1,4 @@
-"""The node lifecycle controller: what a node's state says, as taints."""
+"""The node lifecycle controller: derives taints from a node's conditions and spec."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ _OWNED = {
 
 
 def reconcile(node: Document, now: datetime) -> list[Write]:
-    """Put on the taints that the node's state asks for, and take off those that it no longer
-    does.
-    """
+    """Adds the taints that the node's state requires, and removes those that it no longer does."""
     have = (node.get("spec") or {}).get("taints") or []
     wanted = wanted_taints(node)
     kept = [
@@ -44,8 +42,9 @@ def reconcile(node: Document, now: datetime) -> list[Write]:
 
 
 def wanted_taints(node: Document) -> list[tuple[str, str]]:
-    """Key and effect of each taint that the node's state asks for; a node that says nothing is
-    taken to be well.
+    """Key and effect of each taint that the node's state requires.
+
+    A node without conditions counts as healthy.
     """
     wanted = (
         [(UNSCHEDULABLE, "NoSchedule")] if (node.get("spec") or {}).get("unschedulable") else []

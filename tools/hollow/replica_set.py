@@ -1,4 +1,4 @@
-"""The ReplicaSet and ReplicationController controllers: as many pods as asked for."""
+"""The ReplicaSet and ReplicationController controllers: keep the wanted number of pods."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PHASES = {"Pending": 0, "Unknown": 1}
 
 
 def reconcile(owner: Document, candidates: Iterable[Document], now: datetime) -> list[Write]:
-    """Adopt, create or delete pods, and tell the status."""
+    """Adopts, creates or deletes pods, and writes the status."""
     pods, writes = claim(owner, candidates)
     active = [pod for pod in pods if is_active(pod)]
     wanted = replicas_of(owner)
@@ -53,9 +53,7 @@ def reconcile(owner: Document, candidates: Iterable[Document], now: datetime) ->
 
 
 def surplus(pods: list[Document], count: int) -> list[Document]:
-    """Which pods to give up: unplaced, pending, unready, cheap, crowded and young ones before
-    others.
-    """
+    """The pods to delete: unplaced, pending, unready, cheap, crowded and young ones first."""
     if count <= 0:
         return []
     crowd = Counter(map(node_of, pods))

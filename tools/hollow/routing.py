@@ -1,6 +1,4 @@
-"""Which controllers look at what when something changes, and what each of them is given to decide
-on.
-"""
+"""Which controllers must look at which items after a change, and what each of them reads."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ FOLLOWED = (*WORKLOADS, "Pod", "Node", "PersistentVolumeClaim")
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One object to look at; the workload controllers are named by their kind."""
+    """One object to look at. A workload's controller has the name of its kind."""
 
     controller: str
     kind: str
@@ -50,7 +48,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
-    """The items to look at after a change; some may be told twice."""
+    """The items to look at after a change; an item may occur twice."""
     for document in (change.before, change.after):
         if document is not None:
             yield from _touched_by(cluster, change, document)
@@ -96,7 +94,7 @@ def _item(controller: str, document: Document) -> Item:
 
 
 class Controllers:
-    """All controllers; two of them remember since when something is so."""
+    """All controllers. Two of them keep state: the time since when something has been the case."""
 
     def __init__(self) -> None:
         self._eviction = TaintEviction()

@@ -1,7 +1,7 @@
-"""The StatefulSet controller: numbered pods, each with its claims, made and taken away in order.
+"""The StatefulSet controller: numbered pods, each with its claims, created and deleted in order.
 
-There are no ControllerRevisions here: a pod is always made from the template as it is now, also
-below the partition.
+There are no ControllerRevisions here: a pod is always created from the current template, even below
+the partition.
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ def _healthy(pod: Document) -> bool:
 
 
 def _step(owner: Document, pods: dict[int, Document], claims: set[str]) -> list[Write]:
-    """Replace and fill up from the lowest, then shrink from the highest, then update from the
-    highest.
-    """
+    """Adds and replaces pods from the lowest, removes from the highest, then updates."""
     in_order = owner["spec"].get("podManagementPolicy") != "Parallel"
     wanted = _ordinals(owner)
     writes: list[Write] = []
@@ -84,7 +82,7 @@ def _step(owner: Document, pods: dict[int, Document], claims: set[str]) -> list[
 
 
 def _update(owner: Document, pods: dict[int, Document]) -> list[Write]:
-    """The highest pod of an old revision goes, once those above it are healthy."""
+    """Deletes the highest pod of an old revision once those above it are healthy."""
     strategy = owner["spec"].get("updateStrategy") or {}
     if strategy.get("type") == "OnDelete":
         return []

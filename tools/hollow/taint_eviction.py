@@ -1,8 +1,7 @@
-"""The taint eviction controller: pods that do not tolerate a NoExecute taint of their node go, some
-after a while.
+"""The taint eviction controller: deletes pods that do not tolerate a NoExecute taint of their node.
 
-It owns since when each pod has been on a tainted node; a user's taints do not say when they were
-added.
+Some pods may stay for a while. The controller keeps the time since when each pod has been on a
+tainted node, because a taint that a user adds does not say when it was added.
 """
 
 from __future__ import annotations
@@ -42,16 +41,16 @@ class TaintEviction:
             else:
                 evicted.append(pod)
         message = "Taint manager: deleting due to NoExecute taint"
-        told = [
+        marks = [
             write
             for pod in evicted
             for write in disrupted(pod, "DeletionByTaintManager", message, now)
         ]
-        return [*told, *map(delete, evicted), *([Again(min(waits))] if waits else [])]
+        return [*marks, *map(delete, evicted), *([Again(min(waits))] if waits else [])]
 
 
 def tolerated_seconds(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> float | None:
-    """For how long a pod may stay; None is for ever."""
+    """How long a pod may stay; None for ever."""
     limits: list[float] = []
     for taint in taints:
         used = next(

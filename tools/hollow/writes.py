@@ -1,6 +1,4 @@
-"""What controllers decide, as data: orders for the API server, and the wish to be asked again
-later.
-"""
+"""Decisions of controllers as data: writes for the API server, and requests to be asked again."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ class Create(msgspec.Struct, frozen=True):
 
 
 class Delete(msgspec.Struct, frozen=True):
-    """`grace` in seconds; None leaves it to the object."""
+    """`grace` in seconds; None for the object's default."""
 
     kind: str
     namespace: str
@@ -37,8 +35,9 @@ class Delete(msgspec.Struct, frozen=True):
 
 
 class Patch(msgspec.Struct, frozen=True):
-    """A merge patch; it carries the resourceVersion that was read if it must not undo what another
-    wrote.
+    """A merge patch.
+
+    Its body carries the resourceVersion that was read if it must not undo somebody else's write.
     """
 
     kind: str
@@ -49,7 +48,7 @@ class Patch(msgspec.Struct, frozen=True):
 
 
 class Again(msgspec.Struct, frozen=True):
-    """Ask once more after this many seconds, even if nothing happens."""
+    """Asks for another decision after this many seconds, even if nothing changes."""
 
     seconds: float
 
@@ -64,7 +63,7 @@ def delete(document: Document, grace: int | None = None) -> Delete:
 
 
 def patch(document: Document, body: Document, *, guarded: bool = False) -> Patch:
-    """`guarded`: refused if the object has changed since it was read."""
+    """If `guarded`, the server refuses the patch if the object has changed since it was read."""
     if guarded:
         version = {"resourceVersion": document["metadata"]["resourceVersion"]}
         body = {**body, "metadata": {**body.get("metadata", {}), **version}}
@@ -72,32 +71,32 @@ def patch(document: Document, body: Document, *, guarded: bool = False) -> Patch
 
 
 def status_writes(document: Document, status: Document) -> list[Write]:
-    """Replace the status of an object by this one; nothing if it is so already."""
+    """Replaces an object's status; no write if it is the same."""
     before = status_of(document)
     if before == status:
         return []
     body = {
         "metadata": {"resourceVersion": document["metadata"]["resourceVersion"]},
-        "status": _turn(before, status),
+        "status": _difference(before, status),
     }
     return [Patch(document["kind"], namespace_of(document), name_of(document), body, "status")]
 
 
-def _turn(before: Document, after: Document) -> Document:
+def _difference(before: Document, after: Document) -> Document:
     """The merge patch that turns one document into another."""
     changed: Document = {field: None for field in before if field not in after}
     for field, value in after.items():
         have = before.get(field)
         if isinstance(value, dict) and isinstance(have, dict):
             if have != value:
-                changed[field] = _turn(have, value)
+                changed[field] = _difference(have, value)
         elif field not in before or have != value:
             changed[field] = value
     return changed
 
 
 def annotated(document: Document, annotations: dict[str, str]) -> list[Write]:
-    """Set annotations; nothing if they are set already."""
+    """Sets annotations; no write if they are already set."""
     have = annotations_of(document)
     missing = {key: value for key, value in annotations.items() if have.get(key) != value}
     return [patch(document, {"metadata": {"annotations": missing}})] if missing else []
@@ -106,7 +105,7 @@ def annotated(document: Document, annotations: dict[str, str]) -> list[Write]:
 def disrupted(
     pod: Document, reason: str, message: str, now: datetime, phase: str = ""
 ) -> list[Write]:
-    """Say on the pod that it is about to be deleted, and why."""
+    """Sets the condition DisruptionTarget on a pod that is about to be deleted, with the reason."""
     if condition_of(pod, "DisruptionTarget") is not None:
         return []
     status: Document = {
@@ -118,7 +117,7 @@ def disrupted(
 def count_available(
     pods: list[Document], min_ready_seconds: int, now: datetime
 ) -> tuple[int, list[Write]]:
-    """How many pods are available, and when the next one may be."""
+    """The number of available pods, and a reminder for when the next one may be."""
     waits = [seconds_to_available(pod, min_ready_seconds, now) for pod in pods]
     later = [wait for wait in waits if wait is not None and wait > 0]
     return sum(wait is not None and wait <= 0 for wait in waits), [

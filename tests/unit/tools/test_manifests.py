@@ -193,9 +193,7 @@ def test_a_folder_without_manifests_is_named(command: str, tmp_path: Path) -> No
 def test_an_object_that_stands_twice_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(pod(""))
     (tmp_path / "b.yaml").write_text(pod(""))
-    assert (
-        refused_by("explain", tmp_path) == "Error: Pod default/p: expected once, stands there twice"
-    )
+    assert refused_by("explain", tmp_path) == "Error: Pod default/p: expected once, found twice"
     assert 'pods "p" already exists' in refused_by("demo", tmp_path)
 
 

@@ -1,1 +1,1 @@
-"""What the API server demands of an object beyond its shape, by kind."""
+"""Validation rules of the API server beyond an object's types, by kind."""

@@ -1,6 +1,4 @@
-"""What is demanded of nodes, services, priority classes, leases, runtime classes, events and config
-maps.
-"""
+"""Rules for nodes, services, priority classes, leases, runtime classes, events and config maps."""
 
 from __future__ import annotations
 
@@ -28,13 +26,26 @@ HIGHEST_USER_PRIORITY = 1_000_000_000
 EVENT_FIELD_BYTES, EVENT_MESSAGE_BYTES = 128, 1024
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_FIXED_OF_EVENT = ("involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type",
-                   "eventTime", "action", "related", "reportingComponent", "reportingInstance")  # fmt: skip
+_FIXED_OF_EVENT = (
+    "involvedObject",
+    "reason",
+    "message",
+    "source",
+    "firstTimestamp",
+    "lastTimestamp",
+    "count",
+    "type",
+    "eventTime",
+    "action",
+    "related",
+    "reportingComponent",
+    "reportingInstance",
+)
 _CONFIG_KEY = re.compile("[-._a-zA-Z0-9]+")
 _CONFIG_KEY_RULE = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "
-    "'key.name',  or 'KEY_NAME',  "
-    "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
+    "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', "
+    "regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 
 
@@ -78,7 +89,10 @@ def priority_class(document: Document, before: Document | None) -> list[str]:
     name, value = (document.get("metadata") or {}).get("name") or "", document.get("value") or 0
     if name.startswith("system-"):
         if SYSTEM_CLASSES.get(name) != value:
-            detail = "priority class names with 'system-' prefix are reserved for system use only. error: "
+            detail = (
+                "priority class names with 'system-' prefix are reserved for system use only. "
+                "error: "
+            )
             known = (
                 f"value of {name} PriorityClass must be {SYSTEM_CLASSES[name]}"
                 if name in SYSTEM_CLASSES
@@ -116,10 +130,10 @@ def runtime_class(document: Document, before: Document | None) -> list[str]:
 
 
 def event(document: Document, controller: str) -> list[str]:
-    """An event lies where its object does; those about objects without a namespace lie in default.
+    """An event must be in its object's namespace, or in default if the object has no namespace.
 
-    One with a time of its own may lie anywhere, but must say who reports it and why; `controller`
-    is what the API that it is written through calls the field for that.
+    An event with an eventTime may be in any namespace, but must name its reporter and a reason.
+    `controller` is the name of the reporter's field in the API through which the event is written.
     """
     about = (document.get("involvedObject") or {}).get("namespace") or ""
     namespace = (document.get("metadata") or {}).get("namespace") or ""
@@ -149,7 +163,7 @@ def event(document: Document, controller: str) -> list[str]:
 
 
 def strict_event(document: Document, before: Document | None) -> list[str]:
-    """What events.k8s.io demands besides: in an update, nothing but the series may change."""
+    """Further rules of events.k8s.io: an update may change nothing but the series."""
     problems: list[str] = []
     series = document.get("series") or {}
     if series and (before is None or series != before.get("series")):

@@ -1,8 +1,7 @@
-"""Problems of fields in Kubernetes' words, and the forms of names, labels and quantities that all
-kinds share.
+"""Field errors in Kubernetes' words, and rules for names, labels and quantities that kinds share.
 
-A problem reads `path: Reason: value: detail`, as field.Error prints it. A check returns problems,
-none if all is well.
+A problem reads `path: Reason: value: detail`, as field.Error prints it. A check returns a list of
+problems, which is empty if there are none.
 """
 
 from __future__ import annotations
@@ -28,18 +27,16 @@ _DNS_LABEL, _DNS_SUBDOMAIN = re.compile(_LABEL), re.compile(_SUBDOMAIN)
 _LABEL_VALUE, _NAME_PART = re.compile(_VALUE), re.compile(_NAME)
 _ENDS = "must start and end with an alphanumeric character"
 _LABEL_RULE = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
-    f"{_ENDS} "
-    f"(e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+    f"and {_ENDS} (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
 )
 _SUBDOMAIN_RULE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
-    f"'.', and {_ENDS} "
-    f"(e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+    f"'-' or '.', and {_ENDS} (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
 )
 _VALUE_RULE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
-    f"'.', and {_ENDS} "
+    "a valid label must be an empty string or consist of alphanumeric characters, "
+    f"'-', '_' or '.', and {_ENDS} "
     f"(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '{_VALUE}')"
 )
 _NAME_RULE = (
@@ -49,7 +46,7 @@ _NAME_RULE = (
 
 
 def shown(value: Any) -> str:
-    """A value as field.Error shows it."""
+    """A value as field.Error prints it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -70,11 +67,12 @@ def duplicate(path: str, value: Any, detail: str = "") -> str:
 
 
 def unsupported(path: str, value: Any, supported: Iterable[str]) -> str:
-    return f"{path}: Unsupported value: {shown(value)}: supported values: {', '.join(shown(s) for s in supported)}"
+    listed = ", ".join(shown(one) for one in supported)
+    return f"{path}: Unsupported value: {shown(value)}: supported values: {listed}"
 
 
 def one_of(path: str, value: Any, supported: Sequence[str]) -> list[str]:
-    """The value, if there is one, is among those."""
+    """Requires that the value, if it is given, is one of those supported."""
     return [] if value is None or value in supported else [unsupported(path, value, supported)]
 
 
@@ -96,7 +94,7 @@ def non_negative(path: str, value: int | None) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def dns_label(text: str) -> tuple[str, ...]:
-    """What keeps a text from being a DNS label, in words."""
+    """Messages that say why a text is not a DNS label; none if it is one."""
     return _form(text, 63, _DNS_LABEL, _LABEL_RULE)
 
 
@@ -112,15 +110,11 @@ def label_value(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def qualified_name(text: str) -> tuple[str, ...]:
-    """A name, or a DNS subdomain, a slash and a name."""
+    """Messages that say why a text is neither a name nor a DNS subdomain, a slash and a name."""
     *prefixes, name = text.split("/")
     if len(prefixes) > 1:
-        return (
-            (
-                f"a qualified name {_NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. "
-                "'example.com/MyName')"
-            ),
-        )
+        prefix = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return (f"a qualified name {_NAME_RULE} {prefix}",)
     found: list[str] = []
     if prefixes:
         found += (
@@ -142,7 +136,7 @@ def _form(text: str, longest: int, form: re.Pattern[str], rule: str) -> tuple[st
 
 
 def labels(path: str, found: Mapping[str, str] | None) -> list[str]:
-    """Keys and values of labels, or of a node selector."""
+    """Problems of the keys and values of labels or of a node selector."""
     problems: list[str] = []
     for key, value in (found or {}).items():
         problems += [invalid(path, key, message) for message in qualified_name(key)]
@@ -162,8 +156,9 @@ def label_selector(path: str, selector: Document | None) -> list[str]:
 def selector_requirement(
     path: str, requirement: Document, single: Sequence[str] = (), *, any_value: bool = False
 ) -> list[str]:
-    """A requirement on a label: In needs values, `single` operators exactly one, Exists and its
-    like none.
+    """Problems of a requirement on a label.
+
+    In and NotIn need values, the `single` operators exactly one, Exists and DoesNotExist none.
     """
     key, operator = requirement.get("key", ""), requirement.get("operator", "")
     values = requirement.get("values") or ()
@@ -192,7 +187,7 @@ def selector_requirement(
 
 
 def selects(selector: Document, found: Mapping[str, str]) -> bool:
-    """Whether a well-formed label selector matches labels."""
+    """True if a well-formed label selector matches these labels."""
     if any(found.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
     for requirement in selector.get("matchExpressions") or ():
@@ -212,7 +207,7 @@ def selects(selector: Document, found: Mapping[str, str]) -> bool:
 
 
 def quantities(path: str, found: Mapping[str, Any] | None) -> list[str]:
-    """Amounts of resources are not negative, and whole for those that are counted one by one."""
+    """Requires amounts that are not negative, and whole numbers for countable resources."""
     problems: list[str] = []
     for name, amount in (found or {}).items():
         problems += resource_amount(f"{path}[{name}]", name, amount)
@@ -228,5 +223,5 @@ def resource_amount(path: str, name: str, amount: Any) -> list[str]:
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource is one that nodes advertise under a domain other than Kubernetes' own."""
+    """True if the resource's name has a domain other than Kubernetes' own."""
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")

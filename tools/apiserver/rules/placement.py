@@ -1,6 +1,4 @@
-"""What is demanded of the fields that say where a pod may run: tolerations, affinity and topology
-spread.
-"""
+"""Rules for the fields that say where a pod may run: tolerations, affinity and topology spread."""
 
 from __future__ import annotations
 
@@ -54,7 +52,10 @@ def _toleration(path: str, toleration: Document) -> list[str]:
     if key:
         problems += [invalid(f"{path}.key", key, message) for message in qualified_name(key)]
     elif operator != "Exists":
-        detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        detail = (
+            "operator must be Exists when `key` is empty, "
+            'which means "match all values and all keys"'
+        )
         problems.append(invalid(f"{path}.operator", toleration.get("operator") or "", detail))
     if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
         problems.append(
@@ -87,7 +88,7 @@ def _toleration(path: str, toleration: Document) -> list[str]:
 
 
 def taints(path: str, found: Sequence[Document]) -> list[str]:
-    """Taints of a node: an effect each, and each pair of key and effect once."""
+    """Rules for a node's taints: each has an effect; a pair of key and effect occurs once."""
     problems: list[str] = []
     seen: set[tuple[str, str]] = set()
     for i, taint in enumerate(found):
@@ -185,7 +186,7 @@ def _pod_term(path: str, term: Document) -> list[str]:
 
 
 def _keys(path: str, keys: Sequence[str], selector: Document | None) -> list[str]:
-    """Label keys whose values of the pod itself are added to a selector."""
+    """Rules for label keys whose values, taken from the pod, are added to a selector."""
     if keys and selector is None:
         return [forbidden(path, "must not be specified when labelSelector is not set")]
     problems: list[str] = []
@@ -221,7 +222,10 @@ def _spread(path: str, constraints: Sequence[Document]) -> list[str]:
             if domains <= 0:
                 problems.append(invalid(f"{place}.minDomains", domains, NOT_POSITIVE))
             if unsatisfiable != "DoNotSchedule":
-                detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {unsatisfiable}"
+                detail = (
+                    "can only use minDomains if whenUnsatisfiable=DoNotSchedule, "
+                    f"not {unsatisfiable}"
+                )
                 problems.append(invalid(f"{place}.minDomains", domains, detail))
         for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             problems += one_of(f"{place}.{field}", constraint.get(field), ("Honor", "Ignore"))

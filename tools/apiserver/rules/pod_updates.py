@@ -1,6 +1,4 @@
-"""What an update may change of a pod: Kubernetes keeps its spec but for a few fields, and a little
-more while gated.
-"""
+"""Rules for updates of a pod's spec: few fields may change, and a few more while it is gated."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ _ADDITIONS = "only additions are allowed (no mutations or deletions)"
 
 
 def pod_update(after: Document, before: Document) -> list[str]:
-    """Both are specs of pods, with their defaults."""
+    """The problems of an update; both arguments are specs with their defaults."""
     if after == before:
         return []
     new, old = canonical(TYPES["PodSpec"], after), canonical(TYPES["PodSpec"], before)
@@ -66,7 +64,7 @@ def _deadline(after: int | None, before: int | None) -> list[str]:
 
 
 def _tolerations(after: list[Document], before: list[Document]) -> list[str]:
-    """Those before are all there still, but for how long they tolerate."""
+    """Every earlier toleration must stay; only its tolerationSeconds may change."""
     have = [_without_seconds(toleration) for toleration in after]
     if all(_without_seconds(toleration) in have for toleration in before):
         return []
@@ -95,7 +93,10 @@ def _gates(after: list[Document], before: list[Document]) -> list[str]:
 
 
 def _tightened(new: Document, old: Document) -> list[str]:
-    """A gated pod may be restricted to fewer nodes. Takes what it has judged out of both specs."""
+    """A gated pod may be restricted to fewer nodes.
+
+    Removes the fields that it has checked from both specs.
+    """
     problems: list[str] = []
     after, before = new.pop("nodeSelector", {}), old.pop("nodeSelector", {})
     if any(after.get(key) != value for key, value in before.items()):
@@ -108,7 +109,7 @@ def _tightened(new: Document, old: Document) -> list[str]:
         detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
         return [*problems, invalid(path, wanted, detail)]
     for i, (now, was) in enumerate(zip(wanted, terms, strict=False)):
-        # a term of no requirements matches nothing: to add one would widen it
+        # a term without requirements matches nothing, so adding one would widen it
         if (not was and now) or any(
             requirement not in now.get(field, ())
             for field in ("matchExpressions", "matchFields")

@@ -1,7 +1,6 @@
-"""What is demanded of a pod's spec, in a pod or in a workload's template: containers, resources,
-ports and names.
+"""Rules for a pod's spec, in a pod or in a workload's template: containers, resources, names.
 
-Where the pod may be placed is checked in placement.
+The module placement checks where the pod may run.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ def pod_template(path: str, template: Document) -> list[str]:
 
 
 def new_pod(spec: Document) -> list[str]:
-    """What is demanded of a pod that is created, beyond its spec."""
+    """Rules for a pod that is created, beyond those for its spec."""
     problems: list[str] = []
     if spec.get("ephemeralContainers"):
         problems.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
@@ -148,11 +147,9 @@ def _container(
         problems += resources(f"{path}.resources", one["resources"])
         for i, claim in enumerate(one["resources"].get("claims") or ()):
             if claim.get("name") not in claims:
-                problems.append(
-                    f"{path}.resources.claims[{i}].name: Not found: {claim.get('name', '')!r}".replace(
-                        "'", '"'
-                    )
-                )
+                found = f"Not found: {claim.get('name', '')!r}"
+                place = f"{path}.resources.claims[{i}].name"
+                problems.append(f"{place}: {found}".replace("'", '"'))
     return problems
 
 
@@ -194,8 +191,9 @@ def _ports(path: str, ports: Sequence[Document]) -> list[str]:
 
 
 def resources(path: str, found: Document) -> list[str]:
-    """Requests and limits: known names, amounts, requests within limits, and what may not be
-    over-committed.
+    """Problems of requests and limits.
+
+    Names must be known, requests within limits, and equal to them for what cannot be overcommitted.
     """
     problems: list[str] = []
     limits, requests = found.get("limits") or {}, found.get("requests") or {}
@@ -256,8 +254,9 @@ def _page_size(name: str) -> int | None:
 
 
 def _pod_resources(path: str, spec: Document) -> list[str]:
-    """Resources of the pod as a whole: of three kinds only, and no less than what its containers
-    ask for.
+    """Problems of the pod's own resources.
+
+    They may be CPU, memory and huge pages only, and no less than what the containers request.
     """
     found, place = spec["resources"], f"{path}.resources"
     problems = resources(place, found)

@@ -1,4 +1,4 @@
-"""What is demanded of claims, volumes, storage classes and CSI nodes."""
+"""Rules for claims, volumes, storage classes and CSI nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CLAIM_RULE = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName "
     "for bound claims"
 )
-_SOURCES = {  # every field of a volume's spec that says what the volume is
+_SOURCES = {  # the fields of a volume's spec that define where it is stored
     field
     for field, known in (TYPES["PersistentVolumeSpec"].fields or {}).items()
     if known.shape.fields is not None and field not in ("claimRef", "nodeAffinity")
@@ -34,7 +34,7 @@ _SOURCES = {  # every field of a volume's spec that says what the volume is
 
 
 def claim(spec: Document, before: Document | None) -> list[str]:
-    """A persistent volume claim."""
+    """A PersistentVolumeClaim."""
     problems = _access_modes(spec, "at least 1 access mode is required")
     problems += label_selector("spec.selector", spec.get("selector"))
     asked = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
@@ -46,7 +46,7 @@ def claim(spec: Document, before: Document | None) -> list[str]:
     problems += one_of("spec.volumeMode", spec.get("volumeMode"), ("Block", "Filesystem"))
     if before is not None and spec != before:
         kept, had = (_kept(one) for one in (spec, before))
-        if "volumeName" not in had:  # binding sets it, and with it a class that the claim left open
+        if "volumeName" not in had:  # binding sets it, and the class if the claim omits it
             kept.pop("volumeName", None)
         if "storageClassName" not in had:
             kept.pop("storageClassName", None)
@@ -65,7 +65,7 @@ def _kept(spec: Document) -> dict[str, Any]:
 
 
 def volume(spec: Document, before: Document | None) -> list[str]:
-    """A persistent volume."""
+    """A PersistentVolume."""
     problems = _access_modes(spec, "")
     capacity = spec.get("capacity") or {}
     if not capacity:

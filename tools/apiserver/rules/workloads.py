@@ -1,6 +1,4 @@
-"""What is demanded of workloads: a selector that matches the template, which is a pod; and of
-disruption budgets.
-"""
+"""Rules for workloads, whose selector must match their pod template, and for disruption budgets."""
 
 from __future__ import annotations
 
@@ -24,9 +22,8 @@ from berth.tools.apiserver.rules.pods import pod_template
 
 _PERCENT = re.compile("[0-9]+%")
 _PERCENT_RULE = (
-    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or "
-    "'93%', "
-    "regex used for validation is '[0-9]+%')"
+    "a valid percent string must be a numeric string followed by an ending '%' "
+    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
 )
 _STATEFUL = (
     "replicas",
@@ -38,9 +35,8 @@ _STATEFUL = (
 )
 _STATEFUL_RULE = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
-    "'updateStrategy', "
-    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are "
-    "forbidden"
+    "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' "
+    "and 'minReadySeconds' are forbidden"
 )
 
 
@@ -52,7 +48,7 @@ def workload(kind: str, spec: Document, before: Document | None) -> list[str]:
     template, selector = spec.get("template"), spec.get("selector")
     found = ((template or {}).get("metadata") or {}).get("labels") or {}
     if kind == "ReplicationController":
-        # without a selector it takes its template's labels; one it has is a plain map of labels
+        # its selector is a plain map of labels, and defaults to its template's labels
         if not selector and not found:
             problems.append(required("spec.selector"))
         selector = {"matchLabels": selector or {}}
@@ -119,7 +115,7 @@ def job(spec: Document, before: Document | None) -> list[str]:
         problems += unchanged(
             "spec.completionMode", spec.get("completionMode"), before.get("completionMode")
         )
-        if not before.get("suspend"):  # where a suspended job's pods may run can still be changed
+        if not before.get("suspend"):  # a suspended job may still change where its pods run
             problems += unchanged("spec.template", template, before.get("template"))
     return problems
 

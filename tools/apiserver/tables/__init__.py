@@ -1,8 +1,8 @@
 """Objects as a meta.k8s.io/v1 Table: the rows and columns that `kubectl get` prints.
 
-The columns of each kind are data, a tuple of Column; a kind without such a tuple has a name and an
-age. Every row has one cell a column, those of wide output included, as kubectl picks what it shows
-by priority. Nothing here keeps time.
+The columns of each kind are a tuple of Column; a kind without one has a name and an age. Every row
+has a cell for each column, including the wide ones, since kubectl chooses by priority what to show.
+The time is an argument.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def table(
 ) -> Document:
     """A Table of objects of one kind, read at a revision.
 
-    `include` is the request's includeObject: what of each object goes with its row, its Metadata,
-    the whole Object or None of it. A watch sends a Table an event and needs the column
-    `definitions` in the first alone. Raises Refused with 400 for another `include`.
+    `include` is the request's includeObject. It says what each row carries of its object: its
+    Metadata, the whole Object or None of it. A watch sends one Table for each event, and needs the
+    column `definitions` only in the first. Raises Refused with 400 for another `include`.
     """
     if include not in ("Metadata", "Object", "None"):
         raise Refused(

@@ -1,4 +1,4 @@
-"""The columns of nodes, namespaces, services, events and the other plain objects of a cluster."""
+"""The columns of nodes, namespaces, services, events and the other simple objects of a cluster."""
 
 from __future__ import annotations
 
@@ -61,25 +61,25 @@ def _node_info(key: str, default: str) -> Read:
 
 NODES = (
     NAME,
-    Column("Status", _node_status, "Whether the node is ready and takes pods."),
-    Column("Roles", _roles, "The roles its labels give it."),
+    Column("Status", _node_status, "Whether the node is ready and accepts pods."),
+    Column("Roles", _roles, "Its roles, according to its labels."),
     AGE,
     Column("Version", _node_info("kubeletVersion", ""), "The kubelet's version."),
     Column("Internal-IP", _address("InternalIP"), "Its address in the cluster.", priority=WIDE),
-    Column("External-IP", _address("ExternalIP"), "Its address outside.", priority=WIDE),
+    Column("External-IP", _address("ExternalIP"), "Its external address.", priority=WIDE),
     Column("OS-Image", _node_info("osImage", UNKNOWN), "Its operating system.", priority=WIDE),
     Column("Kernel-Version", _node_info("kernelVersion", UNKNOWN), "Its kernel.", priority=WIDE),
     Column(
         "Container-Runtime",
         _node_info("containerRuntimeVersion", UNKNOWN),
-        "Its runtime.",
+        "Its container runtime.",
         priority=WIDE,
     ),
 )
 
 NAMESPACES = (
     NAME,
-    Column("Status", field("status", "phase", default="Active"), "Whether it is in use or ending."),
+    Column("Status", field("status", "phase", default="Active"), "Active or Terminating."),
     AGE,
 )
 
@@ -121,15 +121,15 @@ SERVICES = (
     NAME,
     Column("Type", field("spec", "type", default="ClusterIP"), "How it is reached."),
     Column("Cluster-IP", _cluster_ip, "Its address in the cluster."),
-    Column("External-IP", _external_ip, "Its addresses outside."),
-    Column("Port(s)", _ports, "Its ports, and those it has on nodes."),
+    Column("External-IP", _external_ip, "Its external addresses."),
+    Column("Port(s)", _ports, "Its ports and node ports."),
     AGE,
-    Column("Selector", _service_selector, "Which pods it leads to.", priority=WIDE),
+    Column("Selector", _service_selector, "Which pods it routes to.", priority=WIDE),
 )
 
 
 def _endpoints(document: Document, _: datetime) -> str:
-    """The first addresses with each of their ports."""
+    """The first few addresses with each of their ports."""
     found = []
     for subset in entries(document, "subsets"):
         addresses = [text(address, "ip") for address in entries(subset, "addresses")]
@@ -150,7 +150,7 @@ def _host_port(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-ENDPOINTS = (NAME, Column("Endpoints", _endpoints, "Where the service leads to."), AGE)
+ENDPOINTS = (NAME, Column("Endpoints", _endpoints, "The addresses behind the service."), AGE)
 
 
 def _first_seen(event: Document, now: datetime) -> str:
@@ -191,7 +191,7 @@ def _message(event: Document, _: datetime) -> str:
 
 
 EVENTS = (
-    Column("Last Seen", _last_seen, "Time since it was seen last."),
+    Column("Last Seen", _last_seen, "Time since it was last seen."),
     Column("Type", field("type"), "Normal or Warning."),
     Column("Reason", field("reason"), "Why it happened, in one word."),
     Column("Object", _object, "What it is about."),
@@ -201,9 +201,9 @@ EVENTS = (
         "Which part of the object.",
         priority=WIDE,
     ),
-    Column("Source", _source, "Who reports it.", priority=WIDE),
+    Column("Source", _source, "The component that reports it.", priority=WIDE),
     Column("Message", _message, "What happened."),
-    Column("First Seen", _first_seen, "Time since it was seen first.", priority=WIDE),
+    Column("First Seen", _first_seen, "Time since it was first seen.", priority=WIDE),
     Column("Count", _event_count, "How often it was seen.", priority=WIDE),
     Column("Name", field("metadata", "name"), "Name of the event.", priority=WIDE, format="name"),
 )

@@ -1,8 +1,7 @@
-"""What a column of a table is, and how its cell functions read documents.
+"""Columns of a table, and the functions with which their cells read documents.
 
-Documents of the store are as clients wrote them, unvalidated and without defaults: the readers here
-take whatever is there, and fall back to the default that the API would have set where a field is
-missing or of another type.
+Documents of the store are as clients wrote them, unvalidated and without defaults. The readers here
+accept anything: where a field is missing or of another type, they return the API's default.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column: its cell is a function of the object and the time. kubectl shows WIDE priority with
-    -o wide alone.
+    """A column, whose cell is a function of the object and the time.
+
+    kubectl shows a column of WIDE priority only with -o wide.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 def at(document: Document, *path: str) -> Any:
-    """What is at a path of keys; None if nothing is."""
+    """The value at a path of keys; None if there is none."""
     found: Any = document
     for step in path:
         found = found.get(step) if isinstance(found, dict) else None
@@ -87,9 +87,7 @@ def strings(document: Document, *path: str) -> list[str]:
 
 
 def condition(document: Document, type_: str) -> str:
-    """The status of the first condition of that type: True, False or Unknown; "" if there is
-    none.
-    """
+    """The status of the first condition of this type: True, False or Unknown; "" without one."""
     return next(
         (
             text(c, "status")
@@ -105,7 +103,7 @@ def labels_text(labels: Document) -> str:
 
 
 def selector_text(selector: Document) -> str:
-    """A metav1.LabelSelector as one requires it with -l; "" if it requires nothing."""
+    """A metav1.LabelSelector in the notation of kubectl's -l; "" if it selects everything."""
     requirements = [
         (key, f"{key}={value}") for key, value in mapping(selector, "matchLabels").items()
     ]
@@ -129,7 +127,7 @@ def boolean(*path: str, default: bool = False) -> Read:
 
 
 def size(*paths: tuple[str, ...]) -> Read:
-    """How many entries the lists and objects at the paths have together."""
+    """The total number of entries of the lists and objects at these paths."""
 
     def read(document: Document, _: datetime) -> int:
         found = [at(document, *path) for path in paths]
@@ -143,7 +141,7 @@ def label_selector(*path: str) -> Read:
 
 
 def since(*path: str) -> Read:
-    """How long ago the timestamp at a path was."""
+    """The time since the timestamp at this path."""
     return lambda document, now: age(text(document, *path), now)
 
 

@@ -1,6 +1,4 @@
-"""Durations as kubectl prints them: two units at most, the finer one only while it still says
-something.
-"""
+"""Durations as kubectl prints them: one or two units, the finer one only while it matters."""
 
 from __future__ import annotations
 
@@ -10,8 +8,10 @@ MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 
 
 def human(duration: timedelta) -> str:
-    """59s, 5m30s, 3h12m, 2d5h, 45d, 2y10d. Clocks that differ by less than two seconds give 0s, by
-    more <invalid>.
+    """59s, 5m30s, 3h12m, 2d5h, 45d or 2y10d.
+
+    A negative duration of less than two seconds, from clocks that differ, is 0s; a longer one is
+    <invalid>.
     """
     seconds = int(duration.total_seconds())
     if seconds < -1:
@@ -41,7 +41,7 @@ def _pair(seconds: int, coarse: int, coarse_name: str, fine: int, fine_name: str
 
 
 def moment(timestamp: str) -> datetime | None:
-    """An RFC 3339 timestamp, with or without fractions of a second; None if it is none."""
+    """The time of an RFC 3339 timestamp, with or without fractions; None if it is not one."""
     try:
         read = datetime.fromisoformat(timestamp)
     except ValueError:

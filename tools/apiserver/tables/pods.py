@@ -1,8 +1,8 @@
-"""The columns of pods: what `kubectl get pods` makes of the statuses of their containers.
+"""The columns of pods: what `kubectl get pods` derives from the statuses of their containers.
 
-Init containers are looked at in order up to the first that is not done. Until all are done, that
-one gives the status and they alone count restarts; from then on the containers do, and of the init
-containers only sidecars (restartPolicy Always), which also count as ready.
+Init containers are read in order up to the first that has not finished. While there is one, it
+determines the status, and only init containers count for restarts. After that, the containers do,
+and of the init containers only sidecars (restartPolicy Always), which also count as ready.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ SUCCEEDED, FAILED = "Succeeded", "Failed"
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """The init containers' statuses up to the first that is not done; what holds it up, "" if all
-    are done.
+    """The statuses of the init containers up to the first that has not finished.
+
+    `holdup` is the status shown for that one; "" if all have finished.
     """
 
     begun: list[Document]
     sidecars: list[Document]
     holdup: str
     main: bool
-    """Whether the containers are past their initialization, so that their own statuses count."""
+    """True if initialization is over, so that the containers' own statuses count."""
 
 
 def _progress(pod: Document) -> Progress:
@@ -69,7 +70,7 @@ def _progress(pod: Document) -> Progress:
 
 
 def _ended(terminated: Document) -> str:
-    """Why a container has terminated."""
+    """Why a container terminated."""
     if signal := number(terminated, "signal"):
         unexplained = f"Signal:{signal}"
     else:
@@ -78,7 +79,7 @@ def _ended(terminated: Document) -> str:
 
 
 def _runs(status: Document) -> bool:
-    """Whether a container is running and ready."""
+    """True if a container is running and ready."""
     state = mapping(status, "state")
     waits = text(state, "waiting", "reason")
     return (
@@ -123,9 +124,7 @@ def _status(pod: Document, _: datetime) -> str:
 
 
 def _of_containers(pod: Document, shown: str) -> str:
-    """The status that the containers give, the first one's before the others'; `shown` if they give
-    none.
-    """
+    """The status that the containers give, the first ones before the others; otherwise `shown`."""
     statuses, failure = entries(pod, "status", "containerStatuses"), ""
     for status in reversed(statuses):
         terminated = at(status, "state", "terminated")
@@ -166,21 +165,19 @@ def _readiness_gates(pod: Document, _: datetime) -> str:
 
 
 def row_conditions(pod: Document) -> list[Document]:
-    """What a row says besides its cells: that the pod is over."""
+    """The conditions of a row: that the pod has finished."""
     phase = text(pod, "status", "phase")
     if phase not in (SUCCEEDED, FAILED):
         return []
-    message = (
-        "All containers ended well." if phase == SUCCEEDED else "A container ended in failure."
-    )
+    message = "All containers succeeded." if phase == SUCCEEDED else "A container failed."
     return [{"type": "Completed", "status": "True", "reason": phase, "message": message}]
 
 
 PODS = (
     NAME,
     Column("Ready", _ready, "How many of the pod's containers are ready."),
-    Column("Status", _status, "What the pod's containers are at."),
-    Column("Restarts", _restarts, "How often containers were restarted, and when one was last."),
+    Column("Status", _status, "The state of the pod and its containers."),
+    Column("Restarts", _restarts, "How often containers were restarted, and when last."),
     AGE,
     Column("IP", _ip, "The pod's first address.", priority=WIDE),
     Column(
@@ -192,7 +189,7 @@ PODS = (
     Column(
         "Nominated Node",
         field("status", "nominatedNodeName", default=NONE),
-        "The node where pods were preempted for it.",
+        "The node on which pods were preempted for it.",
         priority=WIDE,
     ),
     Column(

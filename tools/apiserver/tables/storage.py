@@ -1,4 +1,4 @@
-"""The columns of volumes, claims to them, their classes and the drivers behind them."""
+"""The columns of volumes, their claims, classes and drivers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _claim(volume: Document, _: datetime) -> str:
 
 
 def _claim_modes(claim: Document, _: datetime) -> str:
-    """A claim has modes and a capacity only once it has a volume."""
+    """The access modes of a claim, once it has a volume."""
     return (
         _modes(strings(claim, "status", "accessModes")) if text(claim, "spec", "volumeName") else ""
     )
@@ -93,11 +93,11 @@ def _lifecycle_modes(driver: Document, _: datetime) -> str:
     return ",".join(strings(driver, "spec", "volumeLifecycleModes")) or NONE
 
 
-STORAGE_CLASS = Column("StorageClass", _storage_class, "The storage class it is of.")
+STORAGE_CLASS = Column("StorageClass", _storage_class, "Its storage class.")
 ATTRIBUTES_CLASS = Column(
     "VolumeAttributesClass",
     field("spec", "volumeAttributesClassName", default=UNSET),
-    "The volume attributes class it is of.",
+    "Its volume attributes class.",
 )
 VOLUME_MODE = Column(
     "VolumeMode",
@@ -113,7 +113,7 @@ PERSISTENT_VOLUMES = (
     Column(
         "Reclaim Policy",
         field("spec", "persistentVolumeReclaimPolicy", default="Retain"),
-        "What becomes of it without its claim.",
+        "What happens to it when its claim is deleted.",
     ),
     Column("Status", _phase, "Whether it is bound."),
     Column("Claim", _claim, "The claim it is bound to."),
@@ -141,11 +141,11 @@ STORAGE_CLASSES = (
         "Name of the class, and whether claims get it by default.",
         format="name",
     ),
-    Column("Provisioner", field("provisioner"), "Who makes its volumes."),
+    Column("Provisioner", field("provisioner"), "The driver that creates its volumes."),
     Column(
         "ReclaimPolicy",
         field("reclaimPolicy", default="Delete"),
-        "What becomes of them without their claim.",
+        "What happens to its volumes when their claim is deleted.",
     ),
     Column(
         "VolumeBindingMode",
@@ -167,13 +167,13 @@ CSI_DRIVERS = (
     Column(
         "AttachRequired",
         boolean("spec", "attachRequired", default=True),
-        "Whether it attaches.",
+        "Whether it attaches volumes.",
         "boolean",
     ),
     Column(
         "PodInfoOnMount",
         boolean("spec", "podInfoOnMount"),
-        "Whether it wants to know the pod.",
+        "Whether it gets the pod's data at mount.",
         "boolean",
     ),
     Column(
@@ -194,7 +194,7 @@ CSI_DRIVERS = (
 )
 CSI_STORAGE_CAPACITIES = (
     NAME,
-    Column("StorageClassName", field("storageClassName"), "The storage class it is about."),
+    Column("StorageClassName", field("storageClassName"), "The storage class it describes."),
     Column("Capacity", field("capacity", default=UNSET), "How much is left."),
 )
 VOLUME_ATTACHMENTS = (
@@ -202,6 +202,6 @@ VOLUME_ATTACHMENTS = (
     Column("Attacher", field("spec", "attacher"), "The driver that attaches it.", format="name"),
     Column("PV", field("spec", "source", "persistentVolumeName"), "The volume."),
     Column("Node", field("spec", "nodeName"), "The node it is attached to."),
-    Column("Attached", boolean("status", "attached"), "Whether it is attached by now.", "boolean"),
+    Column("Attached", boolean("status", "attached"), "Whether it is attached.", "boolean"),
     AGE,
 )

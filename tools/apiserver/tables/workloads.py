@@ -1,4 +1,4 @@
-"""The columns of controllers of pods, of their budgets and of what pods claim."""
+"""The columns of workloads, disruption budgets, priority and runtime classes, and device claims."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _ready_of_desired(document: Document, now: datetime) -> str:
 
 
 def _equality_selector(document: Document, _: datetime) -> str:
-    """A replication controller's selector, which is its template's labels if it gives none."""
+    """A replication controller's selector; its template's labels if it has none."""
     template = mapping(document, "spec", "template", "metadata", "labels")
     return labels_text(mapping(document, "spec", "selector") or template)
 
@@ -61,7 +61,7 @@ JOB_CONDITIONS = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCr
 
 
 def _job_status(job: Document, _: datetime) -> str:
-    """The first condition that is true; a deletion comes behind the final ones alone."""
+    """The first condition that is true. Terminating is shown unless the job has finished."""
     met = [type_ for type_ in JOB_CONDITIONS if condition(job, type_) == "True"]
     if job["metadata"].get("deletionTimestamp") and not {"Complete", "Failed"}.intersection(met):
         return "Terminating"
@@ -102,14 +102,12 @@ IMAGES = Column(
     "Images", _of_template("image"), "Images of the template's containers.", priority=WIDE
 )
 SELECTOR = Column(
-    "Selector", label_selector("spec", "selector"), "Which pods are its own.", priority=WIDE
+    "Selector", label_selector("spec", "selector"), "Which pods it owns.", priority=WIDE
 )
-DESIRED = Column("Desired", _desired, "How many pods there shall be.", "integer")
+DESIRED = Column("Desired", _desired, "How many pods are wanted.", "integer")
 CURRENT = Column("Current", integer("status", "replicas"), "How many pods there are.", "integer")
 READY = Column("Ready", integer("status", "readyReplicas"), "How many pods are ready.", "integer")
-READY_OF_DESIRED = Column(
-    "Ready", _ready_of_desired, "How many pods are ready, of those that shall be."
-)
+READY_OF_DESIRED = Column("Ready", _ready_of_desired, "How many of the wanted pods are ready.")
 
 REPLICATION_CONTROLLERS = (
     NAME,
@@ -119,7 +117,7 @@ REPLICATION_CONTROLLERS = (
     AGE,
     CONTAINERS,
     IMAGES,
-    Column("Selector", _equality_selector, "Which pods are its own.", priority=WIDE),
+    Column("Selector", _equality_selector, "Which pods it owns.", priority=WIDE),
 )
 REPLICA_SETS = (NAME, DESIRED, CURRENT, READY, AGE, CONTAINERS, IMAGES, SELECTOR)
 STATEFUL_SETS = (NAME, READY_OF_DESIRED, AGE, CONTAINERS, IMAGES)
@@ -129,7 +127,7 @@ DEPLOYMENTS = (
     Column(
         "Up-to-date",
         integer("status", "updatedReplicas"),
-        "How many pods are of the latest template.",
+        "How many pods have the latest template.",
     ),
     Column(
         "Available",
@@ -139,14 +137,14 @@ DEPLOYMENTS = (
     AGE,
     CONTAINERS,
     IMAGES,
-    Column("Selector", _deployment_selector, "Which pods are its own.", priority=WIDE),
+    Column("Selector", _deployment_selector, "Which pods it owns.", priority=WIDE),
 )
 DAEMON_SETS = (
     NAME,
     Column(
         "Desired",
         integer("status", "desiredNumberScheduled"),
-        "How many nodes shall run a pod.",
+        "How many nodes should run a pod.",
         "integer",
     ),
     Column(
@@ -159,16 +157,16 @@ DAEMON_SETS = (
     Column(
         "Up-to-date",
         integer("status", "updatedNumberScheduled"),
-        "How many are of the latest template.",
+        "How many pods have the latest template.",
         "integer",
     ),
     Column(
         "Available",
         integer("status", "numberAvailable"),
-        "How many have been ready for long enough.",
+        "How many pods have been ready for long enough.",
         "integer",
     ),
-    Column("Node Selector", _node_selector, "Which nodes shall run a pod."),
+    Column("Node Selector", _node_selector, "Which nodes should run a pod."),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -176,8 +174,8 @@ DAEMON_SETS = (
 )
 JOBS = (
     NAME,
-    Column("Status", _job_status, "What the job is at."),
-    Column("Completions", _completions, "How many pods succeeded, of those that shall."),
+    Column("Status", _job_status, "The state of the job."),
+    Column("Completions", _completions, "How many of the wanted pods succeeded."),
     Column("Duration", _job_duration, "How long the job has been running, or ran."),
     AGE,
     CONTAINERS,

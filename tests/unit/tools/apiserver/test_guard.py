@@ -142,7 +142,7 @@ async def test_a_page_of_another_origin_is_refused(
     body = MADE if method == "POST" else None
     status, refusal = await server.call(method, path, body, Host="127.0.0.1:PORT", Origin=origin)
     assert (status, refusal["reason"]) == (403, "Forbidden")
-    assert "page of another origin" in refusal["message"]
+    assert "pages of another origin" in refusal["message"]
     assert server.store.revision == revision
 
 

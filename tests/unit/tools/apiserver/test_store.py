@@ -59,7 +59,7 @@ def test_names_are_listed_in_order_and_within_a_namespace() -> None:
 
 def test_the_journal_is_one_servers_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "objects"
-    with Journal(path), pytest.raises(JournalError, match="another server keeps its objects there"):
+    with Journal(path), pytest.raises(JournalError, match="another server is using this file"):
         Journal(path)
     with Journal(path) as journal:
         assert journal.store.revision == 1
@@ -100,7 +100,7 @@ def test_a_line_that_is_no_write_is_an_error_and_the_file_is_left_alone(
     with Journal(path) as journal:
         journal.store.create(MAPS, config_map("a"))
     path.write_bytes(before := path.read_bytes() + line + b"\n")
-    with pytest.raises(JournalError, match="line 3: no write of an API server"):
+    with pytest.raises(JournalError, match="line 3: not a write of an API server"):
         Journal(path)
     assert path.read_bytes() == before
 
@@ -114,6 +114,6 @@ def test_a_file_that_is_no_journal_is_left_as_it_is(tmp_path: Path) -> None:
             with Journal(path) as journal:
                 assert not list(journal.store.everything())
         else:
-            with pytest.raises(JournalError, match="notes, line 1: no write of an API server"):
+            with pytest.raises(JournalError, match="notes, line 1: not a write of an API server"):
                 Journal(path)
             assert path.read_bytes() == content

@@ -137,7 +137,7 @@ def test_a_scheduler_that_takes_the_worst_node_is_caught(monkeypatch: pytest.Mon
     checked = decided(Witness(Random(1), 0, EVERY), mixed(60))
     assert checked.agree < checked.pods == 60
     assert checked.agree + len(checked.differ) == 60
-    assert "which explain chooses: " in checked.differ[0].difference
+    assert "; explain chooses " in checked.differ[0].difference
     assert "NodeResourcesFit" in "".join(differs.difference for differs in checked.differ)
 
 
@@ -171,8 +171,10 @@ def test_who_rejected_a_pod_and_what_it_was_promised_count_as_well() -> None:
     pods = [make_pod(0, {"priority": 5}, 1_900), make_pod(1, {}, 1_900)]
     checked = decided(Grumpy(Random(1), 0, EVERY), pods, crowded=True)
     promised, blamed = checked.differ
-    assert promised.difference.startswith("the promise is void; explain's is n")
-    assert blamed.difference == "who rejected it is ; explain's is NodeResourcesFit"
+    assert promised.difference.startswith("the nomination is cleared; explain's is n")
+    assert (
+        blamed.difference == "the list of rejecting plugins is none; explain's is NodeResourcesFit"
+    )
 
 
 def test_a_sample_is_of_all_that_was_met() -> None:

@@ -49,7 +49,7 @@ def test_actions(text: str, expected: str) -> None:
         ("{{ AddInt .On 1 }}", "expected a number, got True"),
         ("{{ (AddInt 1 2 }}", r"expected \)"),
         ("{{ .Index .Count }}", "unexpected '.Count'"),
-        ("{{ }}", "nothing where a value is expected"),
+        ("{{ }}", "expected a value, got nothing"),
         ("{{ %s }}", "cannot be read from"),
     ],
 )

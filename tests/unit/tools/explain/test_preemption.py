@@ -140,7 +140,7 @@ def test_who_goes_from_where_and_what_tells_against_the_others(tmp_path: Path) -
             "victims against their budget: 1, not 0",
         ],
     }
-    last = "default/urgent is promised best by DefaultPreemption: 1 pod has to go first"
+    last = "default/urgent is nominated to best by DefaultPreemption: 1 pod is evicted first"
     assert f"{last} (or on another of best, equal, which cost the same, by chance)" in report
 
 

@@ -238,7 +238,7 @@ def test_a_daemon_is_on_every_node_that_takes_it() -> None:
     ]
     writes = daemon_set.reconcile(owner, pods, nodes, NOW)
     targets = [
-        daemon_set.target_of(write.document) for write in writes if isinstance(write, Create)
+        daemon_set.target_node(write.document) for write in writes if isinstance(write, Create)
     ]
     assert targets == ["b", "e"]
     assert deleted(writes) == ["second", "on-d"], "a taint without NoExecute lets it stay"
