@@ -1,4 +1,4 @@
-"""What tests of several rooms share and is dear to make."""
+"""Fixtures that several rooms share because they are expensive to make."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.kit.certificates import Authority
 
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """Certificates: `server` is for 127.0.0.1, `named` for berth.example alone, `common-name` for
-    nothing but its CN; `client` is a client's.
+    """An authority and its certificates: `server` for 127.0.0.1, `named` for berth.example only,
+    `common-name` with a CN and no alternative names, and `client` for a client.
     """
     made = Authority(tmp_path_factory.mktemp("certificates"))
     made.issue("server", "IP:127.0.0.1")
@@ -22,6 +22,6 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture(autouse=True)
-def logs_as_they_are_by_default() -> None:
-    """Commands configure the logs of their process, which a test that reads logs must not find."""
+def default_log_configuration() -> None:
+    """Undoes the log configuration of a command that ran in this process."""
     structlog.reset_defaults()

@@ -26,8 +26,8 @@ def in_cluster(
     )
     if not host or not port:
         raise KubeconfigError(
-            "no kubeconfig: expected one to be named, $KUBECONFIG, the URL of an API server,"
-            " or KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT as inside a cluster"
+            "no API server: expected --kubeconfig, $KUBECONFIG, --master or, as in a pod,"
+            " $KUBERNETES_SERVICE_HOST and $KUBERNETES_SERVICE_PORT"
         )
     if not (port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
         raise KubeconfigError(f"$KUBERNETES_SERVICE_PORT: expected a port number, got {port!r}")

@@ -1,3 +1,3 @@
-"""What a pod may cost: counts, never times, so that a slow machine does not fail and a slow change
-does.
+"""Budgets for the cost of a pod. They count calls, so a slow change fails and a slow machine does
+not.
 """

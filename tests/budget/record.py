@@ -12,7 +12,7 @@ from tests.budget.test_budget import BUDGET, KINDS, calls_per_pod
 
 
 async def record() -> None:
-    with redirect_stdout(StringIO()):  # the log lines of the pods, which are part of their cost
+    with redirect_stdout(StringIO()):  # the pods' log lines, whose cost counts too
         budget = {kind: round(await calls_per_pod(kind)) for kind in KINDS}
     BUDGET.write_text(json.dumps(budget, indent=2) + "\n")
     print(BUDGET.read_text(), end="")

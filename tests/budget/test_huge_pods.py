@@ -1,8 +1,7 @@
-"""A pod of the size that an API server takes costs by what it asks for, once, and not once a node
-or a pod beside it.
+"""The cost of a huge pod grows with its terms or with the nodes, but never with their product.
 
-Counted are calls, as in the other budgets: of a pod with some terms on few nodes, and on many. More
-nodes may cost as many calls as they like for themselves, and none for each term.
+The tests count the calls for a pod with many terms on few nodes and on many nodes. More nodes may
+cost any number of calls for themselves, but none for each term.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from berth.actors.system import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.explain.cluster import snapshot_of
 
-from tests.budget.test_budget import Counter
+from tests.kit.calls import CallCounter
 from tests.kit.handle import NoApi
 
 TERMS, FEW, MANY = 600, 20, 220
@@ -108,8 +107,8 @@ HUGE: dict[str, Document] = {
 
 
 def calls(spec: Document, nodes: int) -> int:
-    """What three pods of a template cost, the third with a memory, beside a pod of an app of its
-    own on each node.
+    """The calls for three pods of one template, of which the third is remembered. Each node already
+    has a pod of a different app.
     """
     objects: list[Document] = []
     for i in range(nodes):
@@ -133,7 +132,7 @@ def calls(spec: Document, nodes: int) -> int:
             {"apiVersion": "v1", "kind": "Pod", "metadata": beside, "spec": {"nodeName": f"n{i}"}}
         )
     snapshot, scheduler = snapshot_of(objects, {"default-scheduler"}), Scheduler(Random(1))
-    counter = Counter()
+    counter = CallCounter()
     with counter:
         for number in range(3):
             metadata = {
@@ -153,6 +152,6 @@ def test_no_term_costs_a_call_for_every_node(name: str) -> None:
     beside = calls({}, MANY) - calls({}, FEW)
     allowed = 10 * TERMS + 100 * (
         MANY - FEW
-    )  # once a term, say ten times, and once a node, with the pod beside
+    )  # about ten calls a term, and some for each added node and its pod
     assert allowed < TERMS * (MANY - FEW) / 4
     assert many - few - beside < allowed, f"{few} calls on {FEW} nodes, {many} on {MANY}"

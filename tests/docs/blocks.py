@@ -20,9 +20,7 @@ _FENCE = re.compile(r"^```(\w*)(?: title=(\S+))?\n(.*?)^```$", re.MULTILINE | re
 
 
 class Block(msgspec.Struct, frozen=True):
-    """`title` is the name of the file that the block is, "" for none; `line` is where its text
-    begins.
-    """
+    """`title` is the file name in the fence, or ""; `line` is the first line of the text."""
 
     page: str
     language: str
@@ -35,7 +33,7 @@ class Block(msgspec.Struct, frozen=True):
 
 
 def blocks(page: Path, language: str | None = None) -> list[Block]:
-    """The blocks of a page in their order, all or those of one language."""
+    """Returns the blocks of a page in order, of all languages or of one."""
     text = page.read_text()
     found = [
         Block(
@@ -47,7 +45,7 @@ def blocks(page: Path, language: str | None = None) -> list[Block]:
 
 
 def write_files(page: Path, folder: Path) -> None:
-    """Write every block with a title to the file of that name."""
+    """Writes every titled block to the file of that name."""
     for block in blocks(page):
         if block.title:
             path = folder / block.title
@@ -56,9 +54,7 @@ def write_files(page: Path, folder: Path) -> None:
 
 
 def install(project: Path, site: Path) -> None:
-    """Install a project as pip does, and take its sources away, so that only what is installed can
-    be run.
-    """
+    """Installs a project with pip. Removes its sources, so that only the installed package runs."""
     options = (
         "--quiet",
         "--no-index",
@@ -82,21 +78,21 @@ def install(project: Path, site: Path) -> None:
 
 
 def exchanges(block: Block) -> list[tuple[str, str]]:
-    """The commands of a console block, each with what it prints."""
+    """The commands of a console block, each with its output."""
     parts = re.split(r"^\$ (.*)\n", block.text, flags=re.MULTILINE)
     assert not parts[0].strip(), f"{block}: expected a line that begins with $"
     return list(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def preview(command: str, folder: Path) -> str:
-    """What a `berth explain` command says of preemption with `-o json`, for people to read."""
+    """The preemption part of `berth explain -o json`, indented for the page."""
     decision = msgspec.json.decode(run_berth(f"{command} -o json", folder))
     return msgspec.json.format(msgspec.json.encode(decision["preemption"])).decode() + "\n"
 
 
 def run_berth(command: str, folder: Path, *path: Path) -> str:
-    """What a `berth` command prints in a folder, to standard output and then to standard error, or
-    to `2> FILE`.
+    """Runs a `berth` command in a folder. Returns its standard output, then its standard error
+    unless `2> FILE` takes it.
     """
     command, _, errors = command.partition(" 2> ")
     program, *arguments = command.split()

@@ -32,7 +32,7 @@ def refresh(page: Path, folder: Path, *site: Path) -> None:
 
 
 def refresh_preview(folder: Path) -> None:
-    """The block of JSON shows what the first command of the page says of preemption."""
+    """Rewrites the JSON block with the preemption part of the page's first command."""
     ((command, _),) = exchanges(blocks(PREEMPTION, "console")[0])
     (shown,) = blocks(PREEMPTION, "json")
     text = PREEMPTION.read_text()

@@ -1,5 +1,5 @@
-"""The examples of the documentation do what the pages say: files are written, packages installed,
-commands run.
+"""Runs the examples of the documentation: writes their files, installs their packages and compares
+the output of their commands.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_explain_prints_what_the_page_shows(block: Block, explained: Path) -> No
         assert run_berth(command, explained) == printed
 
 
-def test_the_preview_is_what_explain_says_of_preemption(explained: Path) -> None:
+def test_the_preview_is_the_preemption_part_of_explain(explained: Path) -> None:
     ((command, _),) = exchanges(blocks(PREEMPTION, "console")[0])
     (shown,) = blocks(PREEMPTION, "json")
     assert preview(command, explained) == shown.text
@@ -80,7 +80,7 @@ def test_the_workload_of_the_page_is_measured(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def packaged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The files of the page, and where pip has installed the package that they make."""
+    """The folder with the page's files, and the folder into which pip installed their package."""
     folder, site = tmp_path_factory.mktemp("plugins"), tmp_path_factory.mktemp("site")
     write_files(PLUGINS, folder)
     assert len(list(folder.rglob("*.*"))) >= SEVERAL_FILES

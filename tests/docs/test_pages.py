@@ -1,5 +1,5 @@
-"""What the documentation names exists: files, sections, flags, fields, gates; and its defaults are
-the defaults.
+"""The files, sections, flags, fields and gates that the documentation names exist, and its defaults
+are right.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def prose(page: Path) -> str:
 
 
 def slug(heading: str) -> str:
-    """The anchor that a heading gets."""
+    """The anchor of a heading."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
 def table_under(heading: str, page: Path = CONFIGURATION) -> dict[str, str]:
-    """The first two columns of the tables of a section of a page."""
+    """The first two columns of all tables in a section of a page."""
     section = page.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     return {match[1]: match[2].strip() for match in ROW.finditer(section)}
 
@@ -144,7 +144,7 @@ def test_the_options_of_bench_and_their_defaults() -> None:
         assert default == expected or (default == "all" and not expected), names
 
 
-def test_what_bench_writes() -> None:
+def test_the_fields_that_bench_writes() -> None:
     told = {
         name
         for names in table_under("What is measured", BENCH)
@@ -153,7 +153,7 @@ def test_what_bench_writes() -> None:
     assert told == set(Result.__struct_fields__)
 
 
-def test_every_metric_is_told() -> None:
+def test_every_metric_is_documented() -> None:
     told = " ".join(table_under("Health and metrics"))
     sizes = Sizes(QueueStatistics(1, 1, 1, 1, 1, 1), CacheStatistics(1, 1, 1, 1, 1), {"Node": 1})
     metrics = Metrics(Mailboxes(), dict).text_with(sizes).decode()
@@ -165,7 +165,7 @@ def test_every_metric_is_told() -> None:
     assert exported <= set(re.findall(r"`(\w+)`", told))
 
 
-def test_what_explain_answers() -> None:
+def test_the_fields_that_explain_answers() -> None:
     for heading, page, fields in (("JSON", EXPLAIN, Decision), ("Preview", PREEMPTION, Preemption)):
         told = {
             name for names in table_under(heading, page) for name in re.findall(r"`(\w+)`", names)

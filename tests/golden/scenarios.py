@@ -1,9 +1,8 @@
-"""Reading recorded decisions of kube-scheduler 1.36.2 and comparing berth's with them.
+"""Reads recorded decisions of kube-scheduler 1.36.2 and compares berth's decisions with them.
 
 A scenario is a JSON object: `config` (a KubeSchedulerConfiguration or null), `objects` (the whole
-cluster), `pod`, and in `expect` what kube-scheduler decides. data/ has 20 scenarios of each
-category; where the whole collection of 60 lies in shared/golden beside the project, it is read
-instead.
+cluster), `pod`, and `expect` with kube-scheduler's decision. data/ has 20 scenarios of each
+category. If the whole collection of 60 is in shared/golden beside the project, it is read instead.
 """
 
 from __future__ import annotations
@@ -33,7 +32,9 @@ def load(category: str) -> list[dict[str, Any]]:
 
 
 def comparable(scenario: dict[str, Any]) -> bool:
-    """False if the pod has volumes or claims that a plugin decides about: none here does so yet."""
+    """True if the pod has no volumes or claims that a plugin would have to judge. No plugin here
+    judges them yet.
+    """
     spec = scenario["pod"]["spec"]
     volumes = [v for v in spec.get("volumes", ()) if DECIDED & v.keys()]
     return not volumes and not spec.get("resourceClaims")

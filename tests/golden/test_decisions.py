@@ -1,4 +1,4 @@
-"""Every recorded decision of kube-scheduler 1.36, taken again by berth."""
+"""berth makes every recorded decision of kube-scheduler 1.36 again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CATEGORIES = (
 
 
 def decided(scenario: dict[str, Any]) -> dict[str, Any]:
-    """What berth decides, in the recording's form."""
+    """Returns berth's decision in the form of the recording."""
     profiles = profiles_of(from_mapping(scenario["config"]), NoApi())
     pod = msgspec.convert(scenario["pod"], Pod)
     info = PodInfo(pod)

@@ -1,4 +1,4 @@
-"""`berth bench` as its user runs it: tiny workloads, in every place where they run."""
+"""`berth bench` from the command line: tiny workloads, in every place where they can run."""
 
 from __future__ import annotations
 
@@ -65,8 +65,15 @@ FILE = """
   - {opcode: barrier, stageRequirement: Attempted}
   - {opcode: createNodes, count: 2, nodeTemplatePath: node.yaml}
   - {opcode: barrier, namespaces: [late]}
-  - {opcode: churn, mode: recreate, number: 1, intervalMilliseconds: 5, templatePaths: [service.yaml, large.yaml]}
-  - {opcode: createPodSets, count: 2, namespacePrefix: ns, createPodsOp: {opcode: createPods, count: 3}}
+  - opcode: churn
+    mode: recreate
+    number: 1
+    intervalMilliseconds: 5
+    templatePaths: [service.yaml, large.yaml]
+  - opcode: createPodSets
+    count: 2
+    namespacePrefix: ns
+    createPodsOp: {opcode: createPods, count: 3}
   - {opcode: createAny, namespace: ns-0, count: 2, templatePath: service.yaml}
   - {opcode: updateAny, count: 2, templatePath: node.yaml, updatePerSecond: 1000}
   - {opcode: sleep, duration: 30ms}
@@ -176,10 +183,10 @@ def test_decisions_are_those_of_explain(file: Path, api: str) -> None:
     assert found["checked"] == {"pods": 4, "agree": 4, "differ": []}
 
 
-def test_decisions_that_are_not_those_of_explain_are_told(
+def test_decisions_that_differ_from_explain_are_reported(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plugin is of another mind when it is asked to explain."""
+    """The plugin gives other answers to `explain`."""
     installed = tmp_path / "installed"
     (installed / "moody-1.dist-info").mkdir(parents=True)
     (installed / "moody-1.dist-info" / "entry_points.txt").write_text(
@@ -249,7 +256,7 @@ def test_a_workload_that_stalls_ends_and_says_how_many_wait(file: Path) -> None:
 
 
 @pytest.mark.parametrize("api", ["inproc", "embedded"])
-def test_what_cannot_be_scheduled_is_unsupported(file: Path, api: str) -> None:
+def test_a_workload_with_pods_that_cannot_be_scheduled_is_unsupported(file: Path, api: str) -> None:
     result = run(file, "Volumes", "--api", api)
     assert result.exit_code == 0, result.output
     assert result.stderr.startswith(
@@ -261,7 +268,9 @@ def test_what_cannot_be_scheduled_is_unsupported(file: Path, api: str) -> None:
     ("workload", "reason"),
     [("Devices", "operation createResourceDriver"), ("Gates", "feature gate GateOfTomorrow")],
 )
-def test_what_is_not_known_here_is_unsupported(file: Path, workload: str, reason: str) -> None:
+def test_a_workload_with_unknown_operations_is_unsupported(
+    file: Path, workload: str, reason: str
+) -> None:
     result = run(file, workload, "--api", "inproc")
     assert result.exit_code == 0, result.output
     assert result.stderr == f"{workload}/one: unsupported: {reason}\n"
@@ -282,7 +291,7 @@ def test_what_is_not_known_here_is_unsupported(file: Path, workload: str, reason
         (["--kubeconfig", "missing"], "missing"),
     ],
 )
-def test_what_cannot_be_run_is_one_clear_line(
+def test_a_workload_that_cannot_be_run_is_reported_in_one_line(
     file: Path, arguments: list[str], problem: str
 ) -> None:
     result = CliRunner().invoke(bench, [str(file), *arguments])
@@ -291,19 +300,19 @@ def test_what_cannot_be_run_is_one_clear_line(
     assert "Traceback" not in result.output
 
 
-def test_a_missing_template_is_one_clear_line(file: Path) -> None:
+def test_a_missing_template_is_reported_in_one_line(file: Path) -> None:
     (file.parent / "small.yaml").unlink()
     result = run(file, "Plain/few", "--api", "inproc")
     assert result.exit_code == 1
     assert "small.yaml: cannot be read" in result.stderr.splitlines()[-1]
 
 
-async def test_another_scheduler_is_measured_on_a_cluster_that_is_clean_afterwards(
+async def test_measuring_another_scheduler_leaves_its_cluster_clean(
     file: Path, tmp_path: Path
 ) -> None:
     configure_logs(
         0, "text", quiet=True
-    )  # the other scheduler runs in this process, and not on its standard output
+    )  # the other scheduler runs in this process, and must not write to its standard output
     configuration = KubeSchedulerConfiguration(
         leader_election=LeaderElectionConfiguration(leader_elect=False)
     )

@@ -1,4 +1,4 @@
-"""What is measured besides workloads, in small: clusters that grow, and one that lives on."""
+"""Small runs of the measurements besides workloads: growing clusters, and one that lives on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_cluster_that_lives_on() -> None:
     result = CliRunner().invoke(steady.main, arguments)
     assert isinstance(result.exception, SystemExit | None), result.exception
     found = json.loads(result.stdout)
-    assert found["bound"] == 41  # one of them after all was listed anew
+    assert found["bound"] == 41  # one of them after everything was listed again
     assert [phase["name"] for phase in found["phases"]] == ["starting", "running", "listing anew"]
     longest = [
         max(each["longest_ms"] for each in phase["pauses"]["collections"])

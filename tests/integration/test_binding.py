@@ -1,5 +1,5 @@
-"""The binding cycle: what is prepared, what is undone, and what others may do to a pod in the
-middle of it.
+"""The binding cycle: its preparations, how it is undone, and changes to the pod by others
+meanwhile.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def pod(name: str, uid: str = "", node: str = "", priority: int = 0) -> Pod:
 
 
 class Diary:
-    """What the plugins of a test did, and what they are to answer."""
+    """The calls of a test's plugins, and the answers that they give."""
 
     did: ClassVar[list[str]] = []
     answers: ClassVar[dict[str, Status]] = {}
@@ -121,7 +121,7 @@ class Second(ReservePlugin, PreBindPlugin):
 
 
 class Gate(PermitPlugin):
-    """Makes every pod wait for a minute; the next one lets those go on that wait already."""
+    """Makes every pod wait for a minute, and allows the pods that wait already."""
 
     name = "Gate"
 
@@ -133,7 +133,7 @@ class Gate(PermitPlugin):
 
 
 class Gang(PermitPlugin):
-    """Lets everybody go on once twice as many wait as may be written at a time."""
+    """Allows all waiting pods once they are twice as many as may be written at a time."""
 
     name = "Gang"
 
@@ -174,7 +174,7 @@ def in_flight(running: Pipeline) -> int:
     return running.queue_state.statistics().in_flight
 
 
-async def test_pre_bind_runs_beside_its_neighbour_and_the_node_is_named_before() -> None:
+async def test_pre_bind_plugins_run_at_the_same_time_after_the_nomination() -> None:
     async with pipeline(First, Second) as running:
         await started(running, pod("p"))
         assert Diary.did == ["reserve first", "reserve second", "begin first", "begin second"]
@@ -187,7 +187,7 @@ async def test_pre_bind_runs_beside_its_neighbour_and_the_node_is_named_before()
         assert (assumed(running), in_flight(running)) == (0, 0)
 
 
-async def test_who_has_nothing_to_prepare_is_left_out_and_nothing_is_nominated() -> None:
+async def test_a_plugin_that_skips_pre_bind_is_not_called_and_nothing_is_nominated() -> None:
     Diary.answers = {"flight first": SKIP, "flight second": SKIP}
     async with pipeline(First, Second) as running:
         await started(running, pod("p"))
@@ -220,14 +220,14 @@ async def test_who_has_nothing_to_prepare_is_left_out_and_nothing_is_nominated()
     ],
     ids=["reserve", "pre-flight", "pre-bind"],
 )
-async def test_a_failed_step_is_undone_in_reverse_told_and_tried_again(
+async def test_a_failed_step_is_undone_in_reverse_reported_and_tried_again(
     answers: dict[str, Status], undone: list[str], reason: str, message: str
 ) -> None:
     Diary.answers = dict(answers)
     async with pipeline(First, Second) as running:
         await started(running, pod("p"))
         assert Diary.did[-2:] == undone
-        assert "end first" not in Diary.did, "its neighbour failed"
+        assert "end first" not in Diary.did, "not cancelled when the other plugin failed"
         assert assumed(running) == 0
         told = running.recorder.take()
         conditions = [item for item in told if isinstance(item, SetUnschedulable)]
@@ -243,7 +243,7 @@ async def test_a_failed_step_is_undone_in_reverse_told_and_tried_again(
         assert in_flight(running) == 0
 
 
-async def test_a_pod_that_waits_is_seen_by_the_permit_of_the_next_one() -> None:
+async def test_the_permit_of_the_next_pod_sees_the_waiting_pod() -> None:
     async with pipeline(Gate) as running:
         await running.add_node(msgspec.convert({**NODE, "metadata": {"name": "other"}}, Node))
         await started(running, pod("p"), pod("q"))
@@ -261,7 +261,7 @@ async def test_a_pod_that_waits_is_seen_by_the_permit_of_the_next_one() -> None:
     [(Gate, "waiting on permit for pod: preempted"), (First, "preempted by DefaultPreemption")],
     ids=["waiting", "pre-bind"],
 )
-async def test_a_preempted_binding_gives_its_room_up_and_is_tried_again(
+async def test_a_preempted_binding_frees_its_room_and_is_tried_again(
     plugin: type[Gate | First], message: str
 ) -> None:
     async with pipeline(plugin) as running:
@@ -276,7 +276,7 @@ async def test_a_preempted_binding_gives_its_room_up_and_is_tried_again(
 
 
 @pytest.mark.parametrize("plugin", [Gate, First], ids=["waiting", "pre-bind"])
-async def test_a_pod_deleted_in_the_middle_frees_its_room_at_once(
+async def test_a_pod_deleted_while_it_is_bound_frees_its_room_at_once(
     plugin: type[Gate | First],
 ) -> None:
     async with pipeline(plugin) as running:
@@ -294,7 +294,7 @@ async def test_a_pod_deleted_in_the_middle_frees_its_room_at_once(
         assert running.cache_state.statistics().pods == 1
 
 
-async def test_a_pod_made_anew_under_its_name_is_not_mistaken_for_the_old_one() -> None:
+async def test_a_recreated_pod_is_not_mistaken_for_the_old_one() -> None:
     async with pipeline(First) as running:
         await started(running, pod("p", "old"))
         running.cache.tell(AssumedPodDeleted(running.store.pods["ns/p"]))
@@ -313,7 +313,7 @@ async def test_a_pod_made_anew_under_its_name_is_not_mistaken_for_the_old_one() 
 
 
 @pytest.mark.parametrize("node", ["n", "elsewhere"])
-async def test_a_binding_that_was_written_although_it_failed_is_recognised(node: str) -> None:
+async def test_a_binding_that_was_written_despite_an_error_is_recognised(node: str) -> None:
     async with pipeline(First) as running:
         await started(running, pod("p"))
         bound = pod("p", node=node)
@@ -332,16 +332,16 @@ async def test_a_binding_that_was_written_although_it_failed_is_recognised(node:
         assert running.store.bound == []
 
 
-async def test_what_the_api_server_cannot_take_yet_stays_in_the_queue() -> None:
-    """Hundreds of bindings under way would all be undone together if the process or the API server
-    stopped.
+async def test_pods_beyond_the_api_servers_rate_stay_in_the_queue() -> None:
+    """If the process or the API server stopped, hundreds of running bindings would have to be
+    undone at once.
     """
     async with pipeline() as running:
         running.store.ready = anyio.Event()
         for i in range(3 * MOST_WRITES):
             await running.add_node(msgspec.convert({**NODE, "metadata": {"name": f"n{i}"}}, Node))
         await started(running, *(pod(f"p{i}") for i in range(2 * MOST_WRITES)))
-        taken = MOST_WRITES + 1  # the last one before the cycle is stopped
+        taken = MOST_WRITES + 1  # the last one before the cycle stops
         assert running.store.under_way == assumed(running) == taken
         assert running.queue_state.statistics().active == 2 * MOST_WRITES - taken
         running.store.ready.set()
@@ -350,8 +350,8 @@ async def test_what_the_api_server_cannot_take_yet_stays_in_the_queue() -> None:
         assert len(running.store.bound) == 2 * MOST_WRITES
 
 
-async def test_pods_that_wait_do_not_keep_the_others_from_being_placed() -> None:
-    """A group may wait for its last pod, however large it is."""
+async def test_waiting_pods_do_not_block_the_placement_of_others() -> None:
+    """A group of any size may wait for its last pod."""
     async with pipeline(Gang) as running:
         for i in range(2 * MOST_WRITES):
             await running.add_node(msgspec.convert({**NODE, "metadata": {"name": f"n{i}"}}, Node))

@@ -1,4 +1,4 @@
-"""What a scheduler had decided and could not write before it ended is written by the next one."""
+"""The next leader writes the decisions that the previous one could not write before it ended."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ CONFIGURATION = from_mapping(
 
 
 class Absent:
-    """An API server that does not answer what the recorder of one scheduler sends; notes all that
-    it was asked.
+    """An API server that answers none of the recorder's requests while it is `silent`. It lists
+    those requests, and all deletions.
     """
 
     def __init__(self) -> None:
@@ -127,9 +127,7 @@ async def test_a_condition_that_was_not_written_is_written_by_the_next_leader() 
             assert found[0]["note"] == no_room(1, "1 Insufficient cpu")
 
 
-async def test_a_nomination_that_was_not_written_is_made_again_and_who_goes_already_is_not_told_again() -> (
-    None
-):
+async def test_an_unwritten_nomination_is_made_again_without_a_second_deletion() -> None:
     async with api_server() as (absent, url, client):
         await client.call("POST", "/api/v1/nodes", dict, node("n"))
         urgent = {"metadata": {"name": "urgent"}, "value": 100}

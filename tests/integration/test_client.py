@@ -1,5 +1,5 @@
-"""The client against real servers: TLS and credentials, retries, the rate limit, and watches of
-servers gone wrong.
+"""The client against real servers: TLS, credentials, retries, the rate limit, and watches of faulty
+servers.
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFai
 from berth.actors.client.watch import Changed, Deleted, Listed, Reflector, Unreadable, WatchUpdate
 from berth.actors.client.wire import MAX_CONNECTIONS
 from berth.actors.runtime.own_thread import in_own_thread
-from berth.actors.scheduling.kube.core import Pod
+from berth.plugin import Pod
 
 from tests.kit.certificates import Authority
 from tests.kit.clock import VirtualClock
+from tests.kit.virtual_loop import in_virtual_time
 
 V1 = "client.authentication.k8s.io/v1"
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class HastyClock(VirtualClock):
-    """Virtual time that passes as soon as somebody waits for it; `slept` says how long each wait
-    was.
-    """
+    """Virtual time that advances as soon as a task sleeps. `slept` lists the sleeps in seconds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +51,7 @@ class HastyClock(VirtualClock):
 
 @asynccontextmanager
 async def served(handler: Handler, context: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """A server that gives every request to `handler`; its URL."""
+    """Runs a server that gives every request to `handler`. Yields its URL."""
     runner = web.ServerRunner(web.Server(handler), shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
@@ -65,7 +64,7 @@ async def served(handler: Handler, context: ssl.SSLContext | None = None) -> Asy
 
 
 async def who(request: web.BaseRequest) -> web.StreamResponse:
-    """Says who asks: the Authorization header, and the name in the client certificate."""
+    """Answers with the Authorization header and the common name of the client certificate."""
     certificate = request.get_extra_info("peercert") or {}
     names = [
         value
@@ -77,7 +76,7 @@ async def who(request: web.BaseRequest) -> web.StreamResponse:
 
 
 def refusing(*tokens: str) -> Handler:
-    """As `who`, but a 401 for any token other than these."""
+    """Like `who`, but answers 401 for any token except these."""
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
         if request.headers.get("Authorization") not in [f"Bearer {token}" for token in tokens]:
@@ -107,10 +106,10 @@ def connection(
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_server_is_believed_by_its_authority_and_name(
+async def test_a_server_is_verified_by_its_authority_and_name(
     tmp_path: Path, authority: Authority, method: str
 ) -> None:
-    """Reads and writes go over connections of their own."""
+    """Both reads and writes are tried, because they use separate connections."""
     ours = {"certificate-authority-data": authority.data("ca.crt")}
     user = {"token": "t"}
     async with served(who, authority.server("server")) as url:
@@ -135,7 +134,7 @@ async def test_a_server_is_believed_by_its_authority_and_name(
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_server_that_the_machine_trusts_is_believed(
+async def test_a_server_is_trusted_if_the_machine_trusts_its_authority(
     tmp_path: Path, authority: Authority, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", authority.path("ca.crt"))
@@ -159,7 +158,7 @@ async def test_a_server_that_the_machine_trusts_is_believed(
 
 
 @pytest.mark.parametrize("form", ["data", "files"])
-async def test_a_client_certificate_is_shown(
+async def test_a_client_certificate_is_presented(
     tmp_path: Path, authority: Authority, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path / "temporary"
@@ -204,7 +203,7 @@ print(json.dumps({"apiVersion": info["apiVersion"], "kind": "ExecCredential", "s
 def plugin(
     folder: Path, status: dict[str, Any], version: str = V1, **fields: Any
 ) -> dict[str, Any]:
-    """A user whose credentials come from a command; its tokens are numbered by its runs."""
+    """A user whose credentials come from a command that numbers its tokens by its runs."""
     (folder / "plugin.py").write_text(SCRIPT)
     env = [{"name": "STATUS", "value": json.dumps(status)}]
     args = [str(folder / "plugin.py"), str(folder / "runs")]
@@ -237,11 +236,11 @@ async def test_a_plugin_runs_again_once_refused(tmp_path: Path, version: str) ->
         with pytest.raises(ApiError) as refused:
             await client.call("GET", "/", dict)
         assert refused.value.code == 401
-        assert (tmp_path / "runs").read_text() == "4"  # once to begin with, once upon the 401
+        assert (tmp_path / "runs").read_text() == "4"  # once at the start and once after the 401
 
 
-async def test_another_thread_has_credentials_of_its_own(tmp_path: Path) -> None:
-    """A renewal in one event loop neither waits for nor wakes what waits in the other."""
+async def test_another_thread_has_separate_credentials(tmp_path: Path) -> None:
+    """A renewal in one event loop does not wait for, or wake, tasks in the other."""
     user = plugin(tmp_path, {"token": "t"})
     async with served(refusing("t3", "t4")) as url:
         made = connection(tmp_path, url, user)
@@ -278,7 +277,7 @@ async def test_a_plugin_runs_again_when_its_credential_expired(tmp_path: Path) -
         assert (await client.call("GET", "/", dict))["header"] == "Bearer t2"
 
 
-async def test_a_plugin_may_give_a_certificate_and_is_told_of_the_cluster(
+async def test_a_plugin_may_give_a_certificate_and_receives_the_cluster(
     tmp_path: Path, authority: Authority
 ) -> None:
     status = {
@@ -338,7 +337,9 @@ async def test_inside_a_cluster_the_token_is_rotated(tmp_path: Path, authority: 
 
 
 def answering(*answers: tuple[int, dict[str, str], bytes]) -> tuple[Handler, list[str]]:
-    """Gives these answers in turn, the last one for ever; and what was asked."""
+    """Returns a handler that gives these answers in turn and then repeats the last, and the list of
+    its requests.
+    """
     asked: list[str] = []
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
@@ -351,7 +352,9 @@ def answering(*answers: tuple[int, dict[str, str], bytes]) -> tuple[Handler, lis
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
-async def test_who_is_told_when_to_come_again_does(status: int, method: str) -> None:
+async def test_a_request_is_repeated_after_the_servers_retry_after(
+    status: int, method: str
+) -> None:
     clock = HastyClock()
     handler, asked = answering(
         (status, {"Retry-After": "7"}, b""), (status, {"Retry-After": "1"}, b""), (200, {}, b"{}")
@@ -373,7 +376,7 @@ async def test_who_is_told_when_to_come_again_does(status: int, method: str) -> 
         ((409, {"Retry-After": "1"}, b""), 1),
     ],
 )
-async def test_patience_has_an_end(answer: tuple[int, dict[str, str], bytes], times: int) -> None:
+async def test_retries_are_limited(answer: tuple[int, dict[str, str], bytes], times: int) -> None:
     clock = HastyClock()
     handler, asked = answering(answer)
     async with served(handler) as url, Client(Connection(url), clock=clock) as client:
@@ -384,7 +387,7 @@ async def test_patience_has_an_end(answer: tuple[int, dict[str, str], bytes], ti
     assert all(seconds <= 60 for seconds in clock.slept)
 
 
-async def test_a_lost_connection_is_tried_again_for_a_get_alone() -> None:
+async def test_only_a_get_is_repeated_after_a_lost_connection() -> None:
     clock, severed = HastyClock(), 0
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
@@ -422,7 +425,7 @@ async def test_an_answer_that_cannot_be_read_is_a_failed_connection(body: bytes)
                 await client.call("GET", "/api/v1/pods/p", Pod)
 
 
-async def test_requests_keep_to_the_rate_and_a_watch_counts_once() -> None:
+async def test_requests_respect_the_rate_limit_and_a_watch_counts_once() -> None:
     clock = HastyClock()
     server = WatchServer([pod_line("ADDED", "a", 2), pod_line("MODIFIED", "a", 3)])
     async with (
@@ -432,7 +435,7 @@ async def test_requests_keep_to_the_rate_and_a_watch_counts_once() -> None:
         for _ in range(4):
             await client.call("GET", "/", dict)
         assert clock.slept == [0.1, 0.1]
-        told = await told_of(client, 3)  # a list, and a watch with two lines
+        told = await told_of(client, 3)  # a list and a watch with two lines
         assert [type(change) for change in told] == [Listed, Changed, Changed]
         assert clock.slept == [0.1] * 4
 
@@ -443,7 +446,7 @@ def pod_line(kind: str, name: str, version: int, **spec: Any) -> bytes:
 
 
 class WatchServer:
-    """Lists no pods at version 1; each watch gets the next of `watches`, one line each, the last
+    """Lists no pods at version 1. Each watch gets the lines of the next of `watches`; the last
     watch stays open.
     """
 
@@ -465,12 +468,12 @@ class WatchServer:
         for line in lines:
             await response.write(line + b"\n")
         if not self._watches:
-            await anyio.sleep(5)
+            await anyio.sleep_forever()
         return response
 
 
 async def told_of(client: Client, number: int) -> list[WatchUpdate[Pod]]:
-    """The first so many changes that a reflector tells of."""
+    """The first `number` changes that a reflector reports."""
     told: list[WatchUpdate[Pod]] = []
     with anyio.fail_after(10):
         reflector = Reflector(client, "/api/v1/pods", Pod, HastyClock(), Random(1))
@@ -501,7 +504,7 @@ async def told_of(client: Client, number: int) -> list[WatchUpdate[Pod]]:
         b'{"type": "NEWS", "object": {"metadata": {"resourceVersion": "9"}}}',
     ],
 )
-async def test_garbage_in_a_watch_means_to_list_again(garbage: bytes) -> None:
+async def test_after_garbage_in_a_watch_the_client_lists_again(garbage: bytes) -> None:
     server = WatchServer([pod_line("ADDED", "a", 2), garbage], [pod_line("ADDED", "b", 3)])
     async with served(server.handle) as url, Client(Connection(url)) as client:
         told = await told_of(client, 4)
@@ -509,7 +512,7 @@ async def test_garbage_in_a_watch_means_to_list_again(garbage: bytes) -> None:
     assert server.asked == ["list", "1", "list", "1"]
 
 
-async def test_bookmarks_and_what_is_left_out_move_the_version() -> None:
+async def test_bookmarks_and_omitted_objects_advance_the_version() -> None:
     server = WatchServer(
         [pod_line("BOOKMARK", "", 5)],
         [pod_line("ADDED", "a", 6, priority="high"), pod_line("MODIFIED", "a", 7, containers=3)],
@@ -522,7 +525,7 @@ async def test_bookmarks_and_what_is_left_out_move_the_version() -> None:
     assert server.asked == ["list", "1", "5", "7", "7"]
 
 
-async def test_what_is_known_and_the_same_is_not_read_anew() -> None:
+async def test_unchanged_objects_are_not_decoded_again() -> None:
     def named(name: str, version: str, uid: str = "u") -> dict[str, Any]:
         return {
             "metadata": {"namespace": "ns", "name": name, "uid": uid, "resourceVersion": version}
@@ -564,7 +567,7 @@ async def test_what_is_known_and_the_same_is_not_read_anew() -> None:
     ]
 
 
-async def test_a_watch_shows_credentials_and_renews_them(tmp_path: Path) -> None:
+async def test_a_watch_sends_credentials_and_renews_them(tmp_path: Path) -> None:
     server = WatchServer([pod_line("ADDED", "a", 2)], token="t2")
     async with (
         served(server.handle) as url,
@@ -598,7 +601,8 @@ async def test_more_requests_than_connections_are_all_answered() -> None:
     assert len(open_at_once) == MAX_CONNECTIONS
 
 
-async def test_who_is_not_answered_in_time_has_failed() -> None:
+@in_virtual_time
+async def test_a_request_without_an_answer_in_time_fails() -> None:
     async def silent(_: web.BaseRequest) -> web.StreamResponse:
         await anyio.sleep_forever()
         raise AssertionError
@@ -611,8 +615,7 @@ async def test_who_is_not_answered_in_time_has_failed() -> None:
                 await client.call("POST", "/", dict, {})
             failures.append(str(failure.value))
 
-        with anyio.fail_after(5):
-            async with anyio.create_task_group() as group:
-                for _ in range(MAX_CONNECTIONS + 20):
-                    group.start_soon(ask)
+        async with anyio.create_task_group() as group:
+            for _ in range(MAX_CONNECTIONS + 20):
+                group.start_soon(ask)
     assert failures == [f"{url}: no answer within 0.3 s"] * (MAX_CONNECTIONS + 20)

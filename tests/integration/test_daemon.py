@@ -1,19 +1,18 @@
-"""`berth run` as processes, against `berth apiserver` as a process: killed, stopped, cut off,
+"""Processes of `berth run` against a process of `berth apiserver`: killed, stopped, cut off and
 misused.
 
-The lease terms are 3 s, 2 s and 0.5 s. That a pod is bound once is read from the API server's own
-watch, and from the Scheduled events; no scheduler may even have tried to bind a pod that had a
-node.
+The lease terms are 3 s, 2 s and 0.5 s. The API server's watch and the Scheduled events show that
+each pod is bound once. No scheduler may even have tried to bind a pod that had a node.
 """
 
 from __future__ import annotations
 
 import json
 import signal
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,12 +26,11 @@ from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.kube.core import Pod
 
 from tests.kit.messages import no_room
-from tests.kit.processes import Berth, berth, free_port
+from tests.kit.processes import POLL_SECONDS, Berth, berth, free_port
 
 Document = dict[str, Any]
 
-LEASE_SECONDS, RENEW_SECONDS, RETRY_SECONDS = 3.0, 2.0, 0.5
-SLACK_SECONDS = 3.0  # for a busy machine, and for the binding itself
+LEASE_SECONDS = 3.0
 ELECTION = (
     "--leader-elect-lease-duration=3s",
     "--leader-elect-renew-deadline=2s",
@@ -44,8 +42,8 @@ LEADS = "became leader"
 
 
 class Cluster:
-    """An API server's process, schedulers beside it, and a watch that notes every node that a pod
-    ever had.
+    """An API server's process, processes of schedulers, and a watch that records all nodes of each
+    pod.
     """
 
     def __init__(self, folder: Path, api: Berth, url: str, client: Client) -> None:
@@ -99,19 +97,19 @@ class Cluster:
             for i in range(count):
                 group.start_soon(self.pod, f"{prefix}-{i}")
 
-    async def until(self, holds: Callable[[], bool], seconds: float = 30.0) -> float:
-        """The seconds until it holds."""
-        began = time.monotonic()
-        with anyio.fail_after(seconds):
+    async def until(self, holds: Callable[[], bool]) -> None:
+        with anyio.fail_after(60):
             while not holds():
-                await anyio.sleep(0.01)
-        return time.monotonic() - began
+                await anyio.sleep(POLL_SECONDS)
 
-    async def bound(self, *names: str, seconds: float = 30.0) -> float:
-        """The seconds until these pods have nodes, or all that there are."""
-        return await self.until(
-            lambda: all(self.nodes_of.get(name) for name in names or self.nodes_of), seconds
-        )
+    async def bound(self, *names: str) -> None:
+        """Waits until these pods have nodes; without names, all pods."""
+        await self.until(lambda: all(self.nodes_of.get(name) for name in names or self.nodes_of))
+
+    async def lease(self) -> Document:
+        """The spec of the schedulers' lease."""
+        found: Document = (await self.client.call("GET", LEASE, dict))["spec"]
+        return found
 
     async def events(self, reason: str, namespace: str = "default") -> list[Document]:
         listed = await self.client.call("GET", f"/api/v1/namespaces/{namespace}/events", dict)
@@ -145,16 +143,16 @@ async def cluster(folder: Path, *, watched: bool = True) -> AsyncIterator[Cluste
 
 
 async def leader_of(first: Berth, second: Berth) -> tuple[Berth, Berth]:
-    """The one that leads, and the one that waits."""
+    """Waits for a leader. Returns the leader and the standby."""
     with anyio.fail_after(20):
         while not (first.count(LEADS) or second.count(LEADS)):
-            await anyio.sleep(0.01)
+            await anyio.sleep(POLL_SECONDS)
     return (first, second) if first.count(LEADS) else (second, first)
 
 
 @asynccontextmanager
 async def restarted(running: Cluster) -> AsyncIterator[Berth]:
-    """The API server again, on the same port with the same objects."""
+    """Runs the API server again, on the same port and with the same objects."""
     port = running.url.rsplit(":", 1)[1]
     async with berth(
         running.folder, "apiserver", f"--port={port}", f"--data={running.folder}/data"
@@ -163,9 +161,7 @@ async def restarted(running: Cluster) -> AsyncIterator[Berth]:
         yield api
 
 
-async def test_a_killed_leader_is_succeeded_within_the_lease(
-    tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
+async def test_a_killed_leader_is_succeeded_when_its_lease_has_expired(tmp_path: Path) -> None:
     async with (
         cluster(tmp_path) as running,
         running.scheduler() as first,
@@ -175,21 +171,24 @@ async def test_a_killed_leader_is_succeeded_within_the_lease(
         await running.node("n")
         await running.pod("before")
         await running.bound("before")
-        await anyio.sleep(2 * RETRY_SECONDS)
+        renewals: set[str] = set()
+        with anyio.fail_after(20):
+            while len(renewals) < 3:
+                renewals.add((await running.lease())["renewTime"])
+                await anyio.sleep(POLL_SECONDS)
         assert not standby.count(LEADS)
         assert not standby.attempts("scheduled")
         leader.send(signal.SIGKILL)
+        await leader.end()
+        left = await running.lease()
         await running.pod("after")
-        seconds = await running.bound("before", "after")
-        record_property("take_over_seconds", round(seconds, 2))
-        assert (
-            LEASE_SECONDS - 2 * RETRY_SECONDS
-            < seconds
-            < LEASE_SECONDS + RETRY_SECONDS + SLACK_SECONDS
-        )
+        await running.bound("before", "after")
         await standby.says(LEADS)
-        lease = await running.client.call("GET", LEASE, dict)
-        assert lease["spec"]["leaseTransitions"] == 1
+        taken = await running.lease()
+        # The times in the lease: a slow machine can only increase their difference.
+        acquired, renewed = map(datetime.fromisoformat, (taken["acquireTime"], left["renewTime"]))
+        assert acquired - renewed >= timedelta(seconds=LEASE_SECONDS)
+        assert taken["leaseTransitions"] == 1
         running.assert_bound_once(2)
 
 
@@ -213,7 +212,7 @@ async def test_a_leader_killed_in_a_burst_leaves_no_pod_behind_and_binds_none_tw
         await running.until(lambda: len(running.nodes_of) == 500)
         await running.bound()
         by_leader, by_standby = leader.attempts("scheduled"), standby.attempts("scheduled")
-        assert by_standby, "the leader was killed too late for this test"
+        assert by_standby, "the leader was killed after it had bound every pod"
         assert not set(by_leader) & set(by_standby)
         assert max(Counter(by_leader + by_standby).values()) == 1
         running.assert_bound_once(500)
@@ -223,13 +222,13 @@ async def test_a_leader_killed_in_a_burst_leaves_no_pod_behind_and_binds_none_tw
         assert max(told.values()) == 1
 
 
-async def test_a_stopped_leader_gives_the_lease_back(
-    tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
+async def test_a_stopped_leader_gives_the_lease_back(tmp_path: Path) -> None:
+    # So long that the standby cannot have waited for the lease to expire.
+    long = ("--leader-elect-lease-duration=1h", "--leader-elect-renew-deadline=30m")
     async with (
         cluster(tmp_path) as running,
-        running.scheduler() as first,
-        running.scheduler() as second,
+        running.scheduler(*long) as first,
+        running.scheduler(*long) as second,
     ):
         leader, standby = await leader_of(first, second)
         await running.node("n")
@@ -238,11 +237,7 @@ async def test_a_stopped_leader_gives_the_lease_back(
         await running.pod("late")
         leader.send(signal.SIGTERM)
         assert await leader.end() == 0
-        began = time.monotonic()
         await standby.says(LEADS)
-        seconds = time.monotonic() - began
-        record_property("hand_over_seconds", round(seconds, 2))
-        assert seconds < LEASE_SECONDS - 2 * RETRY_SECONDS
         await running.pod("after")
         await running.bound("before", "late", "after")
         running.assert_bound_once(3)
@@ -251,7 +246,7 @@ async def test_a_stopped_leader_gives_the_lease_back(
             for event in await running.events("LeaderElection", "kube-system")
         ]
         assert told == [LEADS, "stopped leading", LEADS]
-        # What the leader had to tell, it told before it went.
+        # The leader wrote its events before it ended.
         assert {event["involvedObject"]["name"] for event in await running.events("Scheduled")} >= {
             "before"
         }
@@ -261,33 +256,29 @@ async def test_a_leader_without_an_api_server_ends_when_its_lease_is_lost(tmp_pa
     async with cluster(tmp_path, watched=False) as running, running.scheduler() as leader:
         await leader.says(LEADS)
         await running.api.kill()
-        began = time.monotonic()
         assert await leader.end() == 1
-        assert time.monotonic() - began < RENEW_SECONDS + SLACK_SECONDS
         assert leader.output.splitlines()[-1] == "Error: lease kube-system/kube-scheduler was lost"
         assert "Traceback" not in leader.output
         assert leader.count("lease not written") == 1
 
 
-async def test_an_api_server_that_comes_late_is_waited_for(tmp_path: Path) -> None:
+async def test_a_scheduler_waits_for_an_api_server_that_starts_late(tmp_path: Path) -> None:
     async with cluster(tmp_path) as running:
         await running.node("n")
         await running.pod("p")
         await running.api.kill()
-        async with running.scheduler() as scheduler:
-            line = json.loads(await scheduler.says("watch interrupted"))
-            assert (line["level"], line["error"]) == (
-                "warning",
-                f"{running.url}: Connection refused",
-            )
-            await anyio.sleep(1)
-            assert len(scheduler.output.splitlines()) == 1, scheduler.output
+        async with running.scheduler("--v=4") as scheduler:
+            await running.until(lambda: scheduler.count("watch interrupted") >= 2)
+            lines = map(json.loads, scheduler.output.splitlines())
+            tries = [line for line in lines if line["event"] == "watch interrupted"]
+            assert {line["error"] for line in tries} == {f"{running.url}: Connection refused"}
+            assert [line["level"] for line in tries] == ["warning"] + ["debug"] * (len(tries) - 1)
             async with restarted(running):
                 await running.bound("p")
                 running.assert_bound_once(1)
 
 
-async def test_an_api_server_that_restarts_costs_no_pod(tmp_path: Path) -> None:
+async def test_no_pod_is_lost_when_the_api_server_restarts(tmp_path: Path) -> None:
     async with cluster(tmp_path) as running, running.scheduler("--no-leader-elect") as scheduler:
         await running.node("n", cpu="100")
         await running.pod("too-big", cpu="101")
@@ -307,7 +298,9 @@ async def test_an_api_server_that_restarts_costs_no_pod(tmp_path: Path) -> None:
             )
 
 
-async def test_a_pod_without_room_is_told_so_and_placed_when_there_is(tmp_path: Path) -> None:
+async def test_a_pod_without_room_gets_a_condition_and_is_placed_when_there_is_room(
+    tmp_path: Path,
+) -> None:
     async with cluster(tmp_path) as running, running.scheduler() as scheduler:
         await running.node("small", cpu="1")
         await running.pod("big", cpu="4")
@@ -319,7 +312,7 @@ async def test_a_pod_without_room_is_told_so_and_placed_when_there_is(tmp_path: 
             while not (
                 failed := await running.events("FailedScheduling")
             ) or not await running.scheduled("big"):
-                await anyio.sleep(0.02)
+                await anyio.sleep(POLL_SECONDS)
         assert {(event["message"], event["type"], "series" in event) for event in failed} == {
             (message, "Warning", False)
         }
@@ -331,7 +324,7 @@ async def test_a_pod_without_room_is_told_so_and_placed_when_there_is(tmp_path: 
             message,
         )
         await running.node("large")
-        assert await running.bound("big") < 2
+        await running.bound("big")
         condition = await running.scheduled("big")
         assert condition is not None
         assert condition["status"] == "True"
@@ -345,7 +338,7 @@ async def test_a_pod_without_room_is_told_so_and_placed_when_there_is(tmp_path: 
             ("attempted", "info", "default/big", "unschedulable", None, 1, message),
             ("attempted", "info", "default/big", "scheduled", "large", 2, None),
         ]
-        assert all(0 < record["seconds"] < 2 for record in story)
+        assert all(record["seconds"] > 0 for record in story)
 
 
 UNKNOWN_FIELD = """apiVersion: kubescheduler.config.k8s.io/v1
@@ -380,7 +373,7 @@ paralelism: 3
         ),
     ],
 )
-async def test_what_cannot_start_says_why_in_one_line(
+async def test_a_command_that_cannot_start_says_why_in_one_line(
     tmp_path: Path, content: str, arguments: list[str], says: str
 ) -> None:
     file = tmp_path / "file"
@@ -394,7 +387,7 @@ async def test_what_cannot_start_says_why_in_one_line(
         assert says.replace("FILE", str(file)) in line
 
 
-async def test_a_port_in_use_is_said_in_one_line(tmp_path: Path) -> None:
+async def test_a_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
     async with cluster(tmp_path, watched=False) as running:
         port = running.url.rsplit(":", 1)[1]
         async with berth(tmp_path, "apiserver", f"--port={port}") as second:

@@ -1,17 +1,21 @@
-"""`berth demo` as its user runs it."""
+"""`berth demo` from the command line."""
 
 from __future__ import annotations
 
 import json
 import re
+import signal
 import socket
 from collections import defaultdict
 from pathlib import Path
 
+import anyio
 import pytest
 from berth.tools.demo.command import demo
 from berth.tools.hollow.kubelet import hollow_node
 from click.testing import CliRunner
+
+from tests.kit.processes import berth
 
 ZONE = "topology.kubernetes.io/zone"
 BIG = """
@@ -45,22 +49,30 @@ def test_the_sample_is_placed() -> None:
     assert len(nodes["thumbnails"]) == 3
 
 
-def test_the_kubeconfig_to_use_is_told_and_goes_with_the_cluster(tmp_path: Path) -> None:
-    (tmp_path / "big.yaml").write_text(BIG)
-    arguments = ["-f", str(tmp_path / "big.yaml"), "--nodes", "1"]
-    kept = tmp_path / "kept"
-    for options, stays in (([], False), (["--kubeconfig-out", str(kept)], True)):
-        told = CliRunner().invoke(demo, [*arguments, *options]).stderr
+async def test_a_cluster_that_is_kept_says_how_to_look_at_it(tmp_path: Path) -> None:
+    async with berth(tmp_path, "demo", "--keep", "--nodes", "0") as process:
+        line = await process.says("API server at ")
         found = re.fullmatch(
-            r"API server at (\S+); try: kubectl --kubeconfig (\S+) get pods -o wide\n", told
+            r"API server at (\S+); try: kubectl --kubeconfig (\S+) get pods -o wide", line
         )
-        assert found is not None, told
-        assert Path(found[2]).exists() == stays
-        if stays:
-            assert json.loads(kept.read_text())["clusters"][0]["cluster"]["server"] == found[1]
+        assert found is not None, line
+        config = anyio.Path(found[2])
+        assert json.loads(await config.read_text())["clusters"][0]["cluster"]["server"] == found[1]
+        process.send(signal.SIGINT)
+        assert await process.end(60) == 0
+        assert not await config.exists()
 
 
-def test_a_kubeconfig_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_cluster_that_ends_advises_no_kubectl(tmp_path: Path) -> None:
+    (tmp_path / "big.yaml").write_text(BIG)
+    config = tmp_path / "config"
+    arguments = ["-f", str(tmp_path / "big.yaml"), "--nodes", "1", "--kubeconfig-out", str(config)]
+    said = CliRunner().invoke(demo, arguments).stderr
+    server = json.loads(config.read_text())["clusters"][0]["cluster"]["server"]
+    assert said == f"API server at {server} until every pod is decided; --keep keeps it\n"
+
+
+def test_a_kubeconfig_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path) -> None:
     result = CliRunner().invoke(demo, ["--kubeconfig-out", str(tmp_path / "none" / "here")])
     assert result.exit_code == 1
     assert (
@@ -68,7 +80,7 @@ def test_a_kubeconfig_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -
     )
 
 
-def test_what_does_not_fit_is_told_why(tmp_path: Path) -> None:
+def test_pods_that_do_not_fit_are_printed_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "big.yaml").write_text(BIG)
     result = CliRunner().invoke(demo, ["-f", str(tmp_path), "--nodes", "2", "-o", "json"])
     assert result.exit_code == 0, result.output
@@ -90,7 +102,7 @@ def test_what_does_not_fit_is_told_why(tmp_path: Path) -> None:
         ("{apiVersion: v1, kind: Pod, metadata: {name: b}}", "spec.containers: Required value"),
     ],
 )
-def test_a_manifest_that_cannot_be_used_is_one_clear_line(
+def test_a_manifest_that_cannot_be_used_is_reported_in_one_line(
     tmp_path: Path, text: str, problem: str
 ) -> None:
     (tmp_path / "m.yaml").write_text(text)
@@ -100,7 +112,7 @@ def test_a_manifest_that_cannot_be_used_is_one_clear_line(
     assert "Traceback" not in result.output
 
 
-def test_a_port_in_use_is_one_clear_line() -> None:
+def test_demo_reports_a_port_in_use_in_one_line() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

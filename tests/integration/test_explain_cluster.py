@@ -1,4 +1,4 @@
-"""`berth explain` of a live cluster in which something is null, and something cannot be read."""
+"""`berth explain` of a live cluster with nulls and with unreadable objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.integration.test_client import served
 from tests.kit.daemon import node, pod
 
 
-async def test_what_is_null_is_absent_and_what_cannot_be_read_is_left_out(
+async def test_nulls_are_absent_and_unreadable_objects_are_left_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     fine, broken, nameless = node("fine"), node("broken"), node("nameless")

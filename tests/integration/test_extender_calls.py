@@ -1,5 +1,5 @@
-"""The calls to extenders alone: TLS and certificates, and preempt, which the scheduler's other
-tests do not reach.
+"""The calls to extenders alone: TLS, certificates, and the verb preempt, which other tests do not
+reach.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def snapshot() -> Snapshot:
 
 
 async def kept(*extenders: Extender) -> list[str] | Status:
-    """The nodes that are left by these extenders of all there are, or what went wrong."""
+    """The nodes that these extenders leave of all nodes, or the error."""
     view = snapshot().all()
     async with Extenders(extenders) as asking:
         answer = await asking.filter(POD, view)
@@ -74,7 +74,7 @@ def pem(authority: Authority, name: str) -> bytes:
     return authority.text(name).encode()
 
 
-async def test_an_extender_is_believed_by_its_authority_and_name(authority: Authority) -> None:
+async def test_an_extender_is_verified_by_its_authority_and_name(authority: Authority) -> None:
     by_file = ExtenderTLSConfig(ca_file=authority.path("ca.crt"))
     by_data = ExtenderTLSConfig(ca_data=pem(authority, "ca.crt"), ca_file="/goes/unread")
     named = ExtenderTLSConfig(ca_file=authority.path("ca.crt"), server_name="berth.example")
@@ -101,7 +101,7 @@ async def test_an_extender_is_believed_by_its_authority_and_name(authority: Auth
         assert "certificate is not valid for '127.0.0.1'" in refused.message
 
 
-async def test_an_extender_that_the_machine_trusts_is_believed(
+async def test_an_extender_is_trusted_if_the_machine_trusts_its_authority(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", authority.path("ca.crt"))
@@ -109,7 +109,7 @@ async def test_an_extender_that_the_machine_trusts_is_believed(
         assert await kept(Extender(extender.url, "filter")) == ["a"]
 
 
-async def test_a_client_certificate_is_shown(authority: Authority) -> None:
+async def test_a_client_certificate_is_presented(authority: Authority) -> None:
     ca = authority.path("ca.crt")
     files = ExtenderTLSConfig(
         ca_file=ca, cert_file=authority.path("client.crt"), key_file=authority.path("client.key")
@@ -154,7 +154,7 @@ async def test_a_client_certificate_is_shown(authority: Authority) -> None:
         ),
     ],
 )
-def test_what_tls_needs_and_is_not_there_is_named(tls: ExtenderTLSConfig, problem: str) -> None:
+def test_a_tls_file_that_cannot_be_used_is_named(tls: ExtenderTLSConfig, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         Extenders([Extender("http://h", ignorable=True), Extender("https://h", tls_config=tls)])
 
@@ -167,7 +167,7 @@ def test_a_certificate_without_its_key_is_named(authority: Authority) -> None:
         Extenders([Extender("https://h", tls_config=half)])
 
 
-async def test_a_host_that_no_dns_has_is_a_failure_of_the_extender() -> None:
+async def test_an_unknown_host_is_an_error_of_the_extender() -> None:
     refused = await kept(Extender(f"http://{'a' * 70}.invalid", "filter"))
     assert isinstance(refused, Status)
     assert refused.code is Code.ERROR
@@ -185,7 +185,7 @@ def preempting(extender: SmallExtender, **fields: Any) -> Extender:
 async def preempted(
     *extenders: Extender, pod: Pod = POD, **candidates: list[str]
 ) -> dict[str, tuple[list[str], int]] | Status:
-    """The candidates (node=victims) that these extenders leave, by node, or what went wrong."""
+    """The candidates (node=victims) that these extenders leave, by node, or the error."""
     found = snapshot()
     infos = {
         info.pod.metadata.name: info
@@ -207,7 +207,7 @@ async def preempted(
 
 
 def leave(**victims: list[str]) -> Answer:
-    """Answers preempt with these victims by node, with no budget violated."""
+    """Answers preempt with these victims by node, and no violated budget."""
 
     def answer(_: Body) -> Any:
         return {
@@ -243,7 +243,7 @@ async def test_each_extender_reduces_the_candidates_that_are_left() -> None:
     ]
 
 
-async def test_without_candidates_nobody_is_asked() -> None:
+async def test_without_candidates_no_extender_is_asked() -> None:
     async with (
         small_extender({"preempt": leave()}) as one,
         small_extender({"preempt": internal_error}) as two,
@@ -265,7 +265,7 @@ PREEMPT_FAILURES = {
 
 @pytest.mark.parametrize("failure", PREEMPT_FAILURES)
 @pytest.mark.parametrize("ignorable", [True, False])
-async def test_a_preempt_that_fails(failure: str, ignorable: bool) -> None:
+async def test_a_preempt_call_that_fails(failure: str, ignorable: bool) -> None:
     answer, problem = PREEMPT_FAILURES[failure]
     async with (
         small_extender({"preempt": answer}) as bad,
@@ -292,7 +292,7 @@ async def test_a_node_without_victims_is_an_error_unless_the_extender_is_ignorab
         }
 
 
-async def test_a_victim_that_goes_while_the_extender_thinks_is_a_victim_still() -> None:
+async def test_a_victim_that_is_deleted_during_the_call_remains_a_victim() -> None:
     found = snapshot()
     node = found.columns.infos[found.columns.row_of["a"]]
     assert node is not None
@@ -313,8 +313,8 @@ async def test_a_victim_that_goes_while_the_extender_thinks_is_a_victim_still() 
 # ----------------------------------------------------------------------------------- many at a time
 
 
-async def test_calls_that_hang_keep_no_other_call_waiting() -> None:
-    """More at a time than an HTTP client's pool usually has room for."""
+async def test_calls_that_hang_do_not_block_other_calls() -> None:
+    """There are more calls at a time than an HTTP client's pool usually allows."""
     async with small_extender({"bind": hang}) as extender:
         slow = Extender(extender.url, bind_verb="bind", http_timeout=Duration(20))
         async with Extenders([slow]) as asking, anyio.create_task_group() as group:

@@ -1,11 +1,8 @@
-"""The scheduler with HTTP extenders, against the embedded API server: every verb, and every way to
-fail.
-"""
+"""The scheduler with HTTP extenders and the embedded API server: every verb and every failure."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +14,7 @@ import pytest
 import structlog
 import yaml
 from berth.actors.client.rest import Client, Connection
-from berth.actors.runtime.clock import SystemClock
+from berth.actors.runtime.clock import Clock, SystemClock
 from berth.actors.system import run_scheduler
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND
@@ -36,15 +33,17 @@ from tests.kit.extender import (
     small_extender,
 )
 from tests.kit.messages import NO_VICTIMS, no_room
+from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
 Document = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 SOON = "300ms"
+SYSTEM_CLOCK = SystemClock()
 
 
 def entry(extender: SmallExtender, *verbs: str, **fields: Any) -> Document:
-    """How the configuration names an extender: it is asked for these verbs, by names, within 5
+    """The configuration of an extender with these verbs, names of nodes in place of nodes, and 5
     seconds.
     """
     given = {f"{verb}Verb": verb for verb in verbs}
@@ -82,29 +81,29 @@ class Cluster:
         self.url = url
 
     async def add(self, *documents: Document) -> None:
-        """Nodes if they have no containers, else pods."""
+        """Creates nodes, and pods from the documents that have a spec."""
         for made in documents:
             await self.client.call("POST", PODS if "spec" in made else "/api/v1/nodes", dict, made)
 
     async def pod(self, name: str = "p") -> Document:
         return await self.client.call("GET", f"{PODS}/{name}", dict)
 
-    async def placed(self, name: str = "p", seconds: float = 10) -> str:
-        """Wait until the pod is bound; where."""
-        with anyio.fail_after(seconds):
+    async def placed(self, name: str = "p") -> str:
+        """Waits until the pod is bound; returns its node."""
+        with anyio.fail_after(20):
             while not (node := (await self.pod(name))["spec"].get("nodeName", "")):
                 await anyio.sleep(0.01)
         return str(node)
 
     async def refused(self, name: str = "p") -> tuple[str, str]:
-        """Wait until the pod is told why it is not bound; reason and message."""
+        """Waits until the pod has a condition. Returns its reason and its message."""
         with anyio.fail_after(10):
             while not (conditions := (await self.pod(name)).get("status", {}).get("conditions")):
                 await anyio.sleep(0.01)
         return conditions[0]["reason"], conditions[0]["message"]
 
     async def event(self) -> tuple[str, str]:
-        """Wait for the first event; reason and message."""
+        """Waits for the first event. Returns its reason and its message."""
         with anyio.fail_after(10):
             while not (events := (await self.client.call("GET", "/api/v1/events", dict))["items"]):
                 await anyio.sleep(0.01)
@@ -113,9 +112,12 @@ class Cluster:
 
 @asynccontextmanager
 async def cluster(
-    *extenders: Document, nodes: Iterable[str] = ("a", "b"), **fields: Any
+    *extenders: Document,
+    nodes: Iterable[str] = ("a", "b"),
+    clock: Clock = SYSTEM_CLOCK,
+    **fields: Any,
 ) -> AsyncIterator[Cluster]:
-    """A scheduler with these extenders, and an API server with these nodes."""
+    """Runs a scheduler with these extenders and an API server with these nodes."""
     configuration = from_mapping(
         document(*extenders, **{"leaderElection": {"leaderElect": False}, **fields})
     )
@@ -126,13 +128,13 @@ async def cluster(
     ):
         running = Cluster(client, url)
         await running.add(*map(node, nodes))
-        await group.start(run_scheduler, configuration, Connection(url), SystemClock(), Random(1))
+        await group.start(run_scheduler, configuration, Connection(url), clock, Random(1))
         yield running
         group.cancel_scope.cancel()
 
 
 def keep(*names: str, **failed: str) -> Answer:
-    """Answers filter with those of these nodes that were sent."""
+    """Answers filter with the nodes of the request that have these names."""
 
     def answer(body: Body) -> Document:
         return {
@@ -164,7 +166,7 @@ async def test_filter_by_names() -> None:
         assert sorted(first["NodeNames"]) == ["a", "b"]
 
 
-async def test_filter_by_whole_nodes_answered_as_go_does() -> None:
+async def test_filter_by_whole_nodes_answered_in_gos_json() -> None:
     def cheapest(body: Body) -> Document:
         assert body["NodeNames"] is None
         items = body["Nodes"]["items"]
@@ -186,7 +188,7 @@ async def test_filter_by_whole_nodes_answered_as_go_does() -> None:
         assert await running.placed() == "b"
 
 
-async def test_a_pod_that_extenders_reject_is_told_why_and_woken_by_any_event() -> None:
+async def test_a_pod_that_extenders_reject_gets_their_reasons_and_is_woken_by_any_event() -> None:
     first, second = keep("b", "c", a="too dear"), keep("c", b="too far")
     async with (
         small_extender({"filter": first}) as one,
@@ -203,7 +205,7 @@ async def test_a_pod_that_extenders_reject_is_told_why_and_woken_by_any_event() 
         assert await running.placed() == "c"
 
 
-async def test_extenders_after_one_that_leaves_no_node_are_not_asked() -> None:
+async def test_when_an_extender_leaves_no_node_the_next_are_not_asked() -> None:
     async with (
         small_extender({"filter": keep()}) as one,
         small_extender({"filter": keep("a")}) as two,
@@ -251,7 +253,7 @@ async def test_an_attempt_that_failed_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize("failure", FILTER_FAILURES)
-async def test_an_ignorable_filter_that_fails_is_passed_over_and_asked_last(failure: str) -> None:
+async def test_an_ignorable_filter_that_fails_is_skipped_and_asked_last(failure: str) -> None:
     answer, problem = FILTER_FAILURES[failure]
     with structlog.testing.capture_logs() as logs:
         async with (
@@ -267,7 +269,7 @@ async def test_an_ignorable_filter_that_fails_is_passed_over_and_asked_last(fail
     assert problem in line["reason"]
 
 
-async def test_an_extender_that_is_not_there() -> None:
+async def test_an_extender_that_refuses_connections() -> None:
     async with small_extender() as extender:
         gone = entry(extender, "filter")
     async with cluster(gone) as running:
@@ -299,7 +301,7 @@ async def test_scores_count_by_their_weights() -> None:
 
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("ignorable", [True, False])
-async def test_scores_that_fail_never_fail_the_attempt(failure: str, ignorable: bool) -> None:
+async def test_a_failed_prioritize_never_fails_the_attempt(failure: str, ignorable: bool) -> None:
     answer, _ = FAILURES[failure]
     async with (
         small_extender({"prioritize": answer}) as bad,
@@ -312,7 +314,7 @@ async def test_scores_that_fail_never_fail_the_attempt(failure: str, ignorable: 
             assert bad.asked
 
 
-async def test_scores_of_nodes_that_were_not_sent_are_nothing() -> None:
+async def test_scores_of_unknown_nodes_are_ignored() -> None:
     scores = [{"Host": "nowhere", "Score": 10}, {"Host": "b", "Score": 5}]
     async with (
         small_extender({"prioritize": lambda _: scores}) as extender,
@@ -323,7 +325,7 @@ async def test_scores_of_nodes_that_were_not_sent_are_nothing() -> None:
 
 
 async def test_extenders_prioritise_at_the_same_time() -> None:
-    """Each answers only once all are asked, which one after the other would never come to."""
+    """Each extender answers only when all have been asked, so sequential calls would never end."""
     asked: list[str] = []
     all_asked = anyio.Event()
 
@@ -341,28 +343,30 @@ async def test_extenders_prioritise_at_the_same_time() -> None:
         small_extender({"prioritize": waiting("x")}) as x,
         small_extender({"prioritize": waiting("y")}) as y,
         small_extender({"prioritize": waiting("z")}) as z,
-        cluster(*(entry(extender, "prioritize", weight=3) for extender in (x, y, z))) as running,
+        cluster(
+            *(entry(one, "prioritize", weight=3, httpTimeout="60s") for one in (x, y, z))
+        ) as running,
     ):
         await running.add(pod("p"))
-        assert await running.placed(seconds=4) == "b"
+        assert await running.placed() == "b"
 
 
 # --------------------------------------------------------------------------------------- what hangs
 
 
-async def test_one_that_hangs_costs_its_time_out_and_no_more() -> None:
-    """Three that hang do so at the same time."""
+@in_virtual_time
+async def test_extenders_that_hang_cost_one_time_out_together() -> None:
     async with small_extender({"prioritize": hang}) as slow:
         slow_ones = [entry(slow, "prioritize", httpTimeout="400ms") for _ in range(3)]
-        async with cluster(*slow_ones) as running:
-            started = time.monotonic()
+        async with cluster(*slow_ones, clock=LoopClock()) as running:
+            started = anyio.current_time()
             await running.add(pod("p"))
             await running.placed()
-            assert 0.4 <= time.monotonic() - started < 1.2
+            assert 0.4 <= anyio.current_time() - started < 0.8
 
 
 async def test_the_daemon_goes_on_while_an_extender_hangs() -> None:
-    """The lease is renewed, again and again."""
+    """The lease is renewed meanwhile."""
     entered, answer_now = anyio.Event(), anyio.Event()
     renewed = {
         "leaderElect": True,
@@ -396,7 +400,7 @@ async def test_the_daemon_goes_on_while_an_extender_hangs() -> None:
 
 
 def binder(running: Cluster) -> Answer:
-    """Binds as an extender does, by a call of its own to the API server."""
+    """Answers bind with a binding that it writes to the API server itself."""
 
     async def answer(body: Body) -> Document:
         await running.client.bind(
@@ -438,11 +442,11 @@ async def test_a_binding_that_fails_is_undone(failure: str) -> None:
         assert problem in message
         await running.add(pod("q", cpu="8"))
         extender.answers["bind"] = binder(running)
-        assert await running.placed("q") == "a"  # the room that p had was given back
+        assert await running.placed("q") == "a"  # the room of p was freed
 
 
 @pytest.mark.parametrize("failure", BIND_FAILURES)
-async def test_where_an_ignorable_extender_does_not_bind_the_plugin_does(failure: str) -> None:
+async def test_when_an_ignorable_extender_fails_to_bind_the_plugin_binds(failure: str) -> None:
     answer, _ = BIND_FAILURES[failure]
     async with (
         small_extender({"bind": answer}) as extender,
@@ -453,8 +457,8 @@ async def test_where_an_ignorable_extender_does_not_bind_the_plugin_does(failure
         assert len(extender.asked) == 1
 
 
-async def test_a_pod_that_was_bound_without_a_word_stays_bound() -> None:
-    """The extender binds, and answers too late: the watch has told the truth by then."""
+async def test_a_pod_that_an_extender_bound_without_an_answer_stays_bound() -> None:
+    """The extender binds but answers too late. By then the watch has reported the binding."""
     async with (
         small_extender({"bind": error}) as extender,
         cluster(entry(extender, "bind", httpTimeout=SOON), nodes=["a"]) as running,
@@ -481,8 +485,8 @@ async def test_a_pod_that_was_bound_without_a_word_stays_bound() -> None:
 # -------------------------------------------------------------------------------- managed resources
 
 
-async def test_an_extender_is_asked_about_its_resources_alone_and_counts_them() -> None:
-    """No node has the resource; NodeResourcesFit leaves it out, because the extender counts it."""
+async def test_an_extender_is_asked_only_about_pods_with_its_resources() -> None:
+    """No node has the resource. NodeResourcesFit ignores it, because the extender manages it."""
     verbs = {"filter": keep("b"), "prioritize": prefer(), "bind": internal_error}
     async with small_extender(verbs) as extender:
         managed = [{"name": "example.com/gpu", "ignoredByScheduler": True}]

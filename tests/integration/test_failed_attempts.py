@@ -1,4 +1,4 @@
-"""What a failed attempt leaves behind, in virtual time: no promise, no flood, and no second set of
+"""Failed attempts in virtual time leave no nomination, no flood of attempts, and no second set of
 victims.
 """
 
@@ -35,7 +35,7 @@ def quiet() -> None:
 
 
 class Picky(PermitPlugin, PreBindPlugin):
-    """Turns the pod `picky` away, at Permit or at PreBind."""
+    """Rejects the pod `picky` at Permit or at PreBind."""
 
     name = "Picky"
     at = ""
@@ -61,8 +61,8 @@ def picky(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 async def nominated(cluster: VirtualCluster, name: str) -> None:
-    """The node a is full of a pod that goes ten seconds after it has to; the other pod is nominated
-    there.
+    """Fills the node a with a pod whose grace period is ten seconds, and has the other pod
+    nominated there.
     """
     await cluster.create(node("a", 1))
     await cluster.create(pod("victim", grace=10))
@@ -72,7 +72,7 @@ async def nominated(cluster: VirtualCluster, name: str) -> None:
     assert cluster.pods()[name].status.nominated_node_name == "a"
 
 
-async def test_a_nominated_pod_whose_binding_is_refused_looks_elsewhere() -> None:
+async def test_a_nominated_pod_whose_binding_is_refused_tries_other_nodes() -> None:
     def refuse_a(_method: str, path: str, body: object) -> Fault:
         return Fault.REFUSED if path.endswith("/high/binding") and body == "a" else Fault.NONE
 
@@ -86,7 +86,7 @@ async def test_a_nominated_pod_whose_binding_is_refused_looks_elsewhere() -> Non
         assert cluster.pods()["high"].spec.node_name == "b"
 
 
-async def test_a_nominated_pod_that_permit_rejects_leaves_its_place_to_others(
+async def test_a_nominated_pod_that_permit_rejects_loses_its_nomination(
     picky: Callable[[str], None],
 ) -> None:
     picky("permit")
@@ -99,7 +99,7 @@ async def test_a_nominated_pod_that_permit_rejects_leaves_its_place_to_others(
         assert not pods["picky"].status.nominated_node_name
 
 
-async def test_a_rejection_by_pre_bind_is_tried_again_after_a_pause(
+async def test_after_a_rejection_by_pre_bind_the_pod_backs_off_and_is_tried_again(
     picky: Callable[[str], None],
 ) -> None:
     picky("pre-bind")
@@ -118,7 +118,7 @@ async def test_a_rejection_by_pre_bind_is_tried_again_after_a_pause(
         assert (condition.reason, condition.message) == ("Unschedulable", "not this one")
 
 
-async def test_a_displaced_pod_looks_elsewhere_at_once() -> None:
+async def test_a_displaced_pod_tries_other_nodes_at_once() -> None:
     async with virtual_cluster() as cluster:
         await cluster.create(node("a", 2))
         for name in ("one", "two"):
@@ -154,8 +154,8 @@ def every_third() -> Callable[[str, str, object], Fault]:
 
 
 def most_lost() -> Callable[[str, str, object], Fault]:
-    """By chance: when the last two victims are told again and again, each third write is the same
-    one for ever.
+    """Loses writes at random. If it lost every third one, it could lose the same repeated write for
+    ever.
     """
     rng = Random(1)
 
@@ -177,8 +177,8 @@ def most_lost() -> Callable[[str, str, object], Fault]:
 async def test_a_preemptor_has_one_set_of_victims_at_a_time(
     late: float, fault: Callable[[], Callable[[str, str, object], Fault]]
 ) -> None:
-    """Each of 200 needs the room of one pod: no more than 200 go, however slow or unwilling the API
-    server is.
+    """Each of 200 preemptors needs the room of one pod: at most 200 go, however slow or faulty the
+    API server is.
     """
     async with virtual_cluster(late=late, fault=fault()) as cluster:
         for i in range(PREEMPTORS):
@@ -194,12 +194,12 @@ async def test_a_preemptor_has_one_set_of_victims_at_a_time(
         await cluster.clock.advance(2000.0)
         asked = Counter(preemptor for preemptor, _ in preempted(cluster))
         assert fault is every_third or max(asked.values()) == 1, (
-            "only who lost the room to others makes room again"
+            "a preemptor that still had its room preempted again"
         )
 
 
 def preempted(cluster: VirtualCluster) -> set[tuple[str, str]]:
-    """(preemptor's uid, node) of every event that says so."""
+    """The (preemptor's uid, node) of every Preempted event."""
     notes = [
         str(w.body) for w in cluster.writes if w.method == "POST" and w.path.endswith("/events")
     ]
@@ -218,5 +218,5 @@ async def advance_until(
 ) -> None:
     until = cluster.clock.now() + most
     while not holds():
-        assert cluster.clock.now() < until, f"not within {most} virtual seconds"
+        assert cluster.clock.now() < until, f"did not hold within {most} virtual seconds"
         await cluster.clock.advance(30.0)

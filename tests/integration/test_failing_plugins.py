@@ -1,5 +1,5 @@
-"""A plugin that fails for one pod holds up no other; the pod's user is told, and the pod goes on
-when it is over.
+"""A plugin that fails for one pod blocks no other pod. The failure is reported, and the pod is
+tried again.
 """
 
 from __future__ import annotations
@@ -48,9 +48,7 @@ class Leaving(PreBindPlugin):
 
 
 async def told(running: Pipeline) -> list[tuple[str, str]]:
-    """What the users were told that is not good, as conditions and as events, which say the
-    same.
-    """
+    """The failures that users can read. Conditions and events must agree."""
     messages = running.recorder.take()
     conditions = [
         (m.pod.metadata.name, m.reason, m.message)
@@ -85,7 +83,7 @@ async def test_pre_enqueue(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [name for name, _ in running.store.bound] == ["good", "odd"]
 
 
-async def test_a_plugin_that_wants_to_end_the_process_ends_one_attempt() -> None:
+async def test_a_plugin_that_raises_system_exit_ends_one_attempt() -> None:
     async with pipeline(Leaving) as running:
         with capture_logs():
             await running.add_pod(pod("odd"))
@@ -100,7 +98,7 @@ async def test_a_plugin_that_wants_to_end_the_process_ends_one_attempt() -> None
 
 
 class Waiting(PreBindPlugin):
-    """Waits for what somebody else has cancelled."""
+    """Waits for a future that is already cancelled."""
 
     name = "Waiting"
 
@@ -113,9 +111,7 @@ class Waiting(PreBindPlugin):
 
 
 class Looking(NodeFilterPlugin, PostBindPlugin):
-    """Asks for the result of what was cancelled, when a node is looked at and when the pod is
-    bound.
-    """
+    """Reads the result of a cancelled future, in Filter and when the pod is bound."""
 
     name = "Looking"
 
@@ -135,7 +131,7 @@ class Looking(NodeFilterPlugin, PostBindPlugin):
         (Looking, 'running "Looking" filter plugin: CancelledError (node a)'),
     ],
 )
-async def test_a_cancellation_of_its_own_is_a_failure_of_the_plugin(
+async def test_a_cancellation_raised_by_a_plugin_is_its_failure(
     plugin: type[Plugin], text: str
 ) -> None:
     async with pipeline(plugin) as running:

@@ -1,5 +1,5 @@
-"""Rounds of pods leave few cycles behind, as what the collector sets aside is freed by its count
-alone for long.
+"""Rounds of pods leave few reference cycles behind. The collector sets old objects aside; for a
+long time, only their reference counts free them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NODE = {
 
 
 class Slow(PermitPlugin):
-    """Lets each pod wait, one in ten until its time is over."""
+    """Makes each pod wait, one in ten until its time is over."""
 
     name = "Slow"
 
@@ -48,14 +48,14 @@ def pod(name: str, cpu: int) -> Pod:
 
 
 async def live(running: Pipeline, number: int) -> None:
-    """Pods come, wait on Permit, are refused by the API server, bound or not, and go."""
+    """Pods come, wait on Permit, are bound or refused by the API server, and go."""
     made = [pod(f"p-{number}-{i}", 1_000 if i == 1 else 1) for i in range(PODS)]
     running.store.refusals.append(ApiError(500, "InternalError", "internal error"))
     for item in made:
         await running.add_pod(item)
     await running.clock.advance(0)
     gc.collect()
-    gc.freeze()  # in the midst of it
+    gc.freeze()  # while they are being bound
     for _ in range(20):
         for waiting in list(running.in_binding.each()):
             if not waiting.info.key.endswith("0"):
@@ -81,4 +81,4 @@ async def test_rounds_of_pods_leave_few_cycles_behind() -> None:
         gc.unfreeze()
         left = gc.collect()
         assert len(running.store.bound) > PODS * ROUNDS / 2
-        assert left < ROUNDS, "cycles are left behind in each"
+        assert left < ROUNDS, "cycles are left by each round"

@@ -11,15 +11,21 @@ from typing import Any
 import anyio
 import pytest
 from berth.actors.client.rest import ApiError, Client, Connection
-from berth.actors.runtime.clock import SystemClock
+from berth.actors.runtime.clock import Clock, SystemClock
 from berth.actors.system import run_scheduler
-from berth.config.types import KubeSchedulerConfiguration
+from berth.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
 from berth.tools.apiserver.app import serve
 from berth.tools.hollow.controllers import collection, run_controllers
 from berth.tools.hollow.kubelet import hollow_node, run_kubelets
 
+from tests.kit.virtual_loop import LoopClock, in_virtual_time
+
 Document = dict[str, Any]
 NS = "default"
+SYSTEM_CLOCK = SystemClock()
+CONFIGURATION = KubeSchedulerConfiguration(
+    leader_election=LeaderElectionConfiguration(leader_elect=False)
+)
 
 
 def template(app: str, image: str = "nginx:1", **spec: Any) -> Document:
@@ -63,7 +69,7 @@ class Cluster:
     async def status(
         self, kind: str, name: str, holds: Callable[[Document], bool], seconds: float = 20
     ) -> Document:
-        """Wait until an object's status is so."""
+        """Waits until an object's status meets the condition."""
         with anyio.fail_after(seconds):
             while not holds((found := await self.get(kind, name)).get("status") or {}):
                 await anyio.sleep(0.02)
@@ -72,7 +78,7 @@ class Cluster:
     async def until(
         self, kind: str, holds: Callable[[list[Document]], bool], seconds: float = 20
     ) -> list[Document]:
-        """Wait until all objects of a kind together are so."""
+        """Waits until all objects of a kind together meet the condition."""
         with anyio.fail_after(seconds):
             while not holds(found := await self.all(kind)):
                 await anyio.sleep(0.02)
@@ -80,8 +86,8 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(nodes: int = 6) -> AsyncIterator[Cluster]:
-    clock, rng = SystemClock(), Random(1)
+async def cluster(nodes: int = 6, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[Cluster]:
+    rng = Random(1)
     async with (
         serve() as url,
         Client(Connection(url)) as client,
@@ -92,13 +98,13 @@ async def cluster(nodes: int = 6) -> AsyncIterator[Cluster]:
         running = Cluster(client)
         for number in range(1, nodes + 1):
             await running.create("Node", hollow_node(number))
-        await group.start(run_scheduler, KubeSchedulerConfiguration(), Connection(url), clock, rng)
+        await group.start(run_scheduler, CONFIGURATION, Connection(url), clock, rng)
         yield running
         group.cancel_scope.cancel()
 
 
 def rolled_out(replicas: int) -> Callable[[Document], bool]:
-    """As `kubectl rollout status` judges it."""
+    """The condition that `kubectl rollout status` waits for."""
 
     def holds(status: Document) -> bool:
         counts = {
@@ -154,11 +160,11 @@ async def test_a_rolling_update_keeps_enough_pods_and_rolls_back() -> None:
         least, most = 10, 10
         with anyio.fail_after(20):
             while images(pods := await running.all("Pod")) != {"nginx:2": 10}:
-                # a pod that has ended its term is not counted any more
+                # a pod that is being deleted no longer counts
                 alive = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
                 least = min(least, sum(pod["status"]["phase"] == "Running" for pod in alive))
-                # the surge is of what is asked for: one set may have its pods before another has
-                # let go
+                # the surge limits the replicas of the specs: one set may have pods before another
+                # has deleted its own
                 most = max(
                     most,
                     sum(found["spec"]["replicas"] for found in await running.all("ReplicaSet")),
@@ -224,7 +230,7 @@ async def test_a_stateful_set_is_ordered() -> None:
         assert pods[0]["metadata"]["name"] == "db-0"
 
 
-async def test_a_stateful_set_makes_the_claims_of_its_pods() -> None:
+async def test_a_stateful_set_creates_the_claims_of_its_pods() -> None:
     async with cluster(0) as running:
         storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         claims = [{"metadata": {"name": "data"}, "spec": storage}]
@@ -244,7 +250,7 @@ async def test_a_stateful_set_makes_the_claims_of_its_pods() -> None:
         }
 
 
-async def test_a_daemon_set_is_on_every_node_and_follows_them() -> None:
+async def test_a_daemon_set_has_a_pod_on_every_node_and_follows_nodes() -> None:
     async with cluster(3) as running:
         await running.create("DaemonSet", workload("DaemonSet", "agent"))
         await running.status(
@@ -266,7 +272,7 @@ async def test_a_daemon_set_is_on_every_node_and_follows_them() -> None:
         assert sorted(pod["spec"]["nodeName"] for pod in pods) == ["node-1", "node-3", "node-4"]
 
 
-async def test_cordon_taints_and_uncordon_does_not() -> None:
+async def test_cordon_adds_a_taint_and_uncordon_removes_it() -> None:
     async with cluster(1) as running:
 
         def taints(nodes: list[Document]) -> list[tuple[str, str]]:
@@ -280,7 +286,7 @@ async def test_cordon_taints_and_uncordon_does_not() -> None:
         await running.until("Node", lambda n: taints(n) == [])
 
 
-async def test_a_node_that_fails_loses_what_does_not_tolerate_it() -> None:
+async def test_a_node_that_fails_loses_the_pods_that_do_not_tolerate_it() -> None:
     async with cluster(2) as running:
         short = {
             "key": "node.kubernetes.io/not-ready",
@@ -323,15 +329,16 @@ async def test_a_budget_counts_the_healthy_pods_of_its_workload() -> None:
         )
 
 
+@in_virtual_time
 async def test_a_node_made_by_hand_is_completed_and_runs_a_pod_within_a_second() -> None:
-    async with cluster(0) as running:
+    async with cluster(0, LoopClock()) as running:
         await running.create("Node", {"metadata": {"name": "mine"}})
         found = await running.status("Node", "mine", lambda status: bool(status.get("conditions")))
         assert found["status"]["allocatable"]["cpu"] == "8"
+        created_at = anyio.current_time()
         await running.create("Pod", {**template("p"), "metadata": {"name": "p"}})
-        pod = await running.status(
-            "Pod", "p", lambda status: status.get("phase") == "Running", seconds=1
-        )
+        pod = await running.status("Pod", "p", lambda status: status.get("phase") == "Running")
+        assert anyio.current_time() - created_at < 1
         status = pod["status"]
         assert status["podIP"]
         assert status["hostIP"] == found["status"]["addresses"][0]["address"]
@@ -342,9 +349,9 @@ async def test_a_node_made_by_hand_is_completed_and_runs_a_pod_within_a_second()
             ["running"],
         )
         assert {c["type"]: c["status"] for c in status["conditions"]}["PodScheduled"] == "True"
+        deleted_at = anyio.current_time()
         await running.delete("Pod", "p")
-        with anyio.fail_after(1):
-            while await running.all("Pod"):
-                await anyio.sleep(0.02)
+        await running.until("Pod", lambda pods: not pods)
+        assert anyio.current_time() - deleted_at < 1
         with pytest.raises(ApiError):
             await running.get("Pod", "p")

@@ -1,5 +1,5 @@
-"""`berth apiserver --data` where files may not grow: nothing that it acknowledged is lost, nothing
-else is shown.
+"""`berth apiserver --data` with a limit on file sizes: it loses no acknowledged write, and shows no
+other.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import pytest
 from tests.kit.processes import berth
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="the limits of another process are set on Linux only"
+    sys.platform != "linux", reason="only Linux can set the limits of another process"
 )
 
 MAPS = "/api/v1/namespaces/default/configmaps"
-ROOM = 2500  # bytes, which is enough for a few objects and a part of one more
+ROOM = 2500  # bytes: enough for a few objects and a part of one more
 Document = dict[str, Any]
 
 
@@ -35,7 +35,7 @@ async def listed(url: str) -> Document:
     return found
 
 
-async def test_what_is_acknowledged_survives_a_file_that_cannot_grow(tmp_path: Path) -> None:
+async def test_acknowledged_writes_survive_a_file_that_cannot_grow(tmp_path: Path) -> None:
     data = tmp_path / "objects"
     async with (
         berth(tmp_path, "apiserver", "--data", str(data)) as server,
@@ -60,12 +60,12 @@ async def test_what_is_acknowledged_survives_a_file_that_cannot_grow(tmp_path: P
         query = f"?watch=true&timeoutSeconds=1&resourceVersion={begun}"
         async with session.get(url + MAPS + query) as answer:
             lines = (await answer.read()).splitlines()
-        assert len(lines) == len(made), "who watches sees what was made, and no more"
+        assert len(lines) == len(made), "a watch shows exactly the created objects"
         resource.prlimit(
             server.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         )
         async with session.post(url + MAPS, json=config_map(100)) as answer:
-            assert answer.status == 201, "there is room again"
+            assert answer.status == 201, "writes fail although there is room again"
         before = await listed(url)
         server.send(signal.SIGKILL)
         await server.end()
@@ -80,7 +80,7 @@ async def test_a_server_that_cannot_keep_its_first_objects_says_so_in_one_line(
 ) -> None:
     data = tmp_path / "objects"
     command = "import resource, runpy; resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300)); "
-    command += "runpy.run_module('actors', run_name='__main__')"
+    command += "runpy.run_module('berth.actors', run_name='__main__')"
     done = await anyio.run_process(
         [sys.executable, "-c", command, "apiserver", "--data", str(data)], check=False
     )

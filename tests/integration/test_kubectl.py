@@ -1,4 +1,4 @@
-"""The embedded API server as the real kubectl uses it: bodies in protobuf, answers in JSON."""
+"""The embedded API server with the real kubectl: bodies in protobuf, answers in JSON."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 NAMESPACE = "/namespaces/default"
 
 needs_kubectl = pytest.mark.skipif(
-    shutil.which("kubectl") is None, reason="there is no kubectl on the PATH"
+    shutil.which("kubectl") is None, reason="kubectl is not on the PATH"
 )
 
 
 class Kubectl:
-    """Runs kubectl against a server, with a home of its own."""
+    """Runs kubectl against a server, with a separate home."""
 
     def __init__(self, url: str, home: Path) -> None:
         self.url = url
         self._env = {"PATH": os.environ["PATH"], "HOME": str(home)}
 
     async def __call__(self, *arguments: str) -> CompletedProcess[str]:
-        """Its output as text. Raises AssertionError with what it says if it fails, TimeoutError if
-        it hangs.
+        """Returns its output as text. Raises AssertionError with its standard error if it fails,
+        and TimeoutError if it hangs.
         """
         with anyio.fail_after(30):
             command = ["/usr/bin/env", "kubectl", "--server", self.url, *arguments]
@@ -59,7 +59,7 @@ async def client(kubectl: Kubectl) -> AsyncIterator[Client]:
 
 
 def plain(document: Document) -> Any:
-    """Without what differs from object to object: its identity, what is made of that, and nulls."""
+    """The object without its identity, fields derived from its identity, and nulls."""
     text = json.dumps(document).replace(document["metadata"]["uid"], "the uid")
     made = json.loads(
         text, object_hook=lambda found: {k: v for k, v in found.items() if v is not None}
@@ -106,7 +106,7 @@ CREATED = [
 @pytest.mark.parametrize(
     ("arguments", "path", "name"), CREATED, ids=[made for made, _, _ in CREATED]
 )
-async def test_what_kubectl_creates_is_what_its_json_would_create(
+async def test_a_protobuf_body_creates_the_same_object_as_its_json(
     kubectl: Kubectl, client: Client, arguments: str, path: str, name: str
 ) -> None:
     what, *rest = arguments.split(" -- ")
@@ -124,7 +124,7 @@ async def test_what_kubectl_creates_is_what_its_json_would_create(
 
 
 @needs_kubectl
-async def test_a_deployment_reads_as_it_was_asked_for(kubectl: Kubectl, client: Client) -> None:
+async def test_a_deployment_is_read_as_it_was_created(kubectl: Kubectl, client: Client) -> None:
     await kubectl("create", "deployment", "web", "--image=nginx:1", "--replicas=2", "--port=80")
     found = await client.call("GET", f"/apis/apps/v1{NAMESPACE}/deployments/web", dict)
     spec = found["spec"]
@@ -142,7 +142,7 @@ WORDS = (
 
 
 @needs_kubectl
-async def test_kubectl_reads_the_words_of_yaml_as_manifests_are_read(
+async def test_kubectl_and_berth_read_the_same_values_from_yaml(
     kubectl: Kubectl, tmp_path: Path
 ) -> None:
     tagged = ["!!str 5", "! 5", "!!float 5", '!!int "5"', "!!bool yes", "{1: a, 1.5: b, yes: c}"]
@@ -161,7 +161,7 @@ async def test_kubectl_reads_the_words_of_yaml_as_manifests_are_read(
 @needs_kubectl
 @pytest.mark.parametrize("verb", ["create", "apply"])
 @pytest.mark.parametrize("kind", ["List", "ConfigMapList"])
-async def test_a_list_is_taken_apart_and_its_items_are_validated(
+async def test_the_items_of_a_list_are_created_and_validated_one_by_one(
     kubectl: Kubectl, client: Client, tmp_path: Path, verb: str, kind: str
 ) -> None:
     def config_map(name: str, **fields: Any) -> Document:

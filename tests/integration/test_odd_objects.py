@@ -1,6 +1,4 @@
-"""Objects that are odd, and objects that cannot be read: nothing stops the scheduler, and nothing
-misleads it.
-"""
+"""Odd objects and unreadable objects neither stop nor mislead the scheduler."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ async def test_null_is_absent_in_a_list_in_updates_and_at_the_end() -> None:
         assert running.message_of("c") == "no nodes available to schedule pods"
 
 
-async def test_an_unsure_node_takes_no_new_pods_until_it_can_be_read_again() -> None:
+async def test_an_unreadable_node_takes_no_new_pods_until_it_can_be_read_again() -> None:
     async with daemon() as running:
         running.put_node("n")
         running.put_pod("a")
@@ -51,7 +49,7 @@ async def test_an_unsure_node_takes_no_new_pods_until_it_can_be_read_again() -> 
         assert running.message_of("b").startswith(
             "0/1 nodes are available: 1 node(s) could not be read."
         )
-        assert running.node_of("a") == "n"  # which it would have preempted
+        assert running.node_of("a") == "n"  # the pod that it would have preempted
         running.api.sever(forget=True)
         await running.advance(60)
         assert not running.node_of("b")
@@ -60,7 +58,7 @@ async def test_an_unsure_node_takes_no_new_pods_until_it_can_be_read_again() -> 
         assert running.node_of("b") == "n"
 
 
-async def test_a_node_that_was_never_read_is_not_there_and_the_others_are() -> None:
+async def test_only_a_node_that_was_never_read_is_missing() -> None:
     async with daemon() as running:
         running.put_node("broken", hostile=BROKEN)
         running.put_node("fine")
@@ -75,7 +73,7 @@ async def test_a_node_that_was_never_read_is_not_there_and_the_others_are() -> N
         assert running.node_of("b") == "broken"
 
 
-async def test_an_unsure_node_that_is_gone_is_gone_whatever_is_said_of_it() -> None:
+async def test_an_unreadable_node_is_removed_by_any_deletion_event() -> None:
     async with daemon() as running:
         running.put_node("n")
         await running.advance(1)
@@ -93,7 +91,7 @@ async def test_an_unsure_node_that_is_gone_is_gone_whatever_is_said_of_it() -> N
         assert running.message_of("b") == "no nodes available to schedule pods"
 
 
-async def test_an_unsure_pod_on_a_node_keeps_its_room() -> None:
+async def test_an_unreadable_pod_on_a_node_keeps_its_room() -> None:
     async with daemon() as running:
         running.put_node("n", "2")
         running.put_pod("big", "1500m")
@@ -111,7 +109,9 @@ async def test_an_unsure_pod_on_a_node_keeps_its_room() -> None:
         assert running.node_of("a") == "n"
 
 
-async def test_a_pod_on_a_node_that_was_never_read_takes_the_room_that_can_be_read() -> None:
+async def test_a_pod_on_a_node_that_was_never_read_takes_the_room_of_its_readable_requests() -> (
+    None
+):
     async with daemon() as running:
         running.put_node("n", "2")
         extended = {
@@ -127,7 +127,7 @@ async def test_a_pod_on_a_node_that_was_never_read_takes_the_room_that_can_be_re
         assert running.node_of("b") == "n"
 
 
-async def test_an_unsure_pending_pod_is_not_scheduled_until_it_can_be_read_again() -> None:
+async def test_an_unreadable_pending_pod_is_not_scheduled_until_it_can_be_read_again() -> None:
     async with daemon() as running:
         running.put_pod("never-read", hostile={"spec.tolerations": "all"})
         running.put_pod("read-once")
@@ -143,7 +143,7 @@ async def test_an_unsure_pending_pod_is_not_scheduled_until_it_can_be_read_again
         assert "didn't match Pod's node affinity/selector" in running.message_of("read-once")
 
 
-async def test_a_pending_pod_that_somebody_binds_has_its_room_though_it_cannot_be_read() -> None:
+async def test_an_unreadable_pod_that_another_scheduler_binds_takes_its_room() -> None:
     async with daemon() as running:
         running.put_pod("a", "1500m")
         await running.advance(1)
@@ -175,7 +175,7 @@ async def test_a_pending_pod_that_somebody_binds_has_its_room_though_it_cannot_b
         {"status.conditions": {}},
     ],
 )
-async def test_one_pod_stops_nobody(hostile: dict[str, Any]) -> None:
+async def test_one_odd_pod_does_not_stop_the_others(hostile: dict[str, Any]) -> None:
     async with daemon() as running:
         running.put_node("n")
         running.put_pod("odd", hostile=hostile)
@@ -190,7 +190,7 @@ async def test_one_pod_stops_nobody(hostile: dict[str, Any]) -> None:
         assert [running.node_of(name) for name in "abc"] == ["n", "n", "n"]
 
 
-async def test_a_pod_that_becomes_unreadable_during_its_attempt_does_not_hold_up_what_is_recorded() -> (
+async def test_a_pod_that_becomes_unreadable_during_its_attempt_does_not_block_the_recorder() -> (
     None
 ):
     async with daemon() as running:
@@ -207,7 +207,7 @@ async def test_a_pod_that_becomes_unreadable_during_its_attempt_does_not_hold_up
         assert len(running.api.asked) - asked < 5
 
 
-async def test_it_is_named_once_in_the_log_and_in_metric_and_debug_page() -> None:
+async def test_an_unreadable_object_is_named_in_the_log_the_metric_and_the_debug_page() -> None:
     address = Address("127.0.0.1", free_port())
     async with (
         daemon(options=Options(serve_at=address)) as running,
@@ -236,9 +236,9 @@ async def test_it_is_named_once_in_the_log_and_in_metric_and_debug_page() -> Non
             assert 'berth_unreadable_objects{kind="Service"} 0.0' in metrics
             page = await get("debug/unreadable")
             assert (
-                '{"kind":"Node","key":"n","uid":"node-n","problem":"status.allocatable[cpu]: expected a quanti'
-                in page
-            )
+                '{"kind":"Node","key":"n","uid":'
+                '"node-n","problem":"status.allocatable[cpu]: expected a quanti'
+            ) in page
             running.put_node("n")
             running.api.delete(PODS.path, "default/p")
             await running.advance(2)
@@ -254,7 +254,7 @@ async def test_it_is_named_once_in_the_log_and_in_metric_and_debug_page() -> Non
             assert len([line for line in logs if line["event"] == "object cannot be read"]) == 3
 
 
-async def test_the_comparison_finds_nothing_to_heal_in_what_is_unsure() -> None:
+async def test_the_comparison_leaves_unreadable_objects_alone() -> None:
     with capture_logs() as logs:
         async with daemon() as running:
             running.put_node("n")

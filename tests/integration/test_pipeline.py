@@ -78,7 +78,7 @@ async def test_pods_are_spread_and_bound_once() -> None:
         )
 
 
-async def test_a_pod_without_room_is_told_why_and_placed_when_a_node_comes() -> None:
+async def test_a_pod_without_room_gets_a_reason_and_is_placed_when_a_node_comes() -> None:
     async with pipeline() as running:
         await running.add_node(node("small", cpu=1))
         await running.add_pod(pod("big", cpu="3"))
@@ -114,7 +114,7 @@ async def test_a_refused_binding_is_undone_and_tried_again() -> None:
 
 
 class Gatekeeper(PermitPlugin, ReservePlugin):
-    """Makes every pod wait ten seconds at most, and keeps the books of what is reserved."""
+    """Makes every pod wait for at most ten seconds, and records the reservations."""
 
     name = "Gatekeeper"
     reserved: set[str] = set()  # noqa: RUF012 - one set for the test to look at
@@ -131,7 +131,7 @@ class Gatekeeper(PermitPlugin, ReservePlugin):
 
 
 @pytest.mark.parametrize("verdict", ["allow", "reject", "nothing"])
-async def test_a_waiting_pod_goes_on_or_is_turned_away(verdict: str) -> None:
+async def test_a_waiting_pod_is_allowed_or_rejected(verdict: str) -> None:
     Gatekeeper.reserved = set()
     async with pipeline(Gatekeeper) as running:
         await running.add_node(node("n"))
@@ -161,8 +161,8 @@ async def test_a_waiting_pod_goes_on_or_is_turned_away(verdict: str) -> None:
 
 
 class Pair(NodeFilterPlugin, ReservePlugin):
-    """Lets a follower in only after its leader, and says when the leader has been placed; it waits
-    for no event.
+    """Rejects a follower until its leader is placed, which activates the follower. It registers no
+    event.
     """
 
     name = "Pair"
@@ -183,7 +183,7 @@ class Pair(NodeFilterPlugin, ReservePlugin):
         self.led.discard(info.key)
 
 
-async def test_a_plugin_activates_pods_that_the_placed_one_helps() -> None:
+async def test_a_plugin_activates_pods_when_another_is_placed() -> None:
     Pair.led = set()
     async with pipeline(Pair) as running:
         await running.add_node(node("n"))
@@ -196,7 +196,7 @@ async def test_a_plugin_activates_pods_that_the_placed_one_helps() -> None:
 
 
 class Later(NodeFilterPlugin):
-    """Waits for a node of another name to come; the pod then goes on without backing off."""
+    """Waits until a node of another name is added; the pod is then tried without backoff."""
 
     name = "Later"
 
@@ -207,7 +207,7 @@ class Later(NodeFilterPlugin):
         return SUCCESS if node.name == "late" else Status(Code.PENDING, ("not this one",))
 
 
-async def test_a_pod_that_a_plugin_lets_wait_does_not_back_off() -> None:
+async def test_a_pod_that_is_pending_for_a_plugin_does_not_back_off() -> None:
     async with pipeline(Later) as running:
         await running.add_node(node("early"))
         await running.add_pod(pod("p"))

@@ -1,6 +1,4 @@
-"""The scheduler with extenders that have a say in preemption: they take candidates away, or answer
-nonsense.
-"""
+"""The scheduler with extenders for preemption that remove candidates or give invalid answers."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ def priority_class(value: int) -> Document:
     return {"metadata": {"name": f"p{value}"}, "value": value}
 
 
-# Node a costs least; on c there is somebody who may not be preempted as well.
+# Node a is the cheapest; c also has a pod that must not be preempted.
 LOW = (
     crowded("on-a", 0, "a", "8"),
     crowded("on-b", 5, "b", "8"),
@@ -67,7 +65,7 @@ async def left(running: Cluster) -> set[str]:
 
 
 def only(*nodes: str) -> Answer:
-    """Leaves these nodes, with the victims that were proposed."""
+    """Answers with these nodes and their proposed victims."""
 
     def answer(body: Body) -> Document:
         proposed = body["NodeNameToMetaVictims"]
@@ -85,7 +83,7 @@ async def test_without_extenders_the_cheapest_node_is_taken() -> None:
         assert await left(running) == {"on-b", "on-c", "stays"}
 
 
-async def test_they_are_told_who_would_go_and_one_after_the_other_take_nodes_away() -> None:
+async def test_extenders_receive_the_victims_and_remove_nodes_one_after_the_other() -> None:
     async with (
         small_extender({"preempt": only("b", "c")}) as first,
         small_extender({"preempt": only("a", "c")}) as second,
@@ -106,8 +104,8 @@ async def test_they_are_told_who_would_go_and_one_after_the_other_take_nodes_awa
         assert then["NodeNameToMetaVictims"].keys() == {"b", "c"}
 
 
-async def test_one_that_wants_more_victims_gets_them() -> None:
-    """In an order of its own."""
+async def test_an_extender_may_add_victims() -> None:
+    """It returns them in another order."""
     async with small_extender() as extender, full(entry(extender, "preempt")) as running:
         uids = [(await running.pod(name))["metadata"]["uid"] for name in ("on-c", "stays")]
         both = {"c": {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}}
@@ -117,7 +115,7 @@ async def test_one_that_wants_more_victims_gets_them() -> None:
         assert await left(running) == {"on-a", "on-b"}
 
 
-async def test_where_none_is_left_nobody_goes() -> None:
+async def test_without_candidates_no_pod_is_preempted() -> None:
     async with (
         small_extender({"preempt": only()}) as extender,
         full(entry(extender, "preempt")) as running,
@@ -149,7 +147,7 @@ WRONG: dict[str, tuple[Answer, str]] = {
 
 
 @pytest.mark.parametrize("wrong", [*WRONG, "no victims"])
-async def test_an_answer_that_cannot_be_used_is_told_and_nobody_goes(wrong: str) -> None:
+async def test_an_invalid_answer_is_reported_and_no_pod_is_preempted(wrong: str) -> None:
     answer, problem = {
         **WRONG,
         "no victims": (no_victims, 'expected at least one victim pod on node "a"'),
@@ -167,7 +165,7 @@ async def test_an_answer_that_cannot_be_used_is_told_and_nobody_goes(wrong: str)
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-async def test_an_ignorable_one_that_fails_is_passed_over(wrong: str) -> None:
+async def test_an_ignorable_extender_that_fails_is_skipped(wrong: str) -> None:
     async with (
         small_extender({"preempt": WRONG[wrong][0]}) as bad,
         small_extender({"preempt": only("b")}) as good,
@@ -180,7 +178,7 @@ async def test_an_ignorable_one_that_fails_is_passed_over(wrong: str) -> None:
         assert await left(running) == {"on-a", "on-c", "stays"}
 
 
-async def test_an_ignorable_one_that_names_no_victims_leaves_that_node_out() -> None:
+async def test_an_ignorable_extender_that_names_no_victims_removes_that_node() -> None:
     async with (
         small_extender({"preempt": no_victims}) as extender,
         full(entry(extender, "preempt", ignorable=True)) as running,
@@ -220,7 +218,7 @@ def explained(folder: Path, *extenders: Document, output: str) -> str:
     return result.stdout
 
 
-async def test_explain_asks_them_and_shows_whom_they_left_out(tmp_path: Path) -> None:
+async def test_explain_asks_the_extenders_and_shows_the_removed_candidates(tmp_path: Path) -> None:
     async with small_extender({"preempt": only("b", "c")}) as extender:
         verbs = entry(extender, "preempt")
         told = json.loads(
@@ -235,7 +233,7 @@ async def test_explain_asks_them_and_shows_whom_they_left_out(tmp_path: Path) ->
     assert "default/high is nominated to b by DefaultPreemption: 1 pod is evicted first" in report
 
 
-async def test_explain_stands_by_the_nomination_where_an_extender_changes_its_mind(
+async def test_explain_keeps_the_nomination_when_an_extender_changes_its_answer(
     tmp_path: Path,
 ) -> None:
     answers = iter([only("b"), only()])

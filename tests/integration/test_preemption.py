@@ -105,7 +105,7 @@ class Cluster:
 async def cluster(
     nodes: int, *priorities: int, configuration: KubeSchedulerConfiguration = ONE_SECOND_AT_MOST
 ) -> AsyncIterator[Cluster]:
-    """Nodes of 4 cores each."""
+    """Runs a cluster with nodes of 4 cores each."""
     clock, rng = SystemClock(), Random(1)
     async with (
         serve() as url,
@@ -130,16 +130,16 @@ async def cluster(
 
 
 def running(name: str, pods: dict[str, Document]) -> list[Document]:
-    """The pods of this prefix that run."""
+    """The running pods with this prefix."""
     return [
         p for n, p in pods.items() if n.startswith(name) and p["status"].get("phase") == "Running"
     ]
 
 
-async def test_each_preemptor_gets_its_room_and_nobody_goes_in_vain() -> None:
+async def test_each_preemptor_gets_its_room_and_no_pod_goes_in_vain() -> None:
     async with cluster(100, 0, 10, 100) as full:
-        # Five low pods fill a node; on every other node they are kept by a budget that lets none of
-        # them go.
+        # Five low pods fill a node; on every other node they have a budget that allows no
+        # eviction.
         for number in range(1, 101):
             app = "kept" if number % 2 else "loose"
             place = {"nodeName": f"node-{number}"}
@@ -162,7 +162,7 @@ async def test_each_preemptor_gets_its_room_and_nobody_goes_in_vain() -> None:
         assert len(gone) == 100
 
 
-async def test_equal_priorities_are_left_alone_and_never_is_never() -> None:
+async def test_equal_priorities_are_not_preempted_and_policy_never_is_respected() -> None:
     async with cluster(1, 10) as full:
         await full.create(pod("first", 10, "3"))
         await full.until("Pod", lambda pods: len(running("first", pods)) == 1)
@@ -184,7 +184,7 @@ async def test_equal_priorities_are_left_alone_and_never_is_never() -> None:
         assert len(running("first", pods)) == 1
 
 
-async def test_a_victim_is_told_and_the_preemptor_is_promised_the_node() -> None:
+async def test_a_victim_gets_an_event_and_the_preemptor_a_nomination() -> None:
     async with cluster(1, 0, 100) as full:
         slow = pod("slow", 0, "3")
         slow["metadata"]["finalizers"] = ["berth.dev/not-yet"]
@@ -200,7 +200,7 @@ async def test_a_victim_is_told_and_the_preemptor_is_promised_the_node() -> None
         conditions = {c["type"]: c for c in pods["slow"]["status"]["conditions"]}
         assert conditions["DisruptionTarget"]["reason"] == "PreemptionByScheduler"
         assert conditions["DisruptionTarget"]["message"].startswith("default-scheduler: preempting")
-        # What is promised is kept: a pod of lower priority that would fit beside the victim gets no
+        # The nomination is kept: a pod of lower priority that would fit beside the victim gets no
         # room.
         await full.create(pod("small", 0, "100m"))
         pods = await full.until("Pod", lambda pods: "conditions" in pods["small"]["status"])

@@ -1,6 +1,4 @@
-"""The recorder against the embedded API server: what others did to the pod meanwhile, and
-outages.
-"""
+"""The recorder against the embedded API server: changes to the pod by others, and outages."""
 
 from __future__ import annotations
 
@@ -27,8 +25,8 @@ from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.mailbox import Mailbox
-from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import ObjectReference
+from berth.plugin import Pod
 from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.store import Store
 
@@ -61,7 +59,7 @@ def outbox() -> RecorderState:
 
 @asynccontextmanager
 async def recorder(client: Client, state: RecorderState) -> AsyncIterator[Mailbox[RecorderMessage]]:
-    """A recorder; at the end of the block it is stopped, and has written what it was given."""
+    """Runs a recorder. At the end of the block it is stopped after it has written everything."""
     mailboxes = Mailboxes()
     actor = RecorderActor(mailboxes, state, client, SystemClock(), Random(1))
     async with anyio.create_task_group() as group:
@@ -111,8 +109,8 @@ async def test_a_condition_is_written_to_the_pod_that_was_refused_unless_it_has_
 async def listed(
     client: Client, path: str = EVENTS, times: int = 1, count: int | None = None
 ) -> list[Document]:
-    """The events, once there are so many and the first has counted so far."""
-    with anyio.fail_after(5):
+    """Waits for `times` events of which the first has this count, and returns them."""
+    with anyio.fail_after(20):
         while True:
             found: list[Document] = (await client.call("GET", path, dict))["items"]
             counted = found and (found[0].get("series") or {}).get("count")
@@ -121,7 +119,7 @@ async def listed(
             await anyio.sleep(0.01)
 
 
-async def test_equal_events_are_one_object_that_counts_even_when_it_has_expired() -> None:
+async def test_equal_events_are_one_object_with_a_count_even_after_it_expired() -> None:
     async with (
         serve() as url,
         Client(Connection(url)) as client,
@@ -167,7 +165,7 @@ class Old(Client):
         return await super().call(method, path, answer, body, content_type)
 
 
-async def test_an_api_server_without_the_group_is_told_through_the_old_one() -> None:
+async def test_an_api_server_without_the_group_gets_core_events() -> None:
     async with serve() as url:
         client = Old(Connection(url))
         async with client, recorder(client, outbox()) as mailbox:
@@ -180,10 +178,10 @@ async def test_an_api_server_without_the_group_is_told_through_the_old_one() -> 
             )
             mailbox.tell(FAILED)
             await listed(client, CORE, count=2)
-        assert client.asked == 2, "the first event, and whether the group is served"
+        assert client.asked == 2, "more than the first event and the check for the group were sent"
 
 
-async def test_an_event_in_a_namespace_that_is_gone_is_refused_and_no_more() -> None:
+async def test_an_event_in_a_deleted_namespace_is_dropped() -> None:
     elsewhere = msgspec.structs.replace(FAILED.regarding, namespace="gone")
     async with (
         serve() as url,
@@ -195,7 +193,7 @@ async def test_an_event_in_a_namespace_that_is_gone_is_refused_and_no_more() -> 
         assert [event["kind"] for event in await listed(client)] == ["Event"]
 
 
-async def test_what_cannot_be_delivered_waits_for_the_api_server() -> None:
+async def test_undelivered_writes_wait_for_the_api_server() -> None:
     store, state = Store(), outbox()
     async with serve(store=store) as url, Client(Connection(url)) as client:
         pod = await client.call("POST", PODS, Pod, POD)
@@ -204,6 +202,6 @@ async def test_what_cannot_be_delivered_waits_for_the_api_server() -> None:
             mailbox.tell(SetUnschedulable(pod, "Unschedulable", f"{MESSAGE} {i}"))
         assert len(state)
         async with serve(int(url.rsplit(":", 1)[1]), store=store):
-            with anyio.fail_after(5):
+            with anyio.fail_after(20):
                 while (await condition(client))[2] != f"{MESSAGE} 49":
                     await anyio.sleep(0.01)

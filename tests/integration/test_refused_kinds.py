@@ -1,4 +1,4 @@
-"""Kinds that the API server does not have, or does not let us list."""
+"""Kinds that the API server does not have or forbids to list."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def budget(allowed: int) -> dict[str, Any]:
     }
 
 
-async def test_a_kind_that_is_absent_is_an_empty_list_and_appears_when_it_comes_to_exist() -> None:
+async def test_an_absent_kind_is_an_empty_list_until_it_is_created() -> None:
     never = {"neverBreakBudgets": True}
     profiles = [{"pluginConfig": [{"name": "DefaultPreemption", "args": never}]}]
     paths = [kind.path for kind in LOOKED_UP]
@@ -86,13 +86,13 @@ async def test_a_kind_that_is_absent_is_an_empty_list_and_appears_when_it_comes_
             await running.advance(15)
             assert "default/a" not in running.api.documents(PODS.path)
     told = [line["event"] for line in logs if "poddisruptionbudgets in policy" in line["event"]]
-    assert len(told) == 2  # once for each time that it is absent
+    assert len(told) == 2  # once for each of its absences
 
 
 @pytest.mark.parametrize(
     "error", [FORBIDDEN, ApiError(401, "Unauthorized", 'User "berth" cannot list it')]
 )
-async def test_budgets_that_may_not_be_listed_hold_up_preemption_alone(error: ApiError) -> None:
+async def test_forbidden_budgets_block_only_preemption(error: ApiError) -> None:
     address = Address("127.0.0.1", free_port())
     given = refusing(error, BUDGETS)
     async with (
@@ -125,7 +125,7 @@ async def test_budgets_that_may_not_be_listed_hold_up_preemption_alone(error: Ap
         assert await ready() == (200, "ok")
 
 
-async def test_what_is_missing_is_said_once_a_minute_until_it_is_granted() -> None:
+async def test_a_missing_permission_is_logged_once_a_minute() -> None:
     with capture_logs() as logs:
         async with daemon(given=refusing(FORBIDDEN, BUDGETS)) as running:
             await running.advance(600)
@@ -138,7 +138,7 @@ async def test_what_is_missing_is_said_once_a_minute_until_it_is_granted() -> No
 
 
 @pytest.mark.parametrize("path", [NODES.path, PODS.path])
-async def test_without_nodes_or_pods_nothing_starts_until_they_may_be_listed(path: str) -> None:
+async def test_nothing_starts_until_nodes_and_pods_may_be_listed(path: str) -> None:
     address = Address("127.0.0.1", free_port())
     given = refusing(FORBIDDEN, path)
     given.put_node("n")
@@ -150,7 +150,10 @@ async def test_without_nodes_or_pods_nothing_starts_until_they_may_be_listed(pat
         ):
             await running.advance(120)
             assert not running.started.is_set()
-            told = f'cannot list {path.rpartition("/")[2]} at the cluster scope: User "berth" cannot list it'
+            told = (
+                f'cannot list {path.rpartition("/")[2]} at the cluster scope: User "berth" '
+                f"cannot list it"
+            )
             assert [line["event"] for line in logs if line["log_level"] == "warning"] == [told] * 3
             async with session.get(f"http://{address.host}:{address.port}/readyz") as response:
                 assert (response.status, told in await response.text()) == (500, True)
@@ -173,7 +176,7 @@ def anti_affinity(**term: Any) -> dict[str, Any]:
     }
 
 
-async def test_namespaces_matter_only_where_a_selector_asks_for_them() -> None:
+async def test_forbidden_namespaces_matter_only_to_namespace_selectors() -> None:
     by_name = anti_affinity()
     by_label = anti_affinity(namespaceSelector={"matchLabels": {"team": "a"}})
     in_all = anti_affinity(namespaceSelector={})
@@ -192,7 +195,7 @@ async def test_namespaces_matter_only_where_a_selector_asks_for_them() -> None:
         assert running.message_of("by-label") == refused
         running.put_pod("there", spec={**by_label, "nodeName": "n"})
         await running.advance(1)
-        running.put_pod("met")  # by what a pod on the node asks for
+        running.put_pod("met")  # because of a selector of the pod on the node
         await running.advance(5)
         assert running.message_of("met") == refused
         del running.api.refusals[NAMESPACES]
@@ -200,7 +203,7 @@ async def test_namespaces_matter_only_where_a_selector_asks_for_them() -> None:
         assert [running.node_of(name) for name in ("by-label", "met")] == ["n"] * 2
 
 
-async def test_the_systems_default_spreading_does_without_and_that_of_a_profile_does_not() -> None:
+async def test_system_default_spreading_ignores_forbidden_kinds_and_a_profiles_does_not() -> None:
     constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
     args = {"defaultingType": "List", "defaultConstraints": [constraint]}
     profiles = [
@@ -219,7 +222,7 @@ async def test_the_systems_default_spreading_does_without_and_that_of_a_profile_
         )
 
 
-async def test_only_what_an_enabled_plugin_asks_for_is_followed() -> None:
+async def test_only_kinds_that_an_enabled_plugin_uses_are_followed() -> None:
     only = {"disabled": [{"name": name} for name in ("InterPodAffinity", "PodTopologySpread")]}
     async with daemon({"profiles": [{"plugins": {"multiPoint": only}}]}) as running:
         await running.advance(1)
@@ -240,7 +243,7 @@ async def test_only_what_an_enabled_plugin_asks_for_is_followed() -> None:
 
 
 class Waits(FilterPlugin):
-    """Rejects pods until a Service with a label comes; it looks nothing up."""
+    """Rejects pods until a Service with a label is added. It looks up no Services."""
 
     name = "Waits"
 
@@ -282,7 +285,7 @@ async def test_a_kind_that_a_plugin_waits_for_is_followed(monkeypatch: pytest.Mo
         assert running.node_of("a") == "n"
 
 
-async def test_a_kind_that_is_refused_later_is_remembered_as_it_was() -> None:
+async def test_a_kind_that_is_forbidden_later_keeps_its_objects() -> None:
     running = Daemon(clock=VirtualClock())
     running.api.put(BUDGETS, "default/b", budget(1))
     async with daemon(given=running):
@@ -296,7 +299,7 @@ async def test_a_kind_that_is_refused_later_is_remembered_as_it_was() -> None:
         assert running.node_of("b") == "n"
 
 
-async def test_finished_pods_are_left_out_by_the_server() -> None:
+async def test_the_server_omits_finished_pods() -> None:
     async with daemon() as running:
         running.put_node("n", "1")
         running.put_pod("a", "1")

@@ -1,6 +1,4 @@
-"""A plugin that does not return: the log says which one, and where; a signal ends the process
-nevertheless.
-"""
+"""A plugin does not return: the log names it and its line, and a signal still ends the process."""
 
 from __future__ import annotations
 
@@ -17,6 +15,7 @@ import pytest
 from tests.integration.test_daemon import PODS, Cluster, cluster
 from tests.kit.processes import Berth, berth, install
 
+# Real seconds: the plugin must block another process for longer than its watchdog's STALL_SECONDS.
 SOURCE = """
 import hashlib
 import re
@@ -25,7 +24,6 @@ import time
 
 import anyio
 
-from berth.plugin import SUCCESS, NodeFilterPlugin, PreBindPlugin, ReservePlugin
 
 
 class Stuck(NodeFilterPlugin, ReservePlugin, PreBindPlugin):
@@ -83,7 +81,7 @@ def site(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def in_plugin(running: Cluster, site: Path, way: str) -> AsyncIterator[Berth]:
-    """A scheduler of its own that is in the plugin, with a pod that makes it behave this way."""
+    """Runs a scheduler with a pod that makes the plugin hang in this way. Yields when it hangs."""
     profile = {"schedulerName": way, "plugins": {"multiPoint": {"enabled": [{"name": "Stuck"}]}}}
     configuration = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -102,7 +100,7 @@ async def in_plugin(running: Cluster, site: Path, way: str) -> AsyncIterator[Ber
 
 
 def told(scheduler: Berth, event: str) -> dict[str, Any]:
-    """The fields of the one line of the log that says this."""
+    """The fields of the only log line with this event."""
     found = [line for line in scheduler.output.splitlines() if f'"{event}"' in line]
     assert len(found) == 1, scheduler.output
     fields: dict[str, Any] = json.loads(found[0])
@@ -125,7 +123,7 @@ async def test_a_signal_ends_a_scheduler_that_is_stuck(tmp_path: Path, site: Pat
             scheduler.send(signal.SIGTERM)
             assert await scheduler.end(40) == 1
             assert not running.nodes_of.get(way)
-            if way == "expression":  # The interpreter is not to be had.
+            if way == "expression":  # This C code does not release the interpreter.
                 assert "Timeout" in scheduler.output
                 assert f'File "{site}/stuck.py"' in scheduler.output
             else:
@@ -139,7 +137,7 @@ async def test_a_signal_ends_a_scheduler_that_is_stuck(tmp_path: Path, site: Pat
                 group.start_soon(end, way)
 
 
-async def test_a_standstill_is_told_and_so_is_its_end(tmp_path: Path, site: Path) -> None:
+async def test_a_stall_and_its_end_are_logged(tmp_path: Path, site: Path) -> None:
     async with cluster(tmp_path) as running:
         await running.node("n")
         async with in_plugin(running, site, "nap") as scheduler:

@@ -1,5 +1,5 @@
-"""A write is sent while its sender may write, judged when it is sent, whatever it has waited for
-until then.
+"""A write is sent only if the sender's tenure lasts at that moment, whatever the write has waited
+for.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from random import Random
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import pytest
 from aiohttp import web
 from berth.actors.client.credentials import ANONYMOUS, Credentials, Proof
@@ -25,21 +24,20 @@ from berth.actors.messages import EventType, RecordEvent
 from berth.actors.recorder.actor import RecorderActor
 from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
-from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.kube.meta import ObjectMeta, ObjectReference
 from berth.config.types import Duration, Extender
 from berth.plugin import Pod
 
 from tests.integration.test_client import served
 from tests.kit.certificates import Authority
-from tests.kit.clock import VirtualClock
 from tests.kit.extender import small_extender
+from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
-ENDS = 10.0  # when the tenure does
+ENDS = 10.0  # when the tenure ends
 
 
 class Server:
-    """Notes what it is asked, and answers when it may."""
+    """Records its requests, and answers when `answers` is set."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -56,7 +54,7 @@ class Server:
 
 
 class Slow:
-    """Credentials that are had, or renewed, once the gate is open."""
+    """Credentials that are available, or renewed, when the gate opens."""
 
     def __init__(self, gate: anyio.Event, *, at_first: bool) -> None:
         self._gate = gate
@@ -66,7 +64,7 @@ class Slow:
     async def proof(self) -> Proof:
         if self.asked and self._at_first:
             await self._gate.wait()
-        self.asked = True  # by the client that opens; the next one is that of the write
+        self.asked = True  # by the opening client; the next one is for the write
         return Proof("Bearer t")
 
     async def renewed(self, refused: Proof) -> Proof | None:
@@ -78,12 +76,9 @@ class Slow:
 
 
 class Scene:
-    """A client with a tenure of ten seconds; `gate` opens when they are over."""
+    """A client whose tenure ends at ENDS. `gate` opens at that time."""
 
-    def __init__(
-        self, clock: VirtualClock, server: Server, url: str, client: Client, gate: anyio.Event
-    ) -> None:
-        self.clock = clock
+    def __init__(self, server: Server, url: str, client: Client, gate: anyio.Event) -> None:
         self.server = server
         self.url = url
         self.client = client
@@ -96,16 +91,14 @@ class Scene:
         except ConnectionFailedError as failure:
             self.outcome = type(failure)
 
-    async def comes_too_late(self, waits: Callable[[], bool]) -> None:
-        """The write waits for something while the lease runs out, and then has it."""
+    async def is_too_late(self, waits: Callable[[], bool]) -> None:
+        """Checks that a write is not sent if it waits for something until the tenure is over."""
         async with anyio.create_task_group() as group:
             group.start_soon(self.write)
-            with anyio.fail_after(10):
-                while not waits():
-                    await anyio.sleep(0.01)
-                await anyio.sleep(0.05)
+            await anyio.sleep_until(ENDS - 1)
+            assert waits()
             before = list(self.server.asked)
-            await self.clock.advance(ENDS)
+            await anyio.sleep_until(ENDS)
             self.gate.set()
             self.server.answers.set()
         assert self.outcome is DeposedError
@@ -116,7 +109,7 @@ class Scene:
 async def scene(
     *, credentials: str = "", qps: float = 0.0, authority: Authority | None = None
 ) -> AsyncIterator[Scene]:
-    clock, server, gate = VirtualClock(), Server(), anyio.Event()
+    clock, server, gate = LoopClock(), Server(), anyio.Event()
     server.answers.set()
     tenure = Tenure(clock.now)
     tenure.lasts_until(ENDS)
@@ -128,15 +121,16 @@ async def scene(
         tls = None if authority is None else client_context(authority.text("ca.crt").encode())
         made = Connection(url, tls, shown)
         async with Client(made, clock=clock, qps=qps, burst=1, tenure=tenure) as client:
-            yield Scene(clock, server, url, client, gate)
+            yield Scene(server, url, client, gate)
 
 
+@in_virtual_time
 async def test_writes_are_sent_before_the_end_and_reads_always() -> None:
     async with scene() as it:
         await it.client.call("POST", "/", dict, {})
-        await it.clock.advance(ENDS - 0.001)
+        await anyio.sleep_until(ENDS - 0.001)
         await it.client.call("POST", "/", dict, {})
-        await it.clock.advance(0.001)
+        await anyio.sleep_until(ENDS)
         for method in ("POST", "PUT", "PATCH", "DELETE"):
             with pytest.raises(DeposedError):
                 await it.client.call(method, "/", dict, {})
@@ -144,31 +138,35 @@ async def test_writes_are_sent_before_the_end_and_reads_always() -> None:
         assert it.server.asked == ["POST /", "POST /", "GET /"]
 
 
-async def test_after_the_wait_for_the_rate_limit() -> None:
+@in_virtual_time
+async def test_a_write_is_too_late_after_the_rate_limit() -> None:
     async with scene(qps=1 / ENDS) as it:
         await it.client.call("POST", "/first", dict, {})
-        await it.comes_too_late(lambda: True)
+        await it.is_too_late(lambda: True)
 
 
-async def test_after_the_pause_that_the_server_asked_for() -> None:
+@in_virtual_time
+async def test_a_write_is_too_late_after_the_servers_retry_after() -> None:
     async with scene() as it:
         it.server.first = (429, {"Retry-After": "7"})
-        await it.clock.advance(5)
-        await it.comes_too_late(lambda: it.server.asked == ["POST /late"])
+        await anyio.sleep(5)
+        await it.is_too_late(lambda: it.server.asked == ["POST /late"])
 
 
-async def test_after_the_wait_for_a_connection() -> None:
+@in_virtual_time
+async def test_a_write_is_too_late_after_the_wait_for_a_connection() -> None:
     async with scene() as it, anyio.create_task_group() as group:
         it.server.answers = anyio.Event()
         for _ in range(MAX_CONNECTIONS):
             group.start_soon(it.client.call, "POST", "/early", dict, {})
         while len(it.server.asked) < MAX_CONNECTIONS:
             await anyio.sleep(0.01)
-        await it.comes_too_late(lambda: True)
+        await it.is_too_late(lambda: True)
 
 
 @pytest.mark.parametrize("what", ["create_connection", "start_tls"])
-async def test_after_the_time_that_a_new_connection_takes(
+@in_virtual_time
+async def test_a_write_is_too_late_after_a_slow_handshake(
     what: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -184,26 +182,29 @@ async def test_after_the_time_that_a_new_connection_takes(
             return await at_once(*args, **options)
 
         monkeypatch.setattr(loop, what, later)
-        await it.comes_too_late(lambda: begun)
+        await it.is_too_late(lambda: begun)
 
 
 @pytest.mark.parametrize("credentials", ["first", "renewed"])
-async def test_after_the_time_that_credentials_take(credentials: str) -> None:
+@in_virtual_time
+async def test_a_write_is_too_late_after_slow_credentials(credentials: str) -> None:
     async with scene(credentials=credentials) as it:
         if credentials == "renewed":
             it.server.first = (401, {})
-            await it.comes_too_late(lambda: it.server.asked == ["POST /late"])
+            await it.is_too_late(lambda: it.server.asked == ["POST /late"])
         else:
-            await it.comes_too_late(lambda: True)
+            await it.is_too_late(lambda: True)
 
 
-async def test_the_kernel_gets_a_write_as_a_whole_or_it_is_not_made() -> None:
-    """What does not fit would lie here, to be sent whenever there is room."""
+@in_virtual_time
+async def test_the_kernel_takes_the_whole_write_or_the_connection_is_aborted() -> None:
+    """The rest would stay in this process's buffer, and be sent whenever there is room."""
     heard = 0
+    failed, ended = anyio.Event(), anyio.Event()
 
     async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal heard
-        await anyio.sleep(0.5)
+        await failed.wait()
         try:
             while piece := await reader.read(1 << 20):
                 heard += len(piece)
@@ -211,6 +212,7 @@ async def test_the_kernel_gets_a_write_as_a_whole_or_it_is_not_made() -> None:
             pass
         finally:
             writer.close()
+            ended.set()
 
     server = await asyncio.start_server(deaf, "127.0.0.1", 0, limit=1)
     tenure = Tenure()
@@ -221,13 +223,16 @@ async def test_the_kernel_gets_a_write_as_a_whole_or_it_is_not_made() -> None:
         async with Client(Connection(url), tenure=tenure) as client:
             with pytest.raises(ConnectionFailedError, match="did not take the request at once"):
                 await client.call("POST", "/", dict, huge)
-            await anyio.sleep(1)
+            failed.set()
+            await ended.wait()
     assert heard < 64 << 20
 
 
-async def test_what_is_given_up_is_forgotten_by_the_kernel() -> None:
-    """Otherwise it would go on delivering a write that nobody stands by any more."""
+@in_virtual_time
+async def test_the_kernel_discards_a_write_that_is_given_up() -> None:
+    """Otherwise it would still deliver a write that the client has reported as failed."""
     ends: list[type[Exception] | None] = []
+    ended = anyio.Event()
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -239,6 +244,7 @@ async def test_what_is_given_up_is_forgotten_by_the_kernel() -> None:
             ends.append(None)
         finally:
             writer.close()
+            ended.set()
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     async with server:
@@ -246,15 +252,13 @@ async def test_what_is_given_up_is_forgotten_by_the_kernel() -> None:
         async with Client(Connection(url), timeout_seconds=0.2) as client:
             with pytest.raises(ConnectionFailedError):
                 await client.call("POST", "/", dict, {})
-        with anyio.fail_after(5):
-            while not ends:
-                await anyio.sleep(0.01)
+        await ended.wait()
     assert ends == [ConnectionResetError]
 
 
-async def test_an_extender_that_binds_is_asked_only_before_the_end() -> None:
-    clock = VirtualClock()
-    tenure = Tenure(clock.now)
+@in_virtual_time
+async def test_an_extender_is_asked_to_bind_only_within_the_tenure() -> None:
+    tenure = Tenure(LoopClock().now)
     tenure.lasts_until(ENDS)
     pod = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u"))
     async with small_extender({"bind": lambda _: {}}) as extender:
@@ -263,18 +267,19 @@ async def test_an_extender_that_binds_is_asked_only_before_the_end() -> None:
             status = await extenders.bind(pod, "n")
             assert status is not None
             assert status.ok
-            await clock.advance(ENDS)
+            await anyio.sleep_until(ENDS)
             status = await extenders.bind(pod, "n")
             assert status is not None
             assert "not sent" in status.message
         assert len(extender.asked) == 1
 
 
+@in_virtual_time
 async def test_a_deposed_leader_records_nothing_and_does_not_wait_for_it() -> None:
     async with scene() as it:
         mailboxes = Mailboxes()
         state = RecorderState(SeriesTracker("host"))
-        actor = RecorderActor(mailboxes, state, it.client, SystemClock(), Random(1))
+        actor = RecorderActor(mailboxes, state, it.client, LoopClock(), Random(1))
         subject = ObjectReference("v1", "Pod", "ns", "p", "u")
         told = RecordEvent(
             subject, EventType.NORMAL, "Scheduled", "Binding", "", "default-scheduler"
@@ -282,18 +287,17 @@ async def test_a_deposed_leader_records_nothing_and_does_not_wait_for_it() -> No
         async with anyio.create_task_group() as group:
             await group.start(actor.run)
             mailboxes.recorder.tell(told)
-            await anyio.sleep(0.05)
-            assert it.server.asked == []  # nobody leads yet
+            await anyio.sleep(1)
+            assert it.server.asked == []  # no tenure yet
             await group.start(actor.write)
-            with anyio.fail_after(5):
-                while not it.server.asked:
-                    await anyio.sleep(0.01)
-            await it.clock.advance(ENDS)
+            await anyio.sleep(1)
+            assert len(it.server.asked) == 1
+            await anyio.sleep_until(ENDS)
             mailboxes.recorder.tell(told)
-            await anyio.sleep(0.05)
+            await anyio.sleep(1)
             group.cancel_scope.cancel()
-            with anyio.fail_after(1, shield=True):
-                await anyio.lowlevel.checkpoint()
+            cancelled_at = anyio.current_time()
+        assert anyio.current_time() == cancelled_at
         assert len(it.server.asked) == 1
         assert len(state) == 1
         mailboxes.close()

@@ -1,4 +1,4 @@
-"""kubectl, as it is installed, against a toy cluster and against the API server alone."""
+"""The installed kubectl against a toy cluster and against the API server alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl here")
+pytestmark = pytest.mark.skipif(
+    shutil.which("kubectl") is None, reason="kubectl is not on the PATH"
+)
 
 SKEW = re.compile(r"WARNING: version difference between client .*\n")
 NODES = 6
@@ -60,17 +62,19 @@ class Kubectl:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=120,
         )
 
     def __call__(self, *arguments: str, given: str = "") -> str:
-        """What it prints, having succeeded without a word of complaint."""
+        """Returns its standard output. Fails the test if the command fails or prints to standard
+        error.
+        """
         done = self.run(*arguments, given=given)
         assert (done.returncode, SKEW.sub("", done.stderr)) == (0, ""), (arguments, done)
         return done.stdout
 
     def refused(self, *arguments: str, given: str = "") -> str:
-        """What it complains of, in one line."""
+        """Returns the standard error of a command that must fail."""
         done = self.run(*arguments, given=given)
         assert done.returncode != 0, done
         return done.stderr
@@ -81,7 +85,7 @@ class Kubectl:
 
 
 class Daemon:
-    """A berth command that stays up: killed at the end, unless it was stopped before."""
+    """A berth command that keeps running until `end`."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.config = folder / "config"
@@ -96,7 +100,7 @@ class Daemon:
         ]
         self.errors = (folder / "stderr").open("w+")
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.errors)
-        until(self.written, 15)
+        until(self.written)
         self.kubectl = Kubectl(self.config, folder)
 
     def written(self) -> bool:
@@ -110,15 +114,16 @@ class Daemon:
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(how)
-        code = self.process.wait(10)
+        code = self.process.wait(60)
         self.errors.close()
         return code
 
 
-def until(holds: Callable[[], bool], seconds: float) -> None:
-    end = time.monotonic() + seconds
+def until(holds: Callable[[], bool]) -> None:
+    """Polls until the condition holds: other processes offer nothing to wait for."""
+    end = time.monotonic() + 60
     while not holds():
-        assert time.monotonic() < end, "it took too long"
+        assert time.monotonic() < end, "the condition never held"
         time.sleep(0.02)
 
 
@@ -135,10 +140,10 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     assert "Traceback" not in said
 
 
-def test_a_pod_runs_within_a_second_and_is_described_with_its_events(demo: Kubectl) -> None:
+def test_a_pod_runs_and_is_described_with_its_events(demo: Kubectl) -> None:
     assert demo("create", "-f", "-", given=POD.replace("NAME", "first")) == "pod/first created\n"
     assert (
-        demo("wait", "--for=condition=Ready", "pod/first", "--timeout=1s")
+        demo("wait", "--for=condition=Ready", "pod/first", "--timeout=60s")
         == "pod/first condition met\n"
     )
     (row,) = demo("get", "pods", "-l", "app=first", "-o", "wide", "--no-headers").splitlines()
@@ -177,7 +182,7 @@ def test_a_deployment_is_applied_scaled_rolled_and_deleted(demo: Kubectl) -> Non
     manifest = DEPLOYMENT.replace("NAME", "web")
     assert "deployment.apps/web created" in demo("apply", "-f", "-", given=manifest)
     demo("scale", "deployment/web", "--replicas=100")
-    assert "successfully rolled out" in demo("rollout", "status", "deployment/web", "--timeout=15s")
+    assert "successfully rolled out" in demo("rollout", "status", "deployment/web", "--timeout=60s")
     pods = demo.read("pods", "-l", "app=web")["items"]
     spread = Counter(pod["spec"]["nodeName"] for pod in pods)
     assert (len(pods), len(spread)) == (100, NODES)
@@ -188,10 +193,10 @@ def test_a_deployment_is_applied_scaled_rolled_and_deleted(demo: Kubectl) -> Non
         "apply", "-f", "-", given=manifest.replace("replicas: 4", "replicas: 5")
     )
     demo("set", "image", "deployment/web", "c=nginx:2")
-    assert "successfully rolled out" in demo("rollout", "status", "deployment/web", "--timeout=15s")
+    assert "successfully rolled out" in demo("rollout", "status", "deployment/web", "--timeout=60s")
     assert "2" in demo("rollout", "history", "deployment/web")
     demo("rollout", "undo", "deployment/web")
-    demo("rollout", "status", "deployment/web", "--timeout=15s")
+    demo("rollout", "status", "deployment/web", "--timeout=60s")
     assert demo("get", "deployment", "web", "-o", "wide", "--no-headers").split()[5:7] == [
         "c",
         "nginx:1",
@@ -221,12 +226,12 @@ def test_a_deployment_is_applied_scaled_rolled_and_deleted(demo: Kubectl) -> Non
     )
     assert demo("diff", "-f", "-", given=manifest) == ""
     demo("delete", "-f", "-", given=manifest)
-    until(lambda: not demo.read("replicasets,pods", "-l", "app=web")["items"], 5)
+    until(lambda: not demo.read("replicasets,pods", "-l", "app=web")["items"])
 
 
 def test_a_node_is_labelled_tainted_cordoned_and_drained(demo: Kubectl) -> None:
     demo("apply", "-f", "-", given=DEPLOYMENT.replace("NAME", "db"))
-    demo("rollout", "status", "deployment/db", "--timeout=15s")
+    demo("rollout", "status", "deployment/db", "--timeout=60s")
     node = demo.read("pods", "-l", "app=db")["items"][0]["spec"]["nodeName"]
     assert demo("label", "node", node, "disk=ssd") == f"node/{node} labeled\n"
     assert demo("get", "nodes", "-l", "disk=ssd", "-o", "name") == f"node/{node}\n"
@@ -238,9 +243,9 @@ def test_a_node_is_labelled_tainted_cordoned_and_drained(demo: Kubectl) -> None:
         demo("get", "nodes", "--field-selector", "spec.unschedulable=true", "-o", "name")
         == f"node/{node}\n"
     )
-    # the budget lets one pod go at a time, so drain has to ask again
-    assert "evicted" in demo("drain", node, "--ignore-daemonsets", "--timeout=15s")
-    demo("rollout", "status", "deployment/db", "--timeout=15s")
+    # the budget allows one eviction at a time, so drain has to repeat its requests
+    assert "evicted" in demo("drain", node, "--ignore-daemonsets", "--timeout=60s")
+    demo("rollout", "status", "deployment/db", "--timeout=60s")
     assert node not in {
         pod["spec"]["nodeName"] for pod in demo.read("pods", "-l", "app=db")["items"]
     }
@@ -251,7 +256,7 @@ def test_a_node_is_labelled_tainted_cordoned_and_drained(demo: Kubectl) -> None:
     )
 
 
-def test_what_is_served_is_listed_and_explained(demo: Kubectl) -> None:
+def test_served_kinds_are_listed_and_explained(demo: Kubectl) -> None:
     resources = demo("api-resources", "-o", "name").splitlines()
     assert {
         "pods",
@@ -267,7 +272,7 @@ def test_what_is_served_is_listed_and_explained(demo: Kubectl) -> None:
     assert "Server Version: v1.36" in demo("version")
 
 
-def test_what_cannot_be_is_said_in_one_line(demo: Kubectl) -> None:
+def test_an_impossible_request_is_refused_in_one_line(demo: Kubectl) -> None:
     demo("create", "-f", "-", given=POD.replace("NAME", "quiet"))
     far = POD.replace("{name: NAME", "{namespace: nowhere, name: b")
     boat = POD.replace("NAME", "b").replace("spec: {", "spec: {boat: 1, ")
@@ -276,14 +281,30 @@ def test_what_cannot_be_is_said_in_one_line(demo: Kubectl) -> None:
         (("exec", "quiet", "--", "ls"), "so there is no exec", ""),
         (("port-forward", "quiet", "80"), "so there is no portforward", ""),
         (("get", "boats"), 'the server doesn\'t have a resource type "boats"', ""),
-        (("get", "pods", "--field-selector", "spec.image=x"), "field label not supported: spec.image", ""),
+        (
+            ("get", "pods", "--field-selector", "spec.image=x"),
+            "field label not supported: spec.image",
+            "",
+        ),
         (("create", "-f", "-"), 'pods "quiet" already exists', POD.replace("NAME", "quiet")),
         (("create", "-f", "-"), 'namespaces "nowhere" not found', far),
         (("create", "-f", "-"), 'unknown field "spec.boat"', boat),
-        (("create", "-f", "-"), "spec.containers: Required value", "apiVersion: v1\nkind: Pod\nmetadata: {name: b}"),
-        (("create", "-f", "-"), "cannot unmarshal", POD.replace("NAME", "b").replace("name: c", "name: 5")),
-        (("patch", "pod", "quiet", "-p", '{"spec": {"nodeName": "x"}}'), "spec.nodeName: Forbidden", ""),
-    ]  # fmt: skip
+        (
+            ("create", "-f", "-"),
+            "spec.containers: Required value",
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: b}",
+        ),
+        (
+            ("create", "-f", "-"),
+            "cannot unmarshal",
+            POD.replace("NAME", "b").replace("name: c", "name: 5"),
+        ),
+        (
+            ("patch", "pod", "quiet", "-p", '{"spec": {"nodeName": "x"}}'),
+            "spec.nodeName: Forbidden",
+            "",
+        ),
+    ]
     for arguments, why, given in refusals:
         complaint = demo.refused(*arguments, given=given)
         assert why in complaint
@@ -291,7 +312,7 @@ def test_what_cannot_be_is_said_in_one_line(demo: Kubectl) -> None:
     demo("delete", "pod", "quiet", "--now")
 
 
-def test_objects_outlive_a_server_that_is_killed(tmp_path: Path) -> None:
+def test_objects_survive_the_killing_of_the_server(tmp_path: Path) -> None:
     data = tmp_path / "objects"
     daemon = Daemon(tmp_path, "apiserver", "--data", str(data))
     for name in ("kept", "gone"):
@@ -316,9 +337,9 @@ def test_objects_outlive_a_server_that_is_killed(tmp_path: Path) -> None:
 
 
 def complaint_of(*arguments: str) -> str:
-    """The one line in which a berth command says why it ends."""
+    """The single line in which a berth command says why it ends."""
     command = [sys.executable, "-m", "berth.actors", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=15)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     return line

@@ -1,1 +1,1 @@
-"""Builders, harness and virtual time for the tests."""
+"""Builders, test harnesses and virtual time."""

@@ -17,8 +17,8 @@ class Authority:
     """Issues certificates into `folder`, each as NAME.crt with NAME.key; its own are ca.crt and
     ca.key.
 
-    That one is as `openssl` makes it by default: without key usage, and its certificates without
-    the key's identifier.
+    Its certificate has no key usage, and those that it signs have no key identifier: these are the
+    defaults of `openssl`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -28,8 +28,8 @@ class Authority:
         self.sign_itself("ca")
 
     def issue(self, name: str, *names: str) -> None:
-        """A certificate with CN=`name`; `names` are alternative ones such as IP:127.0.0.1 or
-        DNS:host.
+        """Issues a certificate with CN=`name`; `names` are alternative names such as IP:127.0.0.1
+        or DNS:host.
         """
         self.sign(name, f"subjectAltName={','.join(names or (f'DNS:{name}',))}")
 
@@ -43,8 +43,8 @@ class Authority:
         digest: str = "sha256",
         days: tuple[str, str] | None = None,
     ) -> None:
-        """A certificate with these extensions; `by` is who signs it, `days` from when to when, as
-        YYYYMMDD.
+        """Issues a certificate with these extensions. `by` names the signer, `days` the first and
+        the last day of validity (YYYYMMDD).
         """
         (self.folder / "extensions").write_text("\n".join(extensions))
         self._openssl("req", *self._new(name, key, common_name), "-out", f"{name}.csr")
@@ -62,7 +62,10 @@ class Authority:
             )
             self._openssl("x509", "-req", *signer, *files, "-extfile", "extensions")
             return
-        settings = "[x]\ndatabase=index\nserial=serial\nnew_certs_dir=.\npolicy=p\n[p]\ncommonName=supplied\n"
+        settings = (
+            "[x]\ndatabase=index\nserial=serial\nnew_certs_dir=."
+            "\npolicy=p\n[p]\ncommonName=supplied\n"
+        )
         (self.folder / "settings").write_text(f"[ca]\ndefault_ca=x\n{settings}")
         (self.folder / "index").touch()
         first, last = (f"{day}000000Z" for day in days)
@@ -113,12 +116,12 @@ class Authority:
         return (self.folder / name).read_text()
 
     def data(self, name: str) -> str:
-        """In base64, as a kubeconfig holds it."""
+        """Returns a file in base64, the form of a kubeconfig."""
         return base64.b64encode((self.folder / name).read_bytes()).decode()
 
     def server(self, name: str, *, asks_clients: bool = False) -> ssl.SSLContext:
-        """The context of a server with this certificate; `asks_clients` refuses whoever has none of
-        ours.
+        """A server's context with this certificate. With `asks_clients` it refuses clients without
+        a certificate of this authority.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_verify_locations(self.path("ca.crt"))

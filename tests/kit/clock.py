@@ -10,13 +10,11 @@ from itertools import count
 import anyio
 
 MOST_TURNS = 100_000
-QUIET_TURNS = 5  # a cancellation on its way is seen at no task
+QUIET_TURNS = 5  # a cancellation that is being delivered shows in no task's waiter
 
 
 class VirtualClock:
-    """Starts at 0 seconds, 2026-01-01 UTC. Sleepers wake in the order of their time while `advance`
-    passes it.
-    """
+    """Starts at 0 seconds, 2026-01-01 UTC. `advance` wakes sleepers in the order of their times."""
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -35,7 +33,9 @@ class VirtualClock:
         await event.wait()
 
     async def advance(self, seconds: float) -> None:
-        """Let this much time pass; whoever wakes runs before time goes on."""
+        """Moves the time forward. Each sleeper that wakes runs until it waits again before time
+        goes on.
+        """
         until = self._now + seconds
         await self.settle()
         while self._sleepers and self._sleepers[0][0] <= until:
@@ -46,7 +46,7 @@ class VirtualClock:
 
     @staticmethod
     async def settle() -> None:
-        """Let every task that can run do so, until all of them wait for something."""
+        """Runs the other tasks until every one of them is blocked."""
         mine, quiet = asyncio.current_task(), 0
         for _ in range(MOST_TURNS):
             await asyncio.sleep(0)

@@ -1,6 +1,4 @@
-"""The whole scheduler in virtual time, with an API server in memory; and objects as an API server
-has them.
-"""
+"""The whole scheduler in virtual time with an API server in memory; builders for its objects."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ Document = dict[str, Any]
 
 
 class Daemon:
-    """A running scheduler; it has started once `started` is set. What is `hostile` is told as
-    SmallApi.put has it.
-    """
+    """A running scheduler. `started` is set after its start. `hostile` is as in SmallApi.put."""
 
     def __init__(
         self, seed: int = 1, api: SmallApi | None = None, clock: VirtualClock | None = None
@@ -36,18 +32,18 @@ class Daemon:
         self.started = anyio.Event()
 
     async def advance(self, seconds: float) -> None:
-        """Second by second, so that what one writes another sees before time goes on."""
+        """Moves the time forward by a second at a time, so that all writes are seen in between."""
         for _ in range(round(seconds)):
             await self.clock.advance(1.0)
         await self.clock.settle()
 
     def node_of(self, name: str) -> str:
-        """The node that a pod of the default namespace is bound to, or ""."""
+        """The node of a pod in the default namespace, or ""."""
         found: str = self.api.documents(PODS.path)[f"default/{name}"]["spec"].get("nodeName", "")
         return found
 
     def message_of(self, name: str) -> str:
-        """Why a pod of the default namespace is not bound, as its condition has it."""
+        """The message of the PodScheduled condition of a pod in the default namespace, or ""."""
         conditions = self.api.documents(PODS.path)[f"default/{name}"]["status"].get(
             "conditions", ()
         )
@@ -59,7 +55,7 @@ class Daemon:
     def put_pod(
         self, name: str, cpu: str = "100m", spec: Document | None = None, hostile: Hostile = NOTHING
     ) -> None:
-        """Of the default namespace; `spec` is added to the spec."""
+        """Creates or updates a pod in the default namespace; `spec` is merged into its spec."""
         before = self.api.documents(PODS.path).get(f"default/{name}")
         made = pod(name, cpu, "default", **(spec or {}))
         if isinstance(before, dict) and before.get("spec", {}).get("nodeName"):
@@ -74,7 +70,7 @@ async def daemon(
     given: Daemon | None = None,
     observer: Observer = NOBODY,
 ) -> AsyncIterator[Daemon]:
-    """A scheduler that runs until the block is left. Raises what ended it before."""
+    """Runs a scheduler until the block ends. Raises the error that ended the scheduler earlier."""
     running = given or Daemon()
     document: Document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",

@@ -1,6 +1,4 @@
-"""A disk that takes what it is told to take: for what is written with `os.pwrite` and cut with
-`os.ftruncate`.
-"""
+"""A disk that fails as a test wants it to, for `os.pwrite` and `os.ftruncate`."""
 
 from __future__ import annotations
 
@@ -11,10 +9,10 @@ from unittest.mock import patch
 
 
 class Disk:
-    """`writes` and `truncations` say how the next calls go: None as ever, a number as so many
-    bytes, an error as that.
+    """`writes` and `truncations` are the results of the next calls: None for success, a number for
+    that many bytes, an exception to raise.
 
-    When they are used up, all goes well.
+    All later calls succeed.
     """
 
     def __init__(self) -> None:

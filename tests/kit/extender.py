@@ -1,4 +1,4 @@
-"""A small HTTP extender: verbs answered by functions, and ways to fail."""
+"""A small HTTP extender that answers verbs with functions, and ways in which it can fail."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Answer = Callable[[Body], Any | Awaitable[Any]]
 
 
 class SmallExtender:
-    """Answers each verb with the JSON, or the response, that its function gives; `asked` is all
-    that it was sent.
+    """Answers each verb with the JSON value or the response that its function returns. `asked`
+    holds all requests.
     """
 
     def __init__(self, answers: dict[str, Answer]) -> None:
@@ -43,7 +43,7 @@ class SmallExtender:
 async def small_extender(
     answers: dict[str, Answer] | None = None, context: ssl.SSLContext | None = None
 ) -> AsyncIterator[SmallExtender]:
-    """One that runs while the block does."""
+    """Runs an extender for the block."""
     extender = SmallExtender(answers or {})
     runner = web.ServerRunner(web.Server(extender.handle), shutdown_timeout=0.05)
     await runner.setup()
@@ -71,7 +71,7 @@ async def hang(_: Body) -> Any:
 
 
 def error(_: Body) -> Any:
-    """The answer that extender/v1 has for it."""
+    """The error answer of extender/v1."""
     return {"Error": "not today"}
 
 

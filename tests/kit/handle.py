@@ -1,4 +1,4 @@
-"""What plugins are given where no decision may write anything."""
+"""Handles for plugins in tests whose decisions must write nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class _Api:
 
 
 class NoApi:
-    """A handle whose every write is a failure of the test."""
+    """A handle that fails the test on every write."""
 
     feature_gates = DEFAULTS
 
@@ -23,7 +23,7 @@ class NoApi:
 
 
 class Nowhere:
-    """A reply that nobody waits for."""
+    """A reply for which no task waits."""
 
     def set(self, value: object) -> None:
         raise AssertionError(value)

@@ -1,4 +1,4 @@
-"""Asks the hints of the default profile's plugins, as the queue does."""
+"""Calls the hints of the default profile's plugins as the queue does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.kit.handle import NoApi
 
 
 def profile(args: dict[str, dict[str, Any]] | None = None) -> Profile:
-    """The default profile; `args` are its plugins' by their names."""
+    """The default profile; `args` maps plugin names to their arguments."""
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -39,7 +39,7 @@ def wakes(
     old: object | None = None,
     new: object | None = None,
 ) -> bool:
-    """True if a pod that the plugin rejected is queued by the event."""
+    """True if the event queues a pod that the plugin rejected."""
     happened = ClusterEvent(*event)
     return any(
         registration.hint is None or registration.hint(pod, old, new) is Hint.QUEUE
@@ -49,14 +49,14 @@ def wakes(
 
 
 def pod(name: str = "p", node: str = "", labels: dict[str, str] | None = None, **spec: Any) -> Pod:
-    """`spec` is as in a manifest; the uid is the name, the namespace `ns`."""
+    """A pod of the namespace `ns` whose uid is its name; `spec` is as in a manifest."""
     metadata = {"namespace": "ns", "name": name, "uid": name, "labels": labels or {}}
     return msgspec.convert({"metadata": metadata, "spec": {**spec, "nodeName": node}}, Pod)
 
 
 def node(name: str = "n", labels: dict[str, str] | None = None, **parts: Any) -> Node:
-    """`parts` are taints, unschedulable (of the spec), allocatable, declaredFeatures (of the
-    status).
+    """A node; `parts` may be taints and unschedulable (spec), allocatable and declaredFeatures
+    (status).
     """
     spec = {key: parts.pop(key) for key in ("taints", "unschedulable") if key in parts}
     return msgspec.convert(

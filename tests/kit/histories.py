@@ -1,5 +1,5 @@
-"""How many random histories the property tests run: 500, or what BERTH_HISTORIES says (a long run
-takes 20000).
+"""The number of random histories in a property test: 500, or BERTH_HISTORIES (20000 for a long
+run).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 
 def histories(steps: int = 30) -> settings:
-    """Settings of a state machine; every history takes at most `steps` steps."""
+    """Settings of a state machine whose histories have at most `steps` steps."""
     wanted = int(os.environ.get("BERTH_HISTORIES", "500"))
     return settings(
         max_examples=wanted,

@@ -1,4 +1,4 @@
-"""FailedScheduling messages in full, as the default profile words them."""
+"""Complete FailedScheduling messages of the default profile."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
 def no_room(nodes: int, reasons: str, *, preemption: str = NOT_HELPFUL) -> str:
-    """Why none of so many nodes is available, and why preemption helps on none of them."""
+    """The message for `nodes` nodes of which none is available and none can be helped by
+    preemption.
+    """
     head = f"0/{nodes} nodes are available:"
     why = f" {reasons}." if reasons else ""
     return f"{head}{why} no new claims to deallocate, preemption: {head} {nodes} {preemption}."

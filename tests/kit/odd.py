@@ -1,4 +1,4 @@
-"""Odd objects: of the right types with any values, and then broken in some places."""
+"""Odd objects: of the right types with any values, then broken in some places."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ HOSTILE: tuple[Any, ...] = (
 
 
 def document(kind: Any, rng: Random) -> Any:
-    """JSON's values that the type can be read from; some of the fields are null."""
+    """JSON values from which the type can be read; some fields are null."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         there = [member for member in arguments if member is not type(None)]
@@ -74,7 +74,7 @@ def document(kind: Any, rng: Random) -> Any:
 
 
 def broken(value: Any, rng: Random) -> Any:
-    """The document with something hostile in one place; what it held before is left as it was."""
+    """A copy of the document with a hostile value in one place."""
     if isinstance(value, dict) and value and rng.random() < 0.9:
         name = rng.choice(sorted(value))
         return {**value, name: broken(value[name], rng)}

@@ -1,4 +1,4 @@
-"""Processes: `berth` as its user runs it, with what it prints, line by line."""
+"""Processes of `berth`, and the lines that they print."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SERIAL = count()
 
 
 class Berth:
-    """A running `berth`; both its outputs go to one file."""
+    """A running `berth`. Its standard output and standard error go to one file."""
 
     def __init__(self, process: Process, output: Path) -> None:
         self._process = process
@@ -37,11 +37,11 @@ class Berth:
         return self._output.read_text()
 
     def count(self, text: str) -> int:
-        """How many lines contain this text."""
+        """The number of lines that contain this text."""
         return sum(text in line for line in self.output.splitlines())
 
     def attempts(self, result: str) -> list[str]:
-        """The pods of the attempts that ended so, in order; the log is in JSON."""
+        """The pods of the attempts with this result, in order. The log must be in JSON."""
         lines = (
             line for line in self.output.splitlines() if line.startswith("{") and line.endswith("}")
         )
@@ -49,8 +49,8 @@ class Berth:
         return [record["pod"] for record in records if record["result"] == result]
 
     async def says(self, text: str, seconds: float = 20.0) -> str:
-        """The first line that contains this text, once it is there; the test fails if the process
-        ends before.
+        """Waits for a line that contains this text and returns it. Fails the test if the process
+        ends first.
         """
         with anyio.fail_after(seconds):
             while True:
@@ -65,7 +65,7 @@ class Berth:
         self._process.send_signal(number)
 
     async def end(self, seconds: float = 10.0) -> int:
-        """The exit code, once it has ended by itself."""
+        """Waits until the process ends by itself and returns its exit code."""
         with anyio.fail_after(seconds):
             return await self._process.wait()
 
@@ -77,8 +77,8 @@ class Berth:
 
 @asynccontextmanager
 async def berth(folder: Path, *arguments: str, site: Path | None = None) -> AsyncIterator[Berth]:
-    """`berth` with these arguments, killed at the end of the block if it still runs; `site` is
-    where packages are.
+    """Runs `berth` with these arguments, and kills it at the end of the block. `site` is a folder
+    of packages to add to its path.
     """
     output = folder / f"{arguments[0]}-{next(_SERIAL)}.log"
     with output.open("wb") as file:
@@ -93,9 +93,7 @@ async def berth(folder: Path, *arguments: str, site: Path | None = None) -> Asyn
 
 
 def install(site: Path, package: str, source: str, **plugins: str) -> None:
-    """A package of one module, and its entry points: names of plugins, and what of the module they
-    stand for.
-    """
+    """Writes a package of one module; `plugins` maps names of entry points to their values."""
     info = site / f"{package}-1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Name: {package}\nVersion: 1\n")
@@ -114,7 +112,7 @@ async def _open(file: IO[bytes], arguments: tuple[str, ...], site: Path | None) 
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that was free a moment ago."""
+    """Returns a port of 127.0.0.1 that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,11 +1,10 @@
-"""A TCP proxy between clients and a server: it counts the writes that pass, stalls, and may be
-asked to CONNECT.
+"""A TCP proxy between clients and a server. It lists the writes that pass, can stall, and answers
+CONNECT.
 """
 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
@@ -17,8 +16,8 @@ _WRITE = re.compile(rb"(?:POST|PUT|PATCH|DELETE) \S+(?= HTTP/1\.1\r\n)")
 
 
 class Proxy:
-    """`writes` are the writes that passed, as (time.monotonic(), "POST /path"), for clients of
-    plain HTTP that send each request in a piece of its own.
+    """`writes` are the writes that passed, such as "POST /path", in their order. They are seen for
+    clients that send each request in one piece of plain HTTP.
     """
 
     def __init__(self, url: str) -> None:
@@ -30,15 +29,11 @@ class Proxy:
         self._clients: set[SocketStream] = set()
         self.url = ""
         self.connects: list[str] = []
-        self.writes: list[tuple[float, str]] = []
+        self.writes: list[str] = []
 
     def stall(self) -> None:
-        """Forward nothing more on the connections there are, and keep them open."""
+        """Stops forwarding on the open connections, and keeps them open."""
         self._stalled = set(self._clients)
-
-    def count(self, since: float) -> list[str]:
-        """The writes since that time."""
-        return [write for at, write in self.writes if at >= since]
 
     async def handle(self, client: SocketStream) -> None:
         self._clients.add(client)
@@ -68,14 +63,14 @@ class Proxy:
                     continue
                 write = _WRITE.match(piece)
                 if write is not None:
-                    self.writes.append((time.monotonic(), write[0].decode()))
+                    self.writes.append(write[0].decode())
             await to.send(piece)
         await to.aclose()
 
 
 @asynccontextmanager
 async def proxy(url: str) -> AsyncIterator[Proxy]:
-    """A proxy to the server of this URL, at a URL of its own."""
+    """Runs a proxy to the server of this URL."""
     running = Proxy(url)
     async with (
         await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,

@@ -1,5 +1,5 @@
-"""An API server in memory that says word by word what a test has it say: for clients that decode,
-in virtual time.
+"""An API server in memory that sends exactly what a test gives it, to clients that decode, in
+virtual time.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ NOTHING: Hostile = {}
 
 
 class _Followed:
-    """The objects under one path, by key, and every line of a watch with the version that it came
-    with.
-    """
+    """The objects under one path by key, and every line of its watch with the line's version."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Any] = {}
@@ -42,10 +40,10 @@ class _Followed:
 
 
 class SmallApi:
-    """Access for the scheduler; `put`, `delete`, `say` and `sever` for the test. Writes to pods are
-    obeyed and echoed.
+    """The scheduler's Access; a test calls `put`, `delete`, `say` and `sever`. Writes to pods are
+    carried out and echoed.
 
-    `refusals` are what lists of a path are answered with.
+    `refusals` maps paths to the errors that answer their lists.
     """
 
     def __init__(self, clock: VirtualClock, rng: Rng) -> None:
@@ -68,8 +66,8 @@ class SmallApi:
     # --------------------------------------------------------------------------------- for the test
 
     def put(self, path: str, key: str, document: Document, hostile: Hostile = NOTHING) -> None:
-        """Create or change an object; `hostile` values, by their path with dots, are put into it as
-        they are.
+        """Creates or changes an object. `hostile` maps dotted paths to values that are put into it
+        unchecked.
         """
         self.version += 1
         document = copy.deepcopy(document)
@@ -79,7 +77,7 @@ class SmallApi:
         self._store(path, key, document)
 
     def delete(self, path: str, key: str, hostile: Hostile = NOTHING) -> None:
-        """Delete an object, and say so in these words."""
+        """Deletes an object, and sends this document in the DELETED event."""
         followed = self._followed(path)
         document = copy.deepcopy(followed.objects.pop(key))
         self.version += 1
@@ -90,20 +88,20 @@ class SmallApi:
         self._tell(path, "DELETED", document)
 
     def say(self, path: str, line: bytes) -> None:
-        """A line that belongs to no object."""
+        """Sends a line that belongs to no object."""
         self.version += 1
         self._followed(path).lines.append((self.version, line))
         self._ring()
 
     def again(self, path: str) -> None:
-        """The last line once more."""
+        """Sends the last line once more."""
         lines = self._followed(path).lines
         if lines:
             self.say(path, lines[-1][1])
 
     def sever(self, *, forget: bool = False) -> None:
-        """End every watch; who comes back goes on where it was, or has to list anew if that is
-        forgotten.
+        """Ends every watch. A client can continue at its version, or must list again if that is
+        `forgotten`.
         """
         self._severed += 1
         if forget:
@@ -115,7 +113,7 @@ class SmallApi:
         return self._followed(path).objects
 
     def copied(self, clock: VirtualClock, rng: Rng) -> SmallApi:
-        """Another one with the same objects."""
+        """Another API server with the same objects."""
         other = SmallApi(clock, rng)
         other.version = other._oldest = self.version
         for path, followed in self._paths.items():
@@ -188,7 +186,7 @@ class SmallApi:
         yield _Response(self, path, since)
 
     async def open(self, path: str, _patience: object) -> Any:
-        """A watch, as the Reflector asks a Client for it."""
+        """Opens a watch in the way in which the Reflector uses a Client."""
         url = urlsplit(path)
         query = parse_qs(url.query)
         self.asked.append(f"WATCH {path}")
@@ -247,7 +245,7 @@ class SmallApi:
 
 
 class _Response:
-    """The part of a response that the Reflector reads."""
+    """The part of a response that the Reflector uses."""
 
     status = 200
 
@@ -265,7 +263,7 @@ class _Response:
 
 
 def _key(path: str) -> str:
-    """Of .../namespaces/NAMESPACE/pods/NAME[/status]."""
+    """The key of .../namespaces/NAMESPACE/pods/NAME[/status]."""
     parts = path.strip("/").split("/")
     at = parts.index("namespaces")
     return f"{parts[at + 1]}/{parts[at + 3]}"
@@ -279,8 +277,8 @@ def _is_selected(path: str, document: Any) -> bool:
 
 
 def _with(document: Any, where: list[str], value: Any) -> Any:
-    """The document with a value at a path; steps are names, or numbers of lists. What is not there
-    is made.
+    """A copy of the document with a value at a path of names and list indexes. Missing parts are
+    made.
     """
     if not where:
         return value

@@ -1,5 +1,5 @@
-"""The pods between Permit and Bind over random histories, against a model that keeps each pod's
-whole story.
+"""The pods between Permit and Bind in random histories, against a model that keeps each pod's whole
+story.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def make_info(uid: str) -> PodInfo:
 
 
 class Story(msgspec.Struct):
-    """When each plugin gives up, who has let the pod go on, and what the first verdict was."""
+    """When each plugin gives up, which plugins have allowed the pod, and the first verdict."""
 
     until: dict[str, float]
     seconds: dict[str, float]
@@ -115,7 +115,7 @@ class BindingHistory(RuleBasedStateMachine):
 
     @rule(uid=UIDS)
     def taken(self, uid: str) -> None:
-        """The binding cycle looks: it goes on to PreBind, or ends."""
+        """The binding cycle reads its verdict, and goes on to PreBind or ends."""
         story = self.stories.get(uid)
         if story is None or story.pre_bind:
             return
@@ -139,7 +139,7 @@ class BindingHistory(RuleBasedStateMachine):
         if story is None or not story.pre_bind:
             return
         assert self.pods.finish_pre_bind(uid) == (story.verdict or SUCCESS)
-        assert story.woken == (story.verdict is not None), "cancelled once, if at all"
+        assert story.woken == (story.verdict is not None), "a verdict cancels once"
         del self.stories[uid]
 
     @precondition(lambda self: self.stories)
@@ -149,7 +149,7 @@ class BindingHistory(RuleBasedStateMachine):
         self.stories.pop(uid, None)
 
     @invariant()
-    def tells_who_waits(self) -> None:
+    def lists_the_waiting_pods(self) -> None:
         self.pods.validate()
         open_ = {uid: story for uid, story in self.stories.items() if story.open}
         assert [pod.info.uid for pod in self.pods.each()] == list(open_)

@@ -36,12 +36,10 @@ from berth.actors.messages import (
     TakeSnapshot,
     WhereBound,
 )
-from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.labels import from_label_selector
 from berth.actors.scheduling.kube.meta import LabelSelector
 from berth.actors.scheduling.model.pod_counts import pods_selected
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.plugin import Node, Pod, PodInfo, Snapshot
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -111,7 +109,7 @@ class Counted(msgspec.Struct):
 
 
 def interleaved(zones: list[list[str]]) -> Iterator[str]:
-    """The first of each zone, then the second of each, and so on, one at a time."""
+    """The first node of each zone, then the second of each, and so on."""
     zones = [list(zone) for zone in zones]
     while any(zones):
         for zone in zones:

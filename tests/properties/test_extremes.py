@@ -1,7 +1,7 @@
-"""Amounts of any size: sums end at the largest int64, nothing wraps and nothing raises, through
-whole decisions.
+"""Amounts of any size in whole decisions: sums saturate at the largest int64, and nothing wraps or
+raises.
 
-The model adds and compares in Python's own integers, and cuts off once.
+The model adds and compares Python integers, and saturates once at the end.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def take(cache: CacheState) -> Snapshot:
 
 
 def exact(text: str, resource: str) -> Fraction:
-    """The amount in the resource's unit, not rounded."""
+    """The exact amount in the resource's unit."""
     units = {"m": Fraction(1, 1000), "E": Fraction(10**18), "Ei": Fraction(1 << 60)}
     number = next(
         (Fraction(text[: -len(u)]) * times for u, times in units.items() if text.endswith(u)), None
@@ -229,7 +229,7 @@ def balance(node: ModelNode, containers: list[dict[str, str]], *, with_pod: bool
 def check(
     asked: int, snapshot: Snapshot, model: dict[str, ModelNode], containers: list[dict[str, str]]
 ) -> None:
-    """The decision of a profile in full, against the model's."""
+    """Compares a whole decision with the model's."""
     kind = STRATEGIES[asked]["type"]
     decision = decide(PROFILES[asked], PodInfo(make_pod(-1, containers)), snapshot)
     assert isinstance(decision, Decision), decision
@@ -242,8 +242,8 @@ def check(
         gain = balance(model[name], containers, with_pod=True) - balance(
             model[name], containers, with_pod=False
         )
-        # Where more than two resources are added up the order of the sums may tell in the last
-        # place.
+        # With more than two resources, the order of the additions may change the last
+        # digit.
         assert abs(score - (50 + (50 + gain) // 2)) <= 1, name
 
 
@@ -270,7 +270,7 @@ def test_a_decision_on_amounts_of_any_size(
 
 
 class History(RuleBasedStateMachine):
-    """Pods come and go by the thousand trillion, and the sums end where they began."""
+    """Pods with huge requests come and go, and the sums end where they began."""
 
     @initialize(allocatable=LIST, asked=st.integers(0, 2), seed=st.integers(0, 3))
     def begin(self, allocatable: dict[str, str], asked: int, seed: int) -> None:
@@ -310,8 +310,8 @@ class History(RuleBasedStateMachine):
 
     @rule(containers=POD, times=st.integers(1, 3), priority=st.sampled_from([0, 5]))
     def scheduled(self, containers: list[dict[str, str]], times: int, priority: int) -> None:
-        """Pods of one template; from the second on the answers are remembered. High ones look for
-        victims.
+        """Schedules pods of one template, of which the second and later ones are remembered. Pods
+        of high priority look for victims.
         """
         for _ in range(times):
             self.made += 1

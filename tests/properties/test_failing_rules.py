@@ -1,7 +1,7 @@
-"""Rules that fail at some nodes fail no attempt because answers are remembered from pod to pod.
+"""Rules that fail for some nodes fail no additional attempts when answers are remembered.
 
-What is remembered is asked about all nodes at once, before it is known which of them matter; so a
-plugin may fail for a node that the decision has nothing to do with, or that has come since.
+The memory asks rules about all nodes before it is known which of them matter. So a plugin may fail
+for a node that does not matter to the decision, or that came later.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class FilteringEach(NodeFilterPlugin):
 
 
 class Answering(FilterPlugin):
-    """Says of a broken node what no filter may say."""
+    """Returns a status for a broken node that no filter may return."""
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         return Verdicts.rejecting(np.array(labelled(nodes, BROKEN)), Code.WAIT, "broken")
@@ -151,7 +151,7 @@ def node(name: str, labels: list[str]) -> Node:
 def outcome_of(
     scheduler: Scheduler, profile: Profile, cache: CacheState, note: str = ""
 ) -> Outcome:
-    """`note` makes the pod unlike all others."""
+    """`note` makes the pod's template unique."""
     (lend,) = cache.handle(TakeSnapshot(Nowhere()))
     assert isinstance(lend, Lend)
     metadata = {"namespace": "default", "name": "p", "uid": "u", "annotations": {"note": note}}
@@ -180,7 +180,7 @@ STEPS = st.lists(
 
 @settings(max_examples=400, deadline=None)
 @given(PLUGINS, st.lists(LABELS, min_size=1, max_size=3), STEPS)
-def test_what_is_remembered_fails_nothing_else(
+def test_remembering_fails_no_additional_attempt(
     drawn: list[tuple[type[Plugin], Reads]],
     first: list[list[str]],
     steps: list[tuple[int, list[str]] | None],
@@ -205,5 +205,5 @@ def test_what_is_remembered_fails_nothing_else(
             outcome = outcome_of(remembering, profile, cache)
             other = outcome_of(fresh, profile, cache, note=str(number))
             if isinstance(other, Failed) and not isinstance(outcome, Failed):
-                return  # The search ended before it came to a failure; from here on they differ.
+                return  # The search ended before it reached a failure; from here on the two differ.
             assert told(outcome) == told(other)

@@ -1,7 +1,7 @@
-"""Plugins, extenders and an API server that fail anywhere, with any status: nothing is lost,
-forgotten or flooded.
+"""Plugins, extenders and an API server fail anywhere, with any status: no pod is lost, and nothing
+floods.
 
-The whole scheduler runs in virtual time. At the end there is room for everybody, and nobody fails
+The whole scheduler runs in virtual time. At the end there is room for every pod, and nothing fails
 any more.
 """
 
@@ -57,7 +57,7 @@ from hypothesis import strategies as st
 from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
 
 SHORTEST_BACKOFF = 1.0
-CALM_SECONDS = 700.0  # the flush of parked pods comes after 300, the longest backoff is 10
+CALM_SECONDS = 700.0  # longer than the flush of parked pods (300 s) and the longest backoff (10 s)
 POINTS = (
     "pre_filter",
     "filter",
@@ -74,12 +74,12 @@ EXTENDER_CALLS = ("extender filter", "extender preempt", "extender bind")
 REJECTIONS = (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)
 
 
-# A failure there ends the attempt with an error; before that, the decision says whether it does.
+# A failure at these points always ends the attempt with an error; earlier ones may not.
 CHOSEN = ("reserve", "permit", "flight", "pre_bind", "extender bind")
 
 
 class Whim(msgspec.Struct, frozen=True):
-    """What comes of one call: a status of this code, or an exception."""
+    """The result of one call: a status with this code, or an exception."""
 
     code: Code = Code.SUCCESS
     raises: bool = False
@@ -94,9 +94,7 @@ CALM = Whim()
 
 
 class Script:
-    """What comes of the calls at each point, in their order; when it is over, all succeed. Notes
-    what happened.
-    """
+    """The results of the calls at each point, in order; later calls succeed. Records the errors."""
 
     def __init__(self, whims: dict[str, list[Whim]]) -> None:
         self._whims = {point: list(found) for point, found in whims.items()}
@@ -117,7 +115,7 @@ class Script:
         return whim
 
     def failed(self, uid: str) -> None:
-        """An attempt ends with an error."""
+        """Records that an attempt ended with an error."""
         self.errors.setdefault(uid, []).append(self.now)
 
     def end(self) -> None:
@@ -134,7 +132,7 @@ class Moody(
     PermitPlugin,
     PreBindPlugin,
 ):
-    """Does at every extension point what the script says."""
+    """Follows the script at every extension point."""
 
     name = "Moody"
     script: ClassVar[Script]
@@ -188,7 +186,7 @@ class Moody(
 
 
 class MoodyExtenders(Extenders):
-    """Has a say in some decisions."""
+    """Takes part in every decision and follows the script."""
 
     def __init__(self, script: Script) -> None:
         super().__init__()
@@ -219,7 +217,9 @@ def _failed(whim: Whim) -> Status | None:
 
 
 class Case(msgspec.Struct, frozen=True):
-    """Cores by node; (cores, priority) by pod; who is deleted at which second; what fails."""
+    """The cores of each node, the (cores, priority) of each pod, which pod is deleted at which
+    second, and what fails.
+    """
 
     nodes: tuple[int, ...]
     pods: tuple[tuple[int, int], ...]
@@ -292,7 +292,7 @@ def everybody_is_placed(cluster: VirtualCluster) -> None:
     assert not waiting
     assert not [name for name, pod in pods.items() if pod.status.nominated_node_name]
     assert cluster.snapshot is None or not cluster.snapshot.nominations, (
-        "of pods that are placed or gone"
+        "the queue keeps pods that are placed or gone"
     )
     bound = [
         write.path
@@ -303,7 +303,7 @@ def everybody_is_placed(cluster: VirtualCluster) -> None:
 
 
 def nominations_are_those_of_the_statuses(cluster: VirtualCluster) -> None:
-    """Once all is written, what the cache counts is what the pods say."""
+    """After all writes, the cache's nominations are those in the pods' statuses."""
     pending = {name: pod for name, pod in cluster.pods().items() if not pod.spec.node_name}
     told = {
         name: pod.status.nominated_node_name
@@ -325,7 +325,7 @@ DONE = (Fault.NONE, Fault.UNANSWERED)
 
 
 def nothing_is_flooded(script: Script, cluster: VirtualCluster) -> None:
-    """After an error nobody is tried again before the shortest backoff is over."""
+    """After an error, no pod is tried again before the shortest backoff is over."""
     errors = {uid: list(times) for uid, times in script.errors.items()}
     for decision in cluster.decisions:
         if isinstance(decision.outcome, Failed):
@@ -349,5 +349,5 @@ EXAMPLES = int(os.environ.get("BERTH_HISTORIES", "500")) // 10
 @pytest.mark.usefixtures("moody")
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[*HealthCheck])
 @given(case=CASES)
-def test_in_the_end_everybody_is_placed(case: Case) -> None:
+def test_in_the_end_every_pod_is_placed(case: Case) -> None:
     asyncio.run(play(case))

@@ -1,6 +1,4 @@
-"""Requests are the same in whatever pieces they come, and whatever comes is a request or a
-refusal.
-"""
+"""Requests are read alike in any pieces, and any bytes are a request or are refused."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ def requests(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def streams(draw: st.DrawFn) -> bytes:
-    """Requests, some of them with a few bytes that are others, missing or too many."""
+    """Requests, some of them with a few bytes changed, removed or added."""
     sent = bytearray(b"".join(draw(st.lists(requests(), min_size=1, max_size=3))))
     for _ in range(draw(st.integers(0, 2))):
         at = draw(st.integers(0, len(sent)))
@@ -48,7 +46,7 @@ def streams(draw: st.DrawFn) -> bytes:
 
 
 def read(pieces: list[bytes]) -> tuple[list[Request], int, int]:
-    """The requests, the status of the refusal that ended them, and how many bytes are left over."""
+    """The requests, the status of the refusal that ended them, and the number of unread bytes."""
     reader = RequestReader()
     found: list[Request] = []
     for piece in pieces:

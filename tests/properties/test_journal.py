@@ -1,5 +1,5 @@
-"""The journal over random histories of writes, failing disks and crashes: what was acknowledged is
-what is there.
+"""The journal in random histories of writes, failing disks and crashes: it holds exactly the
+acknowledged writes.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def state(store: Store) -> State:
 
 
 class JournalHistory(RuleBasedStateMachine):
-    """`acknowledged` is what there was after each write since the start, by the length of the file
-    with it.
+    """`acknowledged` maps the length of the file after each write since the start to the objects at
+    that time.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class JournalHistory(RuleBasedStateMachine):
         return self.acknowledged[max(self.acknowledged)]
 
     def end(self) -> bytes:
-        """The file as it is when the process is killed."""
+        """The length of the file if the process is killed now."""
         self.journal.__exit__(None, None, None)
         return self.path.read_bytes()
 
@@ -99,7 +99,9 @@ class JournalHistory(RuleBasedStateMachine):
 
     @rule(name=NAMES, pieces=PIECES, number=FAILURES, stays=st.booleans())
     def fail_to_write(self, name: str, pieces: list[int], number: int, stays: bool) -> None:
-        """`stays`: nor can what was written of it be taken out again, for the moment."""
+        """A write fails. With `stays`, the part that was written cannot be removed for the moment
+        either.
+        """
         before = state(self.journal.store)
         self.disk.writes[:] = [*pieces, OSError(number, "failed")]
         self.disk.truncations[:] = [OSError(errno.EIO, "failed")] if stays else []
@@ -113,7 +115,7 @@ class JournalHistory(RuleBasedStateMachine):
 
     @rule()
     def kill(self) -> None:
-        """Between two writes."""
+        """The process is killed between two writes."""
         latest, length = self.latest(), max(self.acknowledged)
         self.start_over(self.end(), latest, length)
 
@@ -126,7 +128,7 @@ class JournalHistory(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def lose_the_end(self, data: st.DataObject) -> None:
-        """What the machine had not put on the disk when it stopped."""
+        """The machine stops and loses the bytes that it had not put on the disk."""
         raw = self.end()
         size = data.draw(st.integers(min(self.acknowledged), max(self.acknowledged)))
         length = max(length for length in self.acknowledged if length <= size)

@@ -1,4 +1,4 @@
-"""Leader election over random histories: two candidates, one lease, lost writes and slow clocks;
+"""Leader election in random histories: two candidates, one lease, lost writes and slow clocks;
 never two leaders.
 """
 
@@ -21,9 +21,8 @@ SKEW = {"a": -3, "b": 0, "c": 5}
 
 
 class Election(RuleBasedStateMachine):
-    """Wall clocks of the candidates differ by hours; the lease's version number decides whose write
-    goes through. A request is sent, handled by the server and answered at times between which
-    anything may happen.
+    """The candidates' wall clocks differ by hours. The lease's version decides whose write
+    succeeds. Anything may happen between the sending, the handling and the answer of a request.
     """
 
     def __init__(self) -> None:
@@ -41,7 +40,7 @@ class Election(RuleBasedStateMachine):
     @rule(who=WHO)
     def is_read_by(self, who: str) -> None:
         if self.states[who].leading and not self.leads(who):
-            self.states[who] = LeaderState(TERMS[who])  # the process ends and comes back
+            self.states[who] = LeaderState(TERMS[who])  # the process ends and is started again
         self.read[who] = (self.lease, self.version)
 
     @rule(who=WHO)
@@ -90,7 +89,7 @@ Election.TestCase.settings = settings(max_examples=500, stateful_step_count=30, 
 TestElection = Election.TestCase
 
 
-def test_a_dead_leaders_lease_is_taken_once_it_has_stood_still_for_its_duration() -> None:
+def test_a_dead_leaders_lease_is_taken_after_its_duration_without_renewal() -> None:
     wall = datetime(2026, 1, 1, tzinfo=UTC)
     dead, heir = (LeaderState(Terms(who, "ns", "l", 15, 10, 2)) for who in ("dead", "heir"))
     first = dead.found(None, 0, wall)
@@ -103,7 +102,7 @@ def test_a_dead_leaders_lease_is_taken_once_it_has_stood_still_for_its_duration(
     assert msgspec.json.decode(msgspec.json.encode(taken.lease), type=Lease) == taken.lease
 
 
-def test_the_record_gives_others_no_less_time_than_was_configured() -> None:
+def test_the_written_duration_is_no_shorter_than_the_configured_one() -> None:
     state = LeaderState(Terms("a", "ns", "l", 2.5, 2.2, 0.5))
     step = state.found(None, 0, datetime(2026, 1, 1, tzinfo=UTC))
     assert isinstance(step, Write)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import msgspec
-from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.nominations import Nominations
-from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.plugin import Pod, PodInfo
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 

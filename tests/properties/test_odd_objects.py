@@ -1,11 +1,11 @@
-"""Whatever the API server sends of the objects that the scheduler reads, it lives and schedules;
-and all is well again once the objects are.
+"""The scheduler survives any objects that the API server sends, and recovers when they are put
+right.
 
-The whole scheduler runs in virtual time, its informers decode what an API server in memory says.
+The whole scheduler runs in virtual time; its informers decode the lines of an API server in memory.
 Odd objects of every kind come, change and go, with nulls, wrong types, extremes and duplicates, in
 watches and lists, beside a stream of good pods for which good nodes are reserved. In the end every
-odd object is put right or deleted, and then cache, queue and decisions have to be those of a
-scheduler that is started anew.
+odd object is put right or deleted. Then the cache, the queue and the decisions must equal those of
+a newly started scheduler.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from tests.kit.odd import broken, document
 
 EXAMPLES = int(os.environ.get("BERTH_HISTORIES", "500")) // 20
 OPTIONS = Options(max_unschedulable=20.0)
-LONG = 90.0  # seconds after which whatever failed has been tried again
-FLUSHED = 65.0  # seconds after which every parked pod has been
+LONG = 90.0  # seconds after which everything that failed has been tried again
+FLUSHED = 65.0  # seconds after which every parked pod has been tried again
 ZONE = "topology.kubernetes.io/zone"
 GOOD = {"key": "good", "value": "yes", "effect": "NoSchedule"}
 GARBAGE = (
@@ -44,7 +44,7 @@ GARBAGE = (
 
 
 class Target:
-    """An odd object to be: where it is, and how it is when nothing is wrong with it."""
+    """An object that becomes odd: its path and key, and its correct document."""
 
     def __init__(self, kind: WatchedKind, name: str, right: Document) -> None:
         self.kind = kind
@@ -53,7 +53,7 @@ class Target:
         self.key = f"{namespace}/{name}" if namespace else name
 
     def odd(self, rng: Random, uid: str) -> Document:
-        """Of this name, mostly, with any values, and broken in up to two places."""
+        """A document, mostly of this name, with any values and up to two broken places."""
         made = document(self.kind.type, rng)
         for part in ("metadata", "spec", "status"):
             if part in self.right and rng.random() < 0.95:
@@ -68,8 +68,8 @@ class Target:
         return self._of_its_name(made if isinstance(made, dict) else {"metadata": made})
 
     def _of_its_name(self, made: Document) -> Document:
-        """Not of another name, which would be another object; not one that is deleted and then is
-        not; and a pod that preempts nobody.
+        """Keeps the name, because another name is another object; removes the deletion time, which
+        cannot be undone; keeps a pod from preempting.
         """
         spec, metadata = made.get("spec"), made.setdefault("metadata", None)
         if self.kind is PODS and (spec is None or isinstance(spec, dict)):
@@ -139,7 +139,7 @@ STEPS = st.lists(
 
 
 class Story:
-    """Odd things that happen to a cluster, with one good pod for each of them."""
+    """Odd changes to a cluster, with one good pod for each of them."""
 
     def __init__(self, running: Daemon) -> None:
         self.running = running
@@ -221,7 +221,7 @@ class Story:
         assert not unplaced, unplaced
 
     def put_right(self, deleted: set[int]) -> None:
-        """Every odd object is as it should be, or gone."""
+        """Corrects or deletes every odd object."""
         for number, target in enumerate(TARGETS):
             path, key = target.kind.path, target.key
             there = self.api.documents(path).pop(key, None)
@@ -240,7 +240,7 @@ class Story:
 
 
 def _identity(there: Any) -> Document:
-    """What no update changes."""
+    """The fields that no update changes."""
     metadata = there.get("metadata") if isinstance(there, dict) else None
     uid = metadata.get("uid") if isinstance(metadata, dict) else None
     return {"uid": uid} if isinstance(uid, str) and uid else {}
@@ -261,13 +261,13 @@ def _with_its_node(right: Document, there: Any) -> Document:
 
 
 def _may_become(there: Any, right: Document) -> bool:
-    """A pod does not leave a node again; who has one of another name is deleted instead."""
+    """False if the pod would change its node: pods never do, so it must be deleted instead."""
     name, wanted = _node_name(there), right.get("spec", {}).get("nodeName")
     return not (isinstance(name, str) and name and wanted and name != wanted)
 
 
 async def dumped(running: Daemon) -> tuple[list[Any], int]:
-    """The cached nodes, and how many pods the queue holds."""
+    """The cached nodes, and the number of pods in the queue."""
     with capture_logs() as logs:
         signal.raise_signal(DUMP)
         with anyio.fail_after(10):
@@ -289,7 +289,7 @@ async def dumped(running: Daemon) -> tuple[list[Any], int]:
 
 
 def probes() -> list[Document]:
-    """Pods that fit on one node at the most, and ask about everything that decisions look at."""
+    """Pods that fit on at most one node, and together make decisions look at everything."""
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "odd"}}}
     by_team = {**term, "namespaceSelector": {"matchLabels": {"team": "a"}}}
@@ -313,7 +313,7 @@ def probes() -> list[Document]:
 
 
 async def asked(running: Daemon) -> list[tuple[str, str]]:
-    """Where the probes go, and why not."""
+    """The node of each probe, or why it has none."""
     for number, spec in enumerate(probes()):
         running.put_pod(f"probe-{number}", "90" if "priority" in spec else "10m", spec)
         await running.advance(3)

@@ -1,5 +1,5 @@
-"""The API server over requests that nobody would send: each is answered, and what was taken can be
-read ever after.
+"""Sends the API server odd requests: each is answered, and every accepted object can be read
+afterwards.
 """
 
 from __future__ import annotations
@@ -25,9 +25,34 @@ from hypothesis import strategies as st
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 NAMES = ("a", "b", "", "..", "A/B", "\u00e9\x00", "x" * 300, "default")
-TEXTS = (*NAMES, "1", "-1", "1Gi", "1e999", "9" * 5000, "50%", "2020-13-45T99:99:99Z", "2020-01-01T00:00:00Z",
-         "9999-12-31T23:59:59+14:00", "TCP", "In", "Exists", "Always", "Never", "NoSchedule", "RollingUpdate", "True",
-         "a.b/c", "a=b,c", "\n\r", "\u202e", '"', "=", "10.0.0.1", "$patch")  # fmt: skip
+TEXTS = (
+    *NAMES,
+    "1",
+    "-1",
+    "1Gi",
+    "1e999",
+    "9" * 5000,
+    "50%",
+    "2020-13-45T99:99:99Z",
+    "2020-01-01T00:00:00Z",
+    "9999-12-31T23:59:59+14:00",
+    "TCP",
+    "In",
+    "Exists",
+    "Always",
+    "Never",
+    "NoSchedule",
+    "RollingUpdate",
+    "True",
+    "a.b/c",
+    "a=b,c",
+    "\n\r",
+    "\u202e",
+    '"',
+    "=",
+    "10.0.0.1",
+    "$patch",
+)
 NUMBERS = (0, 1, -1, 2**31, -(2**31) - 1, 2**63, 2**64, 10**30, 1.5, 1e300, 65536, True)
 METHODS = {"GET": 2, "POST": 4, "PUT": 5, "PATCH": 8, "DELETE": 1, "HEAD": 0.2, "OPTIONS": 0.2}
 SUBRESOURCES = ("status", "scale", "binding", "eviction", "resize", "log", "boat")
@@ -45,8 +70,14 @@ QUERY: dict[str, tuple[str, ...]] = {
     "propagationPolicy": ("Orphan", "Foreground", "x"),
     "includeObject": ("Object", "None", "x"),
 }
-DIRECTIVES = ("$patch", "$retainKeys", "$setElementOrder/containers", "$deleteFromPrimitiveList/finalizers",
-              "$setElementOrder/finalizers", "$deleteFromPrimitiveList/generation")  # fmt: skip
+DIRECTIVES = (
+    "$patch",
+    "$retainKeys",
+    "$setElementOrder/containers",
+    "$deleteFromPrimitiveList/finalizers",
+    "$setElementOrder/finalizers",
+    "$deleteFromPrimitiveList/generation",
+)
 
 
 CONTAINERS: dict[str, Any] = {
@@ -57,8 +88,8 @@ SELECTOR = {"matchLabels": {"a": "b"}}
 TEMPLATE: dict[str, Any] = {"metadata": {"labels": {"a": "b"}}, "spec": CONTAINERS}
 WORKLOAD: dict[str, Any] = {"spec": {"selector": SELECTOR, "template": TEMPLATE}}
 INVOLVED = {"kind": "Pod", "namespace": "default", "name": "a", "apiVersion": "v1"}
-# What is taken of the kinds that have to say something, and what makes their tables and defaults
-# look around.
+# Valid parts for the kinds with required fields, and parts that their tables and defaults
+# read.
 GOOD: dict[str, dict[str, Any]] = {
     "Pod": {
         "spec": CONTAINERS,
@@ -115,7 +146,7 @@ GOOD: dict[str, dict[str, Any]] = {
 
 
 class Odd:
-    """Makes what nobody would send, mostly close to what somebody would."""
+    """Makes odd values and documents, most of them nearly valid."""
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
@@ -134,7 +165,7 @@ class Odd:
         return {self.rng.choice(TEXTS): self.anything(depth + 1) for _ in many}
 
     def value(self, shape: Shape, depth: int = 0) -> Any:
-        """Of a type, but for one in forty."""
+        """A value of the type, except for one in forty."""
         rng = self.rng
         if rng.random() < 0.025 or depth > 8:
             return self.anything()
@@ -190,7 +221,7 @@ class Odd:
                 "name": self.rng.choice("ab"),
             }
             made["metadata"].pop("namespace", None)
-            if self.rng.random() < 0.7:  # what makes most of them be refused
+            if self.rng.random() < 0.7:  # the part for which most of them are refused
                 for field in (
                     "annotations",
                     "labels",
@@ -203,8 +234,8 @@ class Odd:
         return made
 
     def nearly_good(self, kind: Kind) -> Any:
-        """An object that is taken, so that what comes later meets objects; or would be, but for a
-        place or two.
+        """An object that is accepted, so that later requests meet objects, or that is broken in one
+        or two places.
         """
         made = copy.deepcopy(GOOD.get(kind.type_name, {}))
         made["metadata"] = {"name": self.rng.choice("ab"), "labels": {"a": "b"}}
@@ -213,7 +244,7 @@ class Odd:
         return made
 
     def change(self, document: Any, shape: Shape) -> None:
-        """Put something into a place somewhere in the document."""
+        """Puts a value into a random place of the document."""
         rng = self.rng
         while shape.fields is not None and isinstance(document, dict):
             known = [
@@ -335,7 +366,7 @@ def read(server: Server, path: str, accept: str = "") -> Any:
 
 @settings(max_examples=200, deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from(KINDS))
-def test_every_request_is_answered_and_everything_can_be_read(rng: Random, kind: Kind) -> None:
+def test_every_request_is_answered_and_every_object_can_be_read(rng: Random, kind: Kind) -> None:
     store = Store()
     Api(store).seed()
     Api(store).create(

@@ -1,8 +1,9 @@
-"""Preemption's dry run against a slow model, and what is supposed against what is left of it.
+"""Preemption's dry run against a slow model, and suppositions against the state that they leave
+behind.
 
-The model has no supposition: it asks every question of a cluster that is built from nothing without
-the pods in question. It leaves out two oddities that a rebuilt cluster cannot have: spread counts
-of terminating pods that are removed in thought, and ports that two pods of a node share.
+The model makes no suppositions: for each question it builds a new cluster without the pods in
+question. It leaves out two oddities that a rebuilt cluster cannot have: spread counts of
+terminating pods that are supposed to be removed, and ports that two pods of a node share.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def node(name: str, cpu: int) -> Document:
 
 
 def needs(kind: str) -> Document:
-    """What a pod asks of its neighbours."""
+    """Requirements of a pod about its neighbours."""
     match kind:
         case "far from web":
             return {
@@ -97,7 +98,7 @@ def pod(
     port: bool = False,
     terminating: bool = False,
 ) -> Document:
-    """`cpu` in tenths of a core, `started` in minutes."""
+    """A pod; `cpu` is in tenths of a core, `started` in minutes."""
     container: Document = {"name": "c", "resources": {"requests": {"cpu": f"{cpu}00m"}}}
     if port:
         container["ports"] = [{"hostPort": 80, "containerPort": 80}]
@@ -203,8 +204,8 @@ def fits(preemptor: Document, objects: list[Document], on: str) -> bool:
 
 
 def slowly(preemptor: Document, objects: list[Document], on: str) -> tuple[list[str], int] | None:
-    """The victims and the broken budgets, or None if the pod would not fit even without those of
-    lower priority.
+    """The victims and the number of violated budgets; None if the pod does not fit even without all
+    pods of lower priority.
     """
 
     def rank(victim: Document) -> tuple[int, str]:
@@ -255,7 +256,7 @@ def told(outcome: Candidate | Status) -> object:
 
 
 def one_by_one(attempt: FailedAttempt, limits: Sequence[Budget]) -> dict[int, Candidate | Status]:
-    """What every node that may help comes to, by position in the node tree's order."""
+    """The result for every node that may help, by its position in the node tree's order."""
     order = attempt.snapshot.columns.order
     return {
         at: dry_run(attempt, [int(order[at])], limits)[0]
@@ -265,7 +266,7 @@ def one_by_one(attempt: FailedAttempt, limits: Sequence[Budget]) -> dict[int, Ca
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(preemptor=PREEMPTORS, objects=clusters())
-def test_many_nodes_at_once_one_by_one_and_slowly_come_to_the_same(
+def test_all_nodes_at_once_one_by_one_and_the_model_agree(
     preemptor: Document, objects: list[Document]
 ) -> None:
     attempt = attempt_at(preemptor, objects)
@@ -273,7 +274,7 @@ def test_many_nodes_at_once_one_by_one_and_slowly_come_to_the_same(
     before, version = state_of(attempt.snapshot), attempt.snapshot.columns.changes.version
     dry_runs = DryRuns()
     alone = one_by_one(attempt, limits)
-    for _ in range(2):  # The second time, of what is remembered.
+    for _ in range(2):  # The second answer is remembered.
         found = dry_runs.search(attempt, 0, len(attempt.snapshot), limits)
         candidates = {at: told(dry_runs.candidate(at)) for at in found.candidates.tolist()}
         assert candidates == {
@@ -287,8 +288,8 @@ def test_many_nodes_at_once_one_by_one_and_slowly_come_to_the_same(
         name = attempt.snapshot.columns.names[attempt.snapshot.columns.order[at]]
         expected = slowly(preemptor, objects, name)
         if isinstance(outcome, Status):
-            # If the pod fits without anybody going, as where only a supposed removal made it fit,
-            # it is an error.
+            # It is an error if the pod fits without victims, as when only a supposed removal
+            # made it fit.
             assert expected is None or not expected[0]
             lower = any(i.priority < 10 for i in infos(attempt.snapshot)[name].values())
             assert (outcome == NO_VICTIMS) == (not lower)
@@ -305,7 +306,7 @@ def test_many_nodes_at_once_one_by_one_and_slowly_come_to_the_same(
     enough=st.integers(0, 4),
     sound_only=st.booleans(),
 )
-def test_a_search_stops_where_a_walk_would(
+def test_a_search_stops_at_the_same_node_as_a_walk(
     preemptor: Document, objects: list[Document], start: int, enough: int, sound_only: bool
 ) -> None:
     attempt = attempt_at(preemptor, objects)
@@ -354,7 +355,7 @@ def infos(seen: Snapshot) -> dict[str, dict[str, PodInfo]]:
 
 
 def state_of(seen: Snapshot) -> object:
-    """Everything that rules see of the rows."""
+    """Everything that rules can read of the rows."""
     columns = seen.columns
     columns.counts.validate()
     assert not columns.counts.removed_terminating
@@ -384,7 +385,7 @@ class _Stop(Exception):  # noqa: N818 - it is no error
 @settings(max_examples=150, deadline=None)
 @given(objects=clusters(), data=st.data())
 def test_a_supposition_leaves_no_trace(objects: list[Document], data: st.DataObject) -> None:
-    """Whatever is added, removed, settled and nested in it, and wherever it is broken off."""
+    """Pods are added, removed and settled in nested suppositions that may end at any point."""
     seen = snapshot(objects)
     before, version = state_of(seen), seen.columns.changes.version
     rows = st.sampled_from(seen.columns.order.tolist())
@@ -429,7 +430,7 @@ def test_a_supposition_leaves_no_trace(objects: list[Document], data: st.DataObj
         return info.pods
 
     def _add(supposition: Supposition, row: int) -> None:
-        """A stranger, or somebody who was removed; never one who is on the row."""
+        """Adds a new pod or one that was removed, but never a pod that is on the row."""
         for info in strangers:
             if info.key not in _on(row):
                 supposition.add(row, info)
@@ -459,10 +460,10 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
 
 
 @given(st.lists(st.tuples(VICTIMS, st.integers(0, 2)), min_size=1, max_size=6))
-def test_the_cheapest_is_who_is_left_by_one_criterion_after_the_other(
+def test_the_criteria_in_order_leave_the_cheapest_node(
     made: list[tuple[list[Document], int]],
 ) -> None:
-    """Victims in any order: extenders need not keep it."""
+    """The victims are in any order, because extenders may reorder them."""
     candidates = [
         Candidate(f"n{i}", Victims(tuple(map(read, victims)), broken))
         for i, (victims, broken) in enumerate(made)

@@ -2,7 +2,8 @@
 in two places, no wake-up is missed, none happens that no hint function accepted, pods come out in
 QueueSort's order, and only moves of the table of places happen.
 
-BERTH_HISTORIES in the environment is how many histories to try instead of 500.
+No pod is lost or in two queues, no wake-up is missed or happens without a hint, and pods come out
+in QueueSort's order. The environment variable BERTH_HISTORIES sets the number of histories (500).
 """
 
 from __future__ import annotations
@@ -32,18 +33,22 @@ from berth.actors.messages import (
 from berth.actors.queue.effects import Compared, Effect, HandOut, Moved
 from berth.actors.queue.places import TRANSITIONS
 from berth.actors.queue.state import QueueRules, QueueState
-from berth.actors.scheduling.framework.events import (
-    WILDCARD,
+from berth.actors.scheduling.framework.events import WILDCARD
+from berth.actors.scheduling.kube.meta import ObjectMeta
+from berth.plugin import (
+    SUCCESS,
     Action,
     ClusterEvent,
     Hint,
+    Node,
+    Pod,
+    PodInfo,
     Registration,
     Resource,
+    Service,
+    Status,
+    unresolvable,
 )
-from berth.actors.scheduling.framework.status import SUCCESS, Status, unresolvable
-from berth.actors.scheduling.kube.core import Node, Pod, Service
-from berth.actors.scheduling.kube.meta import ObjectMeta
-from berth.actors.scheduling.model.pod_info import PodInfo
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -131,13 +136,13 @@ EVENTS = [
 class QueueHistory(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.doors: set[str] = set()  # names of pods that the plugin Door keeps out
+        self.doors: set[str] = set()  # names of pods that the plugin Door rejects
         self.queue = QueueState(
             QueueRules(order, self.gate, {"s": HINTS}, max_unschedulable=MAX_UNSCHEDULABLE)
         )
         self.model = QueueModel(self.gate, HINTS, MAX_UNSCHEDULABLE)
         self.uids = count()
-        self.flying: dict[str, QueuedPod] = {}  # uid -> what was handed out
+        self.flying: dict[str, QueuedPod] = {}  # uid -> the pod that was handed out
 
     def gate(self, pod: Pod) -> Status:
         if pod.spec.scheduling_gates:

@@ -1,5 +1,5 @@
-"""The token bucket over random histories: never more than burst + qps x seconds, in order, and no
-token withheld.
+"""The token bucket in random histories: at most burst + qps x seconds, in order, and no token
+withheld.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def test_no_span_of_time_holds_too_many(gaps: list[float], qps: float, burst: in
         delay = bucket.take(now)
         bucket.validate()
         assert delay >= 0
-        # Somebody who must wait does so because the bucket is empty: one request just before would
-        # have been too many.
+        # A request waits only if the bucket is empty: one more request just before it would
+        # have exceeded the limit.
         if delay > 0:
             assert len(sent) >= max(burst, 1)
         sent.append(now + delay)

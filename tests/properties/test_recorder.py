@@ -1,4 +1,4 @@
-"""The recorder over random histories: nothing is lost but what may be, and memory stays bounded."""
+"""The recorder in random histories: it loses only what it may, and its memory stays bounded."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def count(event: Event) -> int:
 
 
 class Recording(RuleBasedStateMachine):
-    """A server that takes what it is given, or cannot be reached."""
+    """A server that accepts every write, or cannot be reached."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class Recording(RuleBasedStateMachine):
         match work:
             case Event():
                 before = self.served.get(work.metadata.name)
-                assert before is None or count(before) <= count(work), "an event's count goes back"
+                assert before is None or count(before) <= count(work), "an event's count decreases"
                 assert (
                     before is None or msgspec.structs.replace(work, series=before.series) == before
                 )
@@ -131,8 +131,8 @@ class Recording(RuleBasedStateMachine):
         assert max(places.values(), default=0) <= 1
 
     def teardown(self) -> None:
-        """When all is delivered, every pod's condition is the last that was ordered, and so is its
-        nomination.
+        """After all deliveries, every pod has the condition and the nomination that were ordered
+        last.
         """
         while self.under_way or len(self.state):
             self.take(6)

@@ -1,9 +1,8 @@
-"""Reuse, incremental counts and a fresh computation agree, whatever happened to pods and nodes
-before.
+"""Remembered answers, incremental counts and a fresh computation agree after any changes to pods
+and nodes.
 
-One scheduler lives through the whole history: it remembers templates, and its snapshot is brought
-up to date by deltas. The other is given a snapshot built from nothing for each pod, and pods that
-it has never seen the like of.
+One scheduler lives through the whole history: it remembers templates, and deltas keep its snapshot
+up to date. The other gets a newly built snapshot for each pod, and has never seen a similar pod.
 """
 
 from __future__ import annotations
@@ -380,7 +379,7 @@ class ReuseHistory(RuleBasedStateMachine):
             self.made += 1
             number = self.made
             info = PodInfo(make_pod(number, kind))
-            # Of another template, so that the plugins remember nothing of it either.
+            # A pod of another template, so that the plugins remember nothing of it either.
             never_met = PodInfo(make_pod(number, kind, note=str(number)))
             outcome = self.remembering.schedule(self.PROFILE, info, take(self.cache))
             other = self.fresh.schedule(self.PROFILE, never_met, self.rebuilt())
@@ -460,7 +459,7 @@ class ReuseHistory(RuleBasedStateMachine):
 
 
 class PreemptionHistory(ReuseHistory):
-    """Few nodes, all full, and pods that may or may not preempt what is there."""
+    """Few nodes, all full, and pods that may preempt others."""
 
     KINDS = (0, 1, 4, 9, 11, 12, 14)
 
@@ -486,7 +485,7 @@ class PreemptionHistory(ReuseHistory):
 
 
 class Broken:
-    """What fails for now: (extension point, what the rule reads) -> the node about which it fails,
+    """The current failures: (extension point, the rule's `reads`) -> the node for which it fails,
     "" for any.
     """
 
@@ -504,7 +503,7 @@ def names_of(nodes: NodeView) -> list[str]:
 
 
 class _OnNodes(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
-    """Keeps pods off n3 and likes n1, unless it is broken."""
+    """Rejects n3 and prefers n1, unless it is broken."""
 
     name = "OnNodes"
     reads = Reads.NODE
@@ -562,8 +561,8 @@ def flaky_profile() -> Profile:
 
 
 class FailingHistory(ReuseHistory):
-    """Rules fail for a while, anywhere. Meanwhile an attempt may fail; once they are well again all
-    is as if new.
+    """Rules fail for a while, anywhere. Attempts may fail meanwhile; afterwards all answers are as
+    if new.
     """
 
     KINDS: ClassVar[Sequence[int]] = (0, 1, 2, 3, 5, 7, 8, 12, 14)
@@ -588,7 +587,7 @@ class FailingHistory(ReuseHistory):
     def broken(
         self, point: str, reads: Reads, where: str, node: Node, drawn: int, times: int
     ) -> None:
-        """While a rule is broken a node comes or changes, and pods are tried."""
+        """A node comes or changes and pods are tried while a rule is broken."""
         kind = self.kinds[drawn % len(self.kinds)]
         Broken.now[point, reads] = where
         self.node_put(node)
@@ -603,14 +602,14 @@ class FailingHistory(ReuseHistory):
                 self.tell(Assume(info, outcome.node))
             self.cache.validate()
         Broken.now.clear()
-        # The other scheduler begins where this one has come to.
+        # The other scheduler starts its search where this one has arrived.
         self.fresh = PlainScheduler(copy(self.rng), 30)
         self.fresh.sampling.start = self.remembering._sampling.start
         self.recall = Recall()
 
 
 class FailingPreemption(FailingHistory, PreemptionHistory):
-    """The same while victims are looked for."""
+    """The same during preemption."""
 
     KINDS = PreemptionHistory.KINDS
 

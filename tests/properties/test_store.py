@@ -1,5 +1,5 @@
-"""The API server's objects over random histories: what watchers are told, and what the journal
-gives back.
+"""The API server's objects in random histories: the events of watches, and the contents of the
+journal.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def contents(store: Store) -> Contents:
 
 
 class StoreHistory(RuleBasedStateMachine):
-    """`past` is what there was at each revision that is not compacted."""
+    """`past` maps each revision that is not compacted to the objects at that revision."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +93,9 @@ class StoreHistory(RuleBasedStateMachine):
         else:
             Api(self.store).update(kind, space, name, {**before, "metadata": metadata}, "")
             same = before["metadata"]["labels"] == {"l": label}
-            assert (self.store.revision == revision) == same, "what changes nothing is no write"
+            assert (self.store.revision == revision) == same, (
+                "a write that changes nothing got a new revision"
+            )
         self.remember()
 
     @rule(kind=KINDS, space=SPACES, name=NAMES, label=WORDS, release=st.booleans())
@@ -134,7 +136,7 @@ class StoreHistory(RuleBasedStateMachine):
 
     @rule(name=NAMES, label=WORDS, cut=st.integers(1, 50))
     def crash_within_a_write(self, name: str, label: str, cut: int) -> None:
-        """The last line is cut off: the server comes back as it was before that write."""
+        """The last line is cut off: the server restarts with its state before that write."""
         if self.store.find(MAPS, "default", name) is None:
             return
         before, revision = contents(self.store), self.store.revision

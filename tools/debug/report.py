@@ -19,6 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 
 MOST_NAMES = 8
+FRAME, FRAME_OF_COLUMN = 1, 3  # characters that lines and spaces take in a row of a table
 PLACES = ("active", "backoff", "unschedulable", "gated", "in flight")
 IN_MEBIBYTES = ("memory", "ephemeral-storage")
 
@@ -29,7 +30,7 @@ Page = CachePage | ComparisonPage | QueuePage | WaitingPage | UnreadablePage
 def show_section(page: Page, console: Console) -> None:
     match page:
         case CachePage(nodes):
-            console.print(_nodes(nodes))
+            _print(_nodes(nodes), console)
         case ComparisonPage(()):
             console.print("[green]No difference from the API server.[/green]")
         case ComparisonPage(differences):
@@ -41,11 +42,11 @@ def show_section(page: Page, console: Console) -> None:
             )
             for difference in differences:
                 table.add_row(difference.what, difference.kind, difference.key, style="red")
-            console.print(table)
+            _print(table, console)
         case QueuePage(pods):
-            console.print(_queued(pods))
+            _print(_queued(pods), console)
         case WaitingPage(pods):
-            console.print(_waiting(pods))
+            _print(_waiting(pods), console)
         case UnreadablePage(objects):
             table = _table(
                 f"{_count(len(objects), 'object')} that cannot be read",
@@ -57,20 +58,40 @@ def show_section(page: Page, console: Console) -> None:
             for found in objects:
                 cells = (found.kind, found.key, found.uid, found.problem)
                 table.add_row(*map(escape, cells), style="red")
-            console.print(table)
+            _print(table, console)
 
 
 def show_pod(key: str, page: PodPage, console: Console) -> None:
     if page.queued is not None:
-        console.print(_queued((page.queued,)))
+        _print(_queued((page.queued,)), console)
     if page.waiting is not None:
-        console.print(_waiting((page.waiting,)))
+        _print(_waiting((page.waiting,)), console)
     if page.queued is None:
         console.print(f"{key} is no longer in the queue.")
     table = _table("history", "age", "to", "event", "while in flight", "plugin")
     for step in page.story:
         table.add_row(_age(step), step.queue, step.event, step.cause, step.plugin)
-    console.print(table)
+    _print(table, console)
+
+
+def _print(table: Table, console: Console) -> None:
+    """Prints the rows as lists if the table has no room for its longest words."""
+    columns = [(str(column.header), list(map(str, column.cells))) for column in table.columns]
+    texts = [(header, *cells) for header, cells in columns]
+    least = [max(len(word) for text in column for word in text.split()) for column in texts]
+    whole = [max(len(line) for text in column for line in text.splitlines()) for column in texts]
+    spare = console.width - FRAME - sum(least) - FRAME_OF_COLUMN * len(columns)
+    if spare >= 0:
+        wanted = sum(whole) - sum(least)
+        for column, low, high in zip(table.columns, least, whole, strict=True):
+            column.width = high if wanted <= spare else low + (high - low) * spare // wanted
+        console.print(table)
+        return
+    lines = [str(table.title)]
+    for row in range(table.row_count):
+        values = [(header, cells[row].replace("\n", ", ")) for header, cells in columns]
+        lines += ["", *(f"{header}: {value}" for header, value in values if value)]
+    console.print("\n".join(lines), soft_wrap=True)
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -167,7 +167,14 @@ async def _run(settings: Settings) -> Summary:
         )
         client = await stack.enter_async_context(Client(Connection(url)))
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="berth-")))
-        _write_kubeconfig(url, settings.kubeconfig_out or folder / "kubeconfig")
+        file = settings.kubeconfig_out or folder / "kubeconfig"
+        file.write_text(kubeconfig(url), encoding="utf-8")
+        after = (
+            f"; try: kubectl --kubeconfig {file} get pods -o wide"
+            if settings.keep
+            else " until every pod is decided; --keep keeps it"
+        )
+        click.echo(f"API server at {url}{after}", err=True)
         wanted = sorted(
             settings.manifests,
             key=lambda found: (found[0].kind not in FIRST, found[0].kind == "Pod"),
@@ -198,11 +205,6 @@ async def _stop_on_signal(group: TaskGroup) -> None:
         async for _ in received:
             group.cancel_scope.cancel()
             return
-
-
-def _write_kubeconfig(url: str, file: Path) -> None:
-    file.write_text(kubeconfig(url), encoding="utf-8")
-    click.echo(f"API server at {url}; try: kubectl --kubeconfig {file} get pods -o wide", err=True)
 
 
 async def _apply(client: Client, kind: Kind, document: Document) -> None:

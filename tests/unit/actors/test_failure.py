@@ -17,15 +17,7 @@ from berth.actors.failure import (
 )
 from berth.actors.messages import AttemptFailed, EventType, QueuedPod, SetUnschedulable
 from berth.actors.scheduling.decision.algorithm import Unfit
-from berth.actors.scheduling.framework.post_filter import Nomination
-from berth.actors.scheduling.framework.status import (
-    Code,
-    Status,
-    error,
-    unresolvable,
-    unschedulable,
-)
-from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.plugin import Code, Nomination, PodInfo, Status, error, unresolvable, unschedulable
 
 from tests.kit.hints import pod
 

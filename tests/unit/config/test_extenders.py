@@ -77,16 +77,25 @@ def test_the_time_out_is_five_seconds_unless_given() -> None:
         ({**URL, "httpTimeout": "soon"}, r"extenders\[0\].httpTimeout: expected a duration"),
         (
             {**URL, "tlsConfig": {"insecure": True, "caFile": "ca.crt"}},
-            r"extenders\[0\].tlsConfig.insecure: expected false with a certificate authority, got true",
+            (
+                r"extenders\[0\].tlsConfig.insecure: expected false with a certificate "
+                r"authority, got true"
+            ),
         ),
         ({**URL, "tlsConfig": {"caData": "?"}}, r"extenders\[0\].tlsConfig.caData: "),
         (
             {**URL, "managedResources": [{"name": "example.com/a"}, {"name": "cpu"}]},
-            r"extenders\[0\].managedResources\[1\].name: expected an extended resource .*, got 'cpu'",
+            (
+                r"extenders\[0\].managedResources\[1\].name: expected an extended resource "
+                r".*, got 'cpu'"
+            ),
         ),
         (
             {**URL, "managedResources": [{"name": "example.com/a"}, {"name": "example.com/a"}]},
-            r"extenders\[0\].managedResources\[1\].name: expected a resource managed once, got 'example.com/a'",
+            (
+                r"extenders\[0\].managedResources\[1\].name: expected a resource managed "
+                r"once, got 'example.com/a'"
+            ),
         ),
     ],
 )

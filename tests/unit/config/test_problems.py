@@ -94,59 +94,144 @@ FIELDS = [
 ]
 
 PLUGINS = [
-    ("{score: {enabled: [{name: ImageLocalty}]}}",
-     "score.enabled[0].name: unknown plugin 'ImageLocalty', did you mean ImageLocality?"),
-    ("{multiPoint: {enabled: [{name: Mine}]}}", "multiPoint.enabled[0].name: unknown plugin 'Mine'"),
-    ("{multiPoint: {disabled: [{name: NodNames}]}}",
-     "multiPoint.disabled[0].name: unknown plugin 'NodNames', did you mean NodeName?"),
-    ("{score: {enabled: [{name: NodeName}]}}", "score.enabled[0].name: NodeName does not implement score"),
-    ("{bind: {enabled: [{name: ImageLocality}]}}", "bind.enabled[0].name: ImageLocality does not implement bind"),
-    ("{filter: {enabled: [{name: NodeName}, {name: NodeName}]}}", "filter.enabled[1].name: NodeName is enabled twice"),
-    ("{score: {enabled: [{name: NodeAffinity, weight: 0}]}}",
-     "score.enabled[0].weight: expected a weight of at least 1, got 0"),
-    ("{multiPoint: {enabled: [{name: NodeAffinity, weight: 0}]}}",
-     "multiPoint.enabled[0].weight: expected a weight of at least 1, got 0"),
-    ("{multiPoint: {enabled: [{name: NodeName, weight: -1}]}}",
-     "multiPoint.enabled[0].weight: expected a weight of at least 1, got -1"),
-    ("{score: {enabled: [{name: NodeAffinity, weight: 2147483648}]}}",
-     "score.enabled[0].weight: expected a weight of at most 2147483647"),
-    ("{score: {enabled: [{name: NodeAffinity, weight: heavy}]}}",
-     "score.enabled[0].weight: Expected `int`, got `str`"),
+    (
+        "{score: {enabled: [{name: ImageLocalty}]}}",
+        "score.enabled[0].name: unknown plugin 'ImageLocalty', did you mean ImageLocality?",
+    ),
+    (
+        "{multiPoint: {enabled: [{name: Mine}]}}",
+        "multiPoint.enabled[0].name: unknown plugin 'Mine'",
+    ),
+    (
+        "{multiPoint: {disabled: [{name: NodNames}]}}",
+        "multiPoint.disabled[0].name: unknown plugin 'NodNames', did you mean NodeName?",
+    ),
+    (
+        "{score: {enabled: [{name: NodeName}]}}",
+        "score.enabled[0].name: NodeName does not implement score",
+    ),
+    (
+        "{bind: {enabled: [{name: ImageLocality}]}}",
+        "bind.enabled[0].name: ImageLocality does not implement bind",
+    ),
+    (
+        "{filter: {enabled: [{name: NodeName}, {name: NodeName}]}}",
+        "filter.enabled[1].name: NodeName is enabled twice",
+    ),
+    (
+        "{score: {enabled: [{name: NodeAffinity, weight: 0}]}}",
+        "score.enabled[0].weight: expected a weight of at least 1, got 0",
+    ),
+    (
+        "{multiPoint: {enabled: [{name: NodeAffinity, weight: 0}]}}",
+        "multiPoint.enabled[0].weight: expected a weight of at least 1, got 0",
+    ),
+    (
+        "{multiPoint: {enabled: [{name: NodeName, weight: -1}]}}",
+        "multiPoint.enabled[0].weight: expected a weight of at least 1, got -1",
+    ),
+    (
+        "{score: {enabled: [{name: NodeAffinity, weight: 2147483648}]}}",
+        "score.enabled[0].weight: expected a weight of at most 2147483647",
+    ),
+    (
+        "{score: {enabled: [{name: NodeAffinity, weight: heavy}]}}",
+        "score.enabled[0].weight: Expected `int`, got `str`",
+    ),
     ("{queueSort: {disabled: [{name: '*'}]}}", "queueSort: expected exactly one plugin, got 0"),
     ("{bind: {disabled: [{name: '*'}]}}", "bind: expected at least one plugin"),
-]  # fmt: skip
+]
 
 SPREAD = "{maxSkew: 1, topologyKey: z, whenUnsatisfiable: ScheduleAnyway}"
 TERMS = "[{matchExpressions: [{key: a, operator: Maybe}]}]"
 ARGS = [
-    ("NodeResourceFit", "{}", "name: unknown plugin 'NodeResourceFit', did you mean NodeResourcesFit?"),
-    ("NodeResourcesFit", "{scoringStrategy: {type: Best}}", "args.scoringStrategy.type: expected LeastAllocated"),
-    ("NodeResourcesFit", "{scoringStrategy: {kind: LeastAllocated}}", "args.scoringStrategy.kind: unknown field"),
-    ("NodeResourcesFit", "{scoringStrategy: {resources: [{name: cpu, weight: 0}]}}",
-     "args.scoringStrategy.resources[0].weight: expected a weight from 1 to 100, got 0"),
-    ("NodeResourcesFit", "{scoringStrategy: {resources: [{name: cpu, weight: 101}]}}",
-     "args.scoringStrategy.resources[0].weight: expected a weight from 1 to 100, got 101"),
-    ("NodeResourcesFit", "{scoringStrategy: {resources: cpu}}",
-     "args.scoringStrategy.resources: Expected `array`, got `str`"),
-    ("NodeResourcesFit", "{scoringStrategy: {type: RequestedToCapacityRatio}}",
-     "args.scoringStrategy.requestedToCapacityRatio.shape: expected at least one point"),
-    ("PodTopologySpread", f"{{defaultingType: List, defaultConstraints: [{SPREAD.replace('1', '0')}]}}",
-     "args.defaultConstraints[0].maxSkew: expected a positive integer, got 0"),
-    ("PodTopologySpread", f"{{defaultingType: List, defaultConstraints: [{SPREAD.replace(' topologyKey: z,', '')}]}}",
-     "args.defaultConstraints[0].topologyKey: expected a value, got nothing"),
-    ("PodTopologySpread", f"{{defaultingType: List, defaultConstraints: [{SPREAD.replace('Schedule', 'Any')}]}}",
-     ("args.defaultConstraints[0].whenUnsatisfiable: expected DoNotSchedule, ScheduleAnyway, got "
-     "'AnyAnyway'")),
-    ("PodTopologySpread", f"{{defaultConstraints: [{SPREAD}]}}",
-     "args.defaultConstraints: expected none with defaultingType System"),
-    ("PodTopologySpread", "{defaultingType: Some}", "args.defaultingType: expected List, System, got 'Some'"),
-    ("InterPodAffinity", "{hardPodAffinityWeight: 101}", "args.hardPodAffinityWeight: expected 0 to 100, got 101"),
-    ("InterPodAffinity", "{hardPodAffinityWeight: -1}", "args.hardPodAffinityWeight: expected 0 to 100, got -1"),
-    ("NodeAffinity",
-     f"{{addedAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: {TERMS}}}}}}}",
-     "args.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0]"),
+    (
+        "NodeResourceFit",
+        "{}",
+        "name: unknown plugin 'NodeResourceFit', did you mean NodeResourcesFit?",
+    ),
+    (
+        "NodeResourcesFit",
+        "{scoringStrategy: {type: Best}}",
+        "args.scoringStrategy.type: expected LeastAllocated",
+    ),
+    (
+        "NodeResourcesFit",
+        "{scoringStrategy: {kind: LeastAllocated}}",
+        "args.scoringStrategy.kind: unknown field",
+    ),
+    (
+        "NodeResourcesFit",
+        "{scoringStrategy: {resources: [{name: cpu, weight: 0}]}}",
+        "args.scoringStrategy.resources[0].weight: expected a weight from 1 to 100, got 0",
+    ),
+    (
+        "NodeResourcesFit",
+        "{scoringStrategy: {resources: [{name: cpu, weight: 101}]}}",
+        "args.scoringStrategy.resources[0].weight: expected a weight from 1 to 100, got 101",
+    ),
+    (
+        "NodeResourcesFit",
+        "{scoringStrategy: {resources: cpu}}",
+        "args.scoringStrategy.resources: Expected `array`, got `str`",
+    ),
+    (
+        "NodeResourcesFit",
+        "{scoringStrategy: {type: RequestedToCapacityRatio}}",
+        "args.scoringStrategy.requestedToCapacityRatio.shape: expected at least one point",
+    ),
+    (
+        "PodTopologySpread",
+        f"{{defaultingType: List, defaultConstraints: [{SPREAD.replace('1', '0')}]}}",
+        "args.defaultConstraints[0].maxSkew: expected a positive integer, got 0",
+    ),
+    (
+        "PodTopologySpread",
+        f"{{defaultingType: List, defaultConstraints: [{SPREAD.replace(' topologyKey: z,', '')}]}}",
+        "args.defaultConstraints[0].topologyKey: expected a value, got nothing",
+    ),
+    (
+        "PodTopologySpread",
+        f"{{defaultingType: List, defaultConstraints: [{SPREAD.replace('Schedule', 'Any')}]}}",
+        (
+            "args.defaultConstraints[0].whenUnsatisfiable: expected DoNotSchedule, "
+            "ScheduleAnyway, got "
+            "'AnyAnyway'"
+        ),
+    ),
+    (
+        "PodTopologySpread",
+        f"{{defaultConstraints: [{SPREAD}]}}",
+        "args.defaultConstraints: expected none with defaultingType System",
+    ),
+    (
+        "PodTopologySpread",
+        "{defaultingType: Some}",
+        "args.defaultingType: expected List, System, got 'Some'",
+    ),
+    (
+        "InterPodAffinity",
+        "{hardPodAffinityWeight: 101}",
+        "args.hardPodAffinityWeight: expected 0 to 100, got 101",
+    ),
+    (
+        "InterPodAffinity",
+        "{hardPodAffinityWeight: -1}",
+        "args.hardPodAffinityWeight: expected 0 to 100, got -1",
+    ),
+    (
+        "NodeAffinity",
+        (
+            "{addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
+            f"{{nodeSelectorTerms: {TERMS}}}}}}}"
+        ),
+        (
+            "args.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution."
+            "nodeSelectorTerms[0].matchExpressions[0]"
+        ),
+    ),
     ("NodeName", "{a: 1}", "args.a: unknown field, NodeName takes no arguments"),
-]  # fmt: skip
+]
 
 FILES = [
     (b"", "expected one document, a KubeSchedulerConfiguration, got none"),
@@ -172,14 +257,23 @@ FILES = [
 
 DOCUMENTS = [
     ("{}", "apiVersion: expected kubescheduler.config.k8s.io/v1, got None"),
-    ("{apiVersion: v1, kind: Pod}", "apiVersion: expected kubescheduler.config.k8s.io/v1, got 'v1'"),
-    ("{apiVersion: kubescheduler.config.k8s.io/v1beta3, kind: KubeSchedulerConfiguration}",
-     ("apiVersion: expected kubescheduler.config.k8s.io/v1, got "
-     "'kubescheduler.config.k8s.io/v1beta3'")),
-    ("{apiVersion: kubescheduler.config.k8s.io/v1, kind: Config}",
-     "kind: expected KubeSchedulerConfiguration, got 'Config'"),
+    (
+        "{apiVersion: v1, kind: Pod}",
+        "apiVersion: expected kubescheduler.config.k8s.io/v1, got 'v1'",
+    ),
+    (
+        "{apiVersion: kubescheduler.config.k8s.io/v1beta3, kind: KubeSchedulerConfiguration}",
+        (
+            "apiVersion: expected kubescheduler.config.k8s.io/v1, got "
+            "'kubescheduler.config.k8s.io/v1beta3'"
+        ),
+    ),
+    (
+        "{apiVersion: kubescheduler.config.k8s.io/v1, kind: Config}",
+        "kind: expected KubeSchedulerConfiguration, got 'Config'",
+    ),
     ("{apiVersion: [], kind: 3}", "apiVersion: expected kubescheduler.config.k8s.io/v1, got []"),
-]  # fmt: skip
+]
 
 HOSTILE = [
     *((HEAD + text, problem) for text, problem in FIELDS),

@@ -1,4 +1,4 @@
-"""When the task runner makes the environment, and when it takes the one that there is."""
+"""When the task runner makes a new environment, and when it uses the existing one."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Made = list[bool]
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
-    """A project whose environments are not really made; for each one, whether what was there is
-    thrown away first.
+    """A project whose environments are only recorded: for each one, whether the old one is removed
+    first.
     """
     done: Made = []
 
@@ -53,7 +53,7 @@ def another_lock(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lost_interpreter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Python that the environment was made with has been removed: its link leads nowhere."""
+    """The Python of the environment has been removed, so its link is broken."""
     (folder / ".venv/bin/python").unlink()
     (folder / ".venv/bin/python").symlink_to(folder / "gone")
 
@@ -66,7 +66,7 @@ Change = Callable[[Path, pytest.MonkeyPatch], None]
 
 
 @pytest.mark.parametrize("change", [another_python, another_lock, lost_interpreter, unfinished])
-def test_an_environment_that_is_another_is_made_anew(
+def test_an_unsuitable_environment_is_made_again(
     tmp_path: Path, made: Made, change: Change, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change(tmp_path, monkeypatch)
@@ -76,7 +76,7 @@ def test_an_environment_that_is_another_is_made_anew(
     assert len(made) == 2
 
 
-def test_an_environment_that_fits_is_taken(made: Made) -> None:
+def test_a_suitable_environment_is_used(made: Made) -> None:
     dev.setup()
     assert made == [True]
     assert sys.implementation.cache_tag in dev.STAMP.read_text()

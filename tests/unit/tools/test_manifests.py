@@ -1,5 +1,5 @@
-"""Manifests that nobody could mean: `berth explain` and `berth demo` refuse them in one line, by
-the field's path.
+"""Hostile manifests: `berth explain` and `berth demo` refuse them in one line, with the field's
+path.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from berth.tools.demo.command import demo
 from berth.tools.explain.command import explain
 from click.testing import CliRunner
 
-NODE = "{apiVersion: v1, kind: Node, metadata: {name: one}, status: {allocatable: {cpu: 4, memory: 8Gi, pods: 110}}}"
+NODE = (
+    "{apiVersion: v1, kind: Node, metadata: {name: one}, status: {allocatable: {cpu: 4, "
+    "memory: 8Gi, pods: 110}}}"
+)
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 SPREAD = "maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule"
@@ -19,13 +22,17 @@ SPREAD = "maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule"
 
 def pod(spec: str, *, resources: str = "{}", metadata: str = "name: p") -> str:
     container = f"{{name: c, image: i, resources: {resources}}}"
-    return f"{{apiVersion: v1, kind: Pod, metadata: {{{metadata}}}, spec: {{containers: [{container}], {spec}}}}}"
+    return (
+        f"{{apiVersion: v1, kind: Pod, metadata: {{{metadata}}}, "
+        f"spec: {{containers: [{container}], {spec}}}}}"
+    )
 
 
 def node_term(requirement: str) -> str:
     return pod(
         "affinity: "
-        f"{{nodeAffinity: {{{REQUIRED}: {{nodeSelectorTerms: [{{matchExpressions: [{requirement}]}}]}}}}}}"
+        f"{{nodeAffinity: {{{REQUIRED}: "
+        f"{{nodeSelectorTerms: [{{matchExpressions: [{requirement}]}}]}}}}}}"
     )
 
 
@@ -43,93 +50,231 @@ IN_SPREAD = "spec.topologySpreadConstraints[0]"
 CPU = "spec.containers[0].resources.requests"
 GARBAGE = "quantities must match the regular expression"
 
-# A manifest, the path of the field, and what is said of it.
+# A manifest, the path of the field, and the error.
 FIELDS = [
     (pod("nodeSelectr: {a: b}"), "", 'unknown field "spec.nodeSelectr"'),
     (pod("", metadata="name: p, lables: {a: b}"), "", 'unknown field "metadata.lables"'),
     (spread(f"{SPREAD}, skew: 3"), "", 'unknown field "spec.topologySpreadConstraints[0].skew"'),
-    (pod("tolerations: {key: a}"), "spec.tolerations", "cannot unmarshal object into Go struct field"),
-    (pod("tolerations: [a]"), "spec.tolerations[0]", "cannot unmarshal string into Go struct field"),
+    (
+        pod("tolerations: {key: a}"),
+        "spec.tolerations",
+        "cannot unmarshal object into Go struct field",
+    ),
+    (
+        pod("tolerations: [a]"),
+        "spec.tolerations[0]",
+        "cannot unmarshal string into Go struct field",
+    ),
     (pod("nodeSelector: [a]"), "spec.nodeSelector", "of type map[string]string"),
     (pod("nodeSelector: {a: 1}"), "spec.nodeSelector.a", "cannot unmarshal number"),
     (pod("nodeSelector: {a: y}"), "spec.nodeSelector.a", "cannot unmarshal bool"),
     (pod("priority: high"), "spec.priority", "of type int32"),
     (pod("", metadata="name: 3"), "metadata.name", "of type string"),
-    (pod("", resources="{requests: {cpu: '-1'}}"), f"{CPU}[cpu]", "must be greater than or equal to 0"),
+    (
+        pod("", resources="{requests: {cpu: '-1'}}"),
+        f"{CPU}[cpu]",
+        "must be greater than or equal to 0",
+    ),
     (pod("", resources="{requests: {cpu: lots}}"), f"{CPU}.cpu", GARBAGE),
     (pod("", resources="{requests: {cpu: 1.2.3}}"), f"{CPU}.cpu", GARBAGE),
     (pod("", resources="{requests: {cpu: ''}}"), f"{CPU}.cpu", GARBAGE),
     (pod("", resources="{requests: {memory: 1GiB}}"), f"{CPU}.memory", GARBAGE),
     (pod("", resources="{requests: {memory: [1]}}"), f"{CPU}.memory", GARBAGE),
     (pod("", resources=f"{{requests: {{cpu: '{'9' * 5000}x'}}}}"), f"{CPU}.cpu", GARBAGE),
-    (pod("", resources="{requests: {cpu: 2}, limits: {cpu: 1}}"), CPU, "must be less than or equal to cpu limit of 1"),
+    (
+        pod("", resources="{requests: {cpu: 2}, limits: {cpu: 1}}"),
+        CPU,
+        "must be less than or equal to cpu limit of 1",
+    ),
     (pod("", resources="{requests: {gpus: 1}}"), f"{CPU}[gpus]", "must be a standard resource"),
-    (pod("", resources="{requests: {example.com/gpu: 1500m}}"), f"{CPU}[example.com/gpu]", "must be an integer"),
-    (node_term("{key: a, operator: Maybe, values: [b]}"), f"{IN_TERM}.operator", "not a valid selector operator"),
-    (node_term("{key: a, operator: In}"), f"{IN_TERM}.values", "must be specified when `operator` is 'In' or 'NotIn'"),
-    (node_term("{key: a, operator: Gt}"), f"{IN_TERM}.values", "must be specified single value when `operator` is"),
-    (node_term("{key: a, operator: Exists, values: [b]}"), f"{IN_TERM}.values", "may not be specified when `operator`"),
-    (pod(f"affinity: {{nodeAffinity: {{{REQUIRED}: {{nodeSelectorTerms: []}}}}}}"),
-     f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms", "must have at least one node selector term"),
-    (pod(f"affinity: {{nodeAffinity: {{{PREFERRED}: [{{weight: 0, preference: {{}}}}]}}}}"),
-     f"spec.affinity.nodeAffinity.{PREFERRED}[0].weight", "must be in the range 1-100"),
-    (pod(f"affinity: {{podAffinity: {{{PREFERRED}: [{{weight: 101, podAffinityTerm: {{topologyKey: z}}}}]}}}}"),
-     f"spec.affinity.podAffinity.{PREFERRED}[0].weight", "must be in the range 1-100"),
-    (pod_term("{labelSelector: {}}"), f"{IN_AFFINITY}.topologyKey", "Required value: can not be empty"),
+    (
+        pod("", resources="{requests: {example.com/gpu: 1500m}}"),
+        f"{CPU}[example.com/gpu]",
+        "must be an integer",
+    ),
+    (
+        node_term("{key: a, operator: Maybe, values: [b]}"),
+        f"{IN_TERM}.operator",
+        "not a valid selector operator",
+    ),
+    (
+        node_term("{key: a, operator: In}"),
+        f"{IN_TERM}.values",
+        "must be specified when `operator` is 'In' or 'NotIn'",
+    ),
+    (
+        node_term("{key: a, operator: Gt}"),
+        f"{IN_TERM}.values",
+        "must be specified single value when `operator` is",
+    ),
+    (
+        node_term("{key: a, operator: Exists, values: [b]}"),
+        f"{IN_TERM}.values",
+        "may not be specified when `operator`",
+    ),
+    (
+        pod(f"affinity: {{nodeAffinity: {{{REQUIRED}: {{nodeSelectorTerms: []}}}}}}"),
+        f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms",
+        "must have at least one node selector term",
+    ),
+    (
+        pod(f"affinity: {{nodeAffinity: {{{PREFERRED}: [{{weight: 0, preference: {{}}}}]}}}}"),
+        f"spec.affinity.nodeAffinity.{PREFERRED}[0].weight",
+        "must be in the range 1-100",
+    ),
+    (
+        pod(
+            f"affinity: {{podAffinity: {{{PREFERRED}: "
+            "[{weight: 101, podAffinityTerm: {topologyKey: z}}]}}"
+        ),
+        f"spec.affinity.podAffinity.{PREFERRED}[0].weight",
+        "must be in the range 1-100",
+    ),
+    (
+        pod_term("{labelSelector: {}}"),
+        f"{IN_AFFINITY}.topologyKey",
+        "Required value: can not be empty",
+    ),
     (pod_term("{topologyKey: a b}"), f"{IN_AFFINITY}.topologyKey", "name part must consist of"),
-    (pod_term("{topologyKey: z, labelSelector: {matchExpressions: [{key: a, operator: Gt, values: ['1']}]}}"),
-     f"{IN_AFFINITY}.labelSelector.matchExpressions[0].operator", "not a valid selector operator"),
-    (pod_term("{topologyKey: z, labelSelector: {matchLabels: {a: b c}}}"),
-     f"{IN_AFFINITY}.labelSelector.matchLabels", "a valid label must be"),
-    (pod_term("{topologyKey: z, matchLabelKeys: [a]}"), f"{IN_AFFINITY}.matchLabelKeys",
-     "must not be specified when labelSelector is not set"),
-    (pod_term("{}", "podAntiAffinity"), f"spec.affinity.podAntiAffinity.{REQUIRED}[0].topologyKey", "can not be empty"),
+    (
+        pod_term(
+            "{topologyKey: z, labelSelector: {matchExpressions: [{key: a, operator: Gt, "
+            "values: ['1']}]}}"
+        ),
+        f"{IN_AFFINITY}.labelSelector.matchExpressions[0].operator",
+        "not a valid selector operator",
+    ),
+    (
+        pod_term("{topologyKey: z, labelSelector: {matchLabels: {a: b c}}}"),
+        f"{IN_AFFINITY}.labelSelector.matchLabels",
+        "a valid label must be",
+    ),
+    (
+        pod_term("{topologyKey: z, matchLabelKeys: [a]}"),
+        f"{IN_AFFINITY}.matchLabelKeys",
+        "must not be specified when labelSelector is not set",
+    ),
+    (
+        pod_term("{}", "podAntiAffinity"),
+        f"spec.affinity.podAntiAffinity.{REQUIRED}[0].topologyKey",
+        "can not be empty",
+    ),
     (spread(SPREAD.replace("1", "0")), f"{IN_SPREAD}.maxSkew", "must be greater than zero"),
     (spread(SPREAD.replace("1", "-1")), f"{IN_SPREAD}.maxSkew", "must be greater than zero"),
-    (spread("maxSkew: 1, whenUnsatisfiable: DoNotSchedule"), f"{IN_SPREAD}.topologyKey", "can not be empty"),
-    (spread(SPREAD.replace("DoNotSchedule", "Never")), f"{IN_SPREAD}.whenUnsatisfiable",
-     'Unsupported value: "Never": supported values: "DoNotSchedule", "ScheduleAnyway"'),
-    (spread("maxSkew: 1, topologyKey: zone"), f"{IN_SPREAD}.whenUnsatisfiable", 'Unsupported value: ""'),
+    (
+        spread("maxSkew: 1, whenUnsatisfiable: DoNotSchedule"),
+        f"{IN_SPREAD}.topologyKey",
+        "can not be empty",
+    ),
+    (
+        spread(SPREAD.replace("DoNotSchedule", "Never")),
+        f"{IN_SPREAD}.whenUnsatisfiable",
+        'Unsupported value: "Never": supported values: "DoNotSchedule", "ScheduleAnyway"',
+    ),
+    (
+        spread("maxSkew: 1, topologyKey: zone"),
+        f"{IN_SPREAD}.whenUnsatisfiable",
+        'Unsupported value: ""',
+    ),
     (spread(f"{SPREAD}, minDomains: 0"), f"{IN_SPREAD}.minDomains", "must be greater than zero"),
-    (spread(f"{SPREAD}, nodeTaintsPolicy: Sometimes"), f"{IN_SPREAD}.nodeTaintsPolicy", "Unsupported value"),
-    (pod(f"topologySpreadConstraints: [{{{SPREAD}}}, {{{SPREAD}}}]"),
-     "spec.topologySpreadConstraints[1].{topologyKey, whenUnsatisfiable}", "Duplicate value"),
+    (
+        spread(f"{SPREAD}, nodeTaintsPolicy: Sometimes"),
+        f"{IN_SPREAD}.nodeTaintsPolicy",
+        "Unsupported value",
+    ),
+    (
+        pod(f"topologySpreadConstraints: [{{{SPREAD}}}, {{{SPREAD}}}]"),
+        "spec.topologySpreadConstraints[1].{topologyKey, whenUnsatisfiable}",
+        "Duplicate value",
+    ),
     (pod("tolerations: [{operator: Maybe}]"), "spec.tolerations[0].operator", "Unsupported value"),
-    (pod("tolerations: [{key: a, effect: Never}]"), "spec.tolerations[0].effect", "Unsupported value"),
-    (pod("tolerations: [{operator: Equal}]"), "spec.tolerations[0].operator", "operator must be Exists when `key` is"),
-    (pod("schedulingGates: [{name: ''}]"), "spec.schedulingGates[0]", "name part must be non-empty"),
+    (
+        pod("tolerations: [{key: a, effect: Never}]"),
+        "spec.tolerations[0].effect",
+        "Unsupported value",
+    ),
+    (
+        pod("tolerations: [{operator: Equal}]"),
+        "spec.tolerations[0].operator",
+        "operator must be Exists when `key` is",
+    ),
+    (
+        pod("schedulingGates: [{name: ''}]"),
+        "spec.schedulingGates[0]",
+        "name part must be non-empty",
+    ),
     (pod("schedulingGates: [{name: a}, {name: a}]"), "spec.schedulingGates[1]", "Duplicate value"),
     (pod("priorityClassName: none-such"), "", "no PriorityClass with name none-such was found"),
     (pod("priority: 5"), "", "the integer value of priority must not be provided in pod spec"),
     (pod("runtimeClassName: none-such"), "", 'RuntimeClass "none-such" not found'),
-    (pod("", metadata="name: P"), "metadata.name", "a lowercase RFC 1123 subdomain must consist of"),
+    (
+        pod("", metadata="name: P"),
+        "metadata.name",
+        "a lowercase RFC 1123 subdomain must consist of",
+    ),
     (pod("", metadata="labels: {a: b}"), "metadata.name", "name or generateName is required"),
     (pod("", metadata="name: p, labels: {a: b c}"), "metadata.labels", "a valid label must be"),
-    ("{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: []}}", "spec.containers", "Required value"),
+    (
+        "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: []}}",
+        "spec.containers",
+        "Required value",
+    ),
     ("{apiVersion: v1, kind: Pod, metadata: {name: p}}", "spec.containers", "Required value"),
-    (NODE.replace("cpu: 4", "cpu: -4"), "status.allocatable[cpu]", "must be greater than or equal to 0"),
+    (
+        NODE.replace("cpu: 4", "cpu: -4"),
+        "status.allocatable[cpu]",
+        "must be greater than or equal to 0",
+    ),
     (NODE.replace("cpu: 4", "cpu: much"), "status.allocatable.cpu", GARBAGE),
-    (NODE.replace("status", "spec: {taints: [{key: a, effect: Never}]}, status"), "spec.taints[0].effect",
-     "Unsupported value"),
-    (NODE.replace("name: one", "name: one, labels: {'a b': c}"), "metadata.labels", "name part must consist of"),
-    ("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: c}, value: 2000000000}",
-     "value", "maximum allowed value"),
-]  # fmt: skip
+    (
+        NODE.replace("status", "spec: {taints: [{key: a, effect: Never}]}, status"),
+        "spec.taints[0].effect",
+        "Unsupported value",
+    ),
+    (
+        NODE.replace("name: one", "name: one, labels: {'a b': c}"),
+        "metadata.labels",
+        "name part must consist of",
+    ),
+    (
+        (
+            "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: c}, "
+            "value: 2000000000}"
+        ),
+        "value",
+        "maximum allowed value",
+    ),
+]
 
 FILES = [
     (b"", "expected an object with apiVersion, kind and metadata, got nothing"),
-    (b"---\n# nothing\n---\n", "expected an object with apiVersion, kind and metadata, got nothing"),
+    (
+        b"---\n# nothing\n---\n",
+        "expected an object with apiVersion, kind and metadata, got nothing",
+    ),
     (b"hello", ", document 1: expected an object with apiVersion, kind and metadata"),
     (b"{}", ", document 1: expected an object with apiVersion, kind and metadata"),
     (b"{apiVersion: v1, kind: Pod}", ", document 1: metadata: expected an object with a name"),
-    (b"{apiVersion: v1, kind: Pod, metadata: p}", ", document 1: metadata: expected an object with a name"),
+    (
+        b"{apiVersion: v1, kind: Pod, metadata: p}",
+        ", document 1: metadata: expected an object with a name",
+    ),
     (b"{apiVersion: v1, kind: Boat, metadata: {name: b}}", ", document 1: unknown kind v1 Boat"),
     (b"{apiVersion: v2, kind: Pod, metadata: {name: b}}", ", document 1: unknown kind v2 Pod"),
-    (b"{apiVersion: [], kind: {a: b}, metadata: {name: b}}", ", document 1: expected an object with apiVersion"),
+    (
+        b"{apiVersion: [], kind: {a: b}, metadata: {name: b}}",
+        ", document 1: expected an object with apiVersion",
+    ),
     (b"{apiVersion: [1], kind: {a: b}, metadata: {name: b}}", ", document 1: unknown kind"),
-    (b"{apiVersion: v1, kind: List, items: [3]}", ", document 1, items[0]: expected an object with apiVersion"),
+    (
+        b"{apiVersion: v1, kind: List, items: [3]}",
+        ", document 1, items[0]: expected an object with apiVersion",
+    ),
     (b"{apiVersion: v1, kind: List, items: 3}", ", document 1: items: expected a list"),
-    (NODE.encode() + b"\n---\nhello", ", document 2: expected an object with apiVersion, kind and metadata"),
+    (
+        NODE.encode() + b"\n---\nhello",
+        ", document 2: expected an object with apiVersion, kind and metadata",
+    ),
     (b"\x00\x01\xff\xfe", "cannot be read: line 1: "),
     (b"\x7fELF\x02\x01\x01", "cannot be read: line 1: "),
     (b"a: [", "cannot be read: line "),
@@ -143,7 +288,7 @@ FILES = [
 
 
 def refused_by(command: str, manifest: Path) -> str:
-    """The one line that a command says of a manifest."""
+    """The single line in which a command refuses a manifest."""
     arguments = ["-f", str(manifest)]
     if command == "explain":
         result = CliRunner().invoke(explain, [*arguments, "--pod", "p"])
@@ -154,13 +299,13 @@ def refused_by(command: str, manifest: Path) -> str:
     *before, line = result.stderr.splitlines()
     assert (
         not before if command == "explain" else len(before) <= 1
-    )  # demo says where its API server is
+    )  # demo prints the address of its API server
     return line
 
 
 @pytest.mark.parametrize("command", ["explain", "demo"])
 @pytest.mark.parametrize(("text", "path", "problem"), FIELDS)
-def test_a_field_that_does_not_fit_is_named(
+def test_an_invalid_field_is_named(
     command: str, text: str, path: str, problem: str, tmp_path: Path
 ) -> None:
     manifest = tmp_path / "m.yaml"
@@ -190,15 +335,18 @@ def test_a_folder_without_manifests_is_named(command: str, tmp_path: Path) -> No
     assert line == f"Error: {tmp_path}: expected a folder with *.yaml, *.yml, *.json files"
 
 
-def test_an_object_that_stands_twice_is_named(tmp_path: Path) -> None:
+def test_a_duplicate_object_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(pod(""))
     (tmp_path / "b.yaml").write_text(pod(""))
     assert refused_by("explain", tmp_path) == "Error: Pod default/p: expected once, found twice"
     assert 'pods "p" already exists' in refused_by("demo", tmp_path)
 
 
-def test_nulls_say_nothing(tmp_path: Path) -> None:
-    spec = "nodeSelector: null, tolerations: ~, affinity: null, topologySpreadConstraints: , nodeName: null"
+def test_nulls_are_absent(tmp_path: Path) -> None:
+    spec = (
+        "nodeSelector: null, tolerations: ~, affinity: null, topologySpreadConstraints: , "
+        "nodeName: null"
+    )
     (tmp_path / "m.yaml").write_text(
         f"{NODE}\n---\n{pod(spec, metadata='name: p, labels: null, namespace: ~')}"
     )
@@ -207,8 +355,8 @@ def test_nulls_say_nothing(tmp_path: Path) -> None:
     assert '"hosts":["one"]' in result.stdout
 
 
-def test_what_admission_gives_a_pod_counts(tmp_path: Path) -> None:
-    """The overhead of its runtime, which leaves no room for it on a node of four cores."""
+def test_fields_set_by_admission_count(tmp_path: Path) -> None:
+    """The overhead of the pod's runtime class leaves no room for it on a node of four cores."""
     overhead = "handler: vm, overhead: {podFixed: {cpu: 3}}"
     runtime = (
         f"{{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {{name: vm}}, {overhead}}}"

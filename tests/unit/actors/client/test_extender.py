@@ -1,4 +1,4 @@
-"""Extenders, the pure half: the JSON of extender/v1 both ways, and what answers come to."""
+"""The pure part of the extenders: the JSON of extender/v1 both ways, and the effects of answers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def pod(name: str = "p", **container: Any) -> Pod:
 
 
 def nodes(*names: str) -> NodeView:
-    """A view of these nodes, in this order, of a cluster with some more."""
+    """A view of these nodes in this order; the cluster has more nodes."""
     snapshot = snapshot_of([node(name) for name in (*sorted(names), "other")], set())
     return snapshot.rows(np.array([snapshot.columns.row_of[name] for name in names]))
 
@@ -73,12 +73,12 @@ def wire(value: object) -> Any:
 # ------------------------------------------------------------------------------------- what is sent
 
 
-def test_an_extender_with_a_cache_is_sent_names_alone() -> None:
+def test_an_extender_with_a_cache_gets_only_names() -> None:
     sent = wire(arguments(BY_NAME, pod(), nodes("b", "a")))
     assert sent == {"Pod": wire(pod()), "Nodes": None, "NodeNames": ["b", "a"]}
 
 
-def test_an_extender_without_a_cache_is_sent_whole_nodes() -> None:
+def test_an_extender_without_a_cache_gets_whole_nodes() -> None:
     sent = wire(arguments(WHOLE, pod(), nodes("b", "a")))
     assert sent["NodeNames"] is None
     assert sent["Nodes"]["metadata"] == {}
@@ -88,7 +88,7 @@ def test_an_extender_without_a_cache_is_sent_whole_nodes() -> None:
     }
 
 
-def test_what_is_sent_of_pods_is_core_v1() -> None:
+def test_pods_are_sent_as_core_v1() -> None:
     resources = {
         "requests": {"cpu": "1", "example.com/gpu": "2"},
         "limits": {"example.com/gpu": "2"},
@@ -132,11 +132,14 @@ def test_candidates_for_preemption_are_sent_by_uid_or_whole() -> None:
     "raw",
     [
         '{"NodeNames": ["a"], "FailedNodes": {"b": "no"}}',
-        '{"nodenames": ["a"], "failedNodes": {"b": "no"}, "nodes": null, "extra": {"x": [1]}, "Error": null}\n',
+        (
+            '{"nodenames": ["a"], "failedNodes": {"b": "no"}, "nodes": null, "extra": {"x": '
+            '[1]}, "Error": null}\n'
+        ),
         '{"NODENAMES": ["a"], "FAILEDNODES": {"b": "no"}, "FailedAndUnresolvableNodes": null}',
     ],
 )
-def test_names_are_read_in_any_case_and_null_is_nothing(raw: str) -> None:
+def test_field_names_are_read_in_any_case_and_null_is_absent(raw: str) -> None:
     found = read(raw.encode(), ExtenderFilterResult)
     assert found == ExtenderFilterResult(node_names=("a",), failed_nodes={"b": "no"})
 
@@ -172,7 +175,7 @@ def test_nodes_are_read_by_their_names() -> None:
         ),
     ],
 )
-def test_answers_are_read(raw: str, into: type[Any], expected: object) -> None:
+def test_valid_answers_are_read(raw: str, into: type[Any], expected: object) -> None:
     assert read(raw.encode(), into) == expected
 
 
@@ -192,7 +195,7 @@ def test_answers_are_read(raw: str, into: type[Any], expected: object) -> None:
         b'{"x": ' + b"[" * 100_000,
     ],
 )
-def test_what_is_no_answer_is_refused(raw: bytes) -> None:
+def test_an_invalid_answer_is_refused(raw: bytes) -> None:
     with pytest.raises(ExtenderError, match="unexpected answer"):
         read(raw, ExtenderFilterResult)
 
@@ -209,7 +212,7 @@ def test_what_is_no_answer_is_refused(raw: bytes) -> None:
         ({"resources": {"requests": {"example.com/tpu": "1"}}}, False),
     ],
 )
-def test_an_extender_of_resources_cares_for_pods_that_name_one(
+def test_an_extender_with_managed_resources_is_interested_in_pods_that_request_them(
     container: dict[str, Any], expected: bool
 ) -> None:
     extender = Extender("http://x", managed_resources=(ExtenderManagedResource("example.com/gpu"),))
@@ -228,7 +231,7 @@ def named(*names: str, **fields: Any) -> ExtenderFilterResult:
     return ExtenderFilterResult(node_names=names, **fields)
 
 
-def test_each_extender_takes_nodes_away_and_the_order_stays() -> None:
+def test_each_extender_removes_nodes_and_the_order_stays() -> None:
     filtering = Filtering(nodes("d", "a", "c", "b"))
     filtering.take(BY_NAME, named("a", "b", "d", failed_nodes={"c": "dear"}))
     filtering.take(
@@ -244,14 +247,14 @@ def test_each_extender_takes_nodes_away_and_the_order_stays() -> None:
     assert reasons == {"c": unschedulable("dear"), "a": unresolvable("never")}
 
 
-def test_a_node_that_is_gone_without_a_reason_is_not_helped_by_preemption() -> None:
+def test_preemption_does_not_help_on_a_node_removed_without_a_reason() -> None:
     filtering = Filtering(nodes("a"))
     filtering.take(BY_NAME, named())
     assert list(filtering.result().rejected.values()) == [unresolvable()]
 
 
 def test_the_form_of_the_answer_follows_the_extender() -> None:
-    """Names count for an extender with a cache only; nodes count if there are no names."""
+    """Names are read only from an extender with a cache. Without names, nodes are read."""
     whole = read(
         b'{"Nodes": {"items": [{"metadata": {"name": "a"}}]}, "NodeNames": ["b"]}',
         ExtenderFilterResult,
@@ -272,9 +275,7 @@ def test_the_form_of_the_answer_follows_the_extender() -> None:
         (named("a", error="no"), "no"),
     ],
 )
-def test_an_answer_that_cannot_be_used_changes_nothing(
-    answer: ExtenderFilterResult, problem: str
-) -> None:
+def test_an_unusable_answer_changes_nothing(answer: ExtenderFilterResult, problem: str) -> None:
     filtering = Filtering(nodes("a", "b"))
     with pytest.raises(ExtenderError, match=problem):
         filtering.take(BY_NAME, answer)
@@ -282,7 +283,7 @@ def test_an_answer_that_cannot_be_used_changes_nothing(
     assert not filtering.result().rejected
 
 
-def test_rejections_join_the_diagnosis_of_the_plugins() -> None:
+def test_rejections_are_added_to_the_diagnosis_of_the_plugins() -> None:
     view = nodes("a", "b", "c")
     diagnosis = Diagnosis(view)
     diagnosis.put(0, Status(unschedulable().code, ("full",), "Fit"))
@@ -299,7 +300,7 @@ def test_rejections_join_the_diagnosis_of_the_plugins() -> None:
 # --------------------------------------------------------------------------------------- prioritize
 
 
-def test_scores_are_weighed_scaled_and_added() -> None:
+def test_scores_are_weighted_scaled_and_added() -> None:
     answers = [
         (BY_NAME, (HostPriority("a", 10), HostPriority("b", 1), HostPriority("who", 5))),
         (WHOLE, (HostPriority("b", 4),)),
@@ -312,7 +313,7 @@ def test_scores_are_weighed_scaled_and_added() -> None:
     assert merged_scores([], nodes("a")).tolist() == [0]
 
 
-def test_a_score_beyond_all_bounds_does_no_harm() -> None:
+def test_a_score_out_of_range_does_no_harm() -> None:
     huge = merged_scores(
         [(BY_NAME, (HostPriority("a", 1 << 80), HostPriority("b", -(1 << 80))))], nodes("a", "b")
     )
@@ -332,7 +333,7 @@ def result(**victims: list[str]) -> ExtenderPreemptionResult:
     return ExtenderPreemptionResult(metas)
 
 
-def test_the_candidates_that_are_left_are_pods_again() -> None:
+def test_the_remaining_victims_are_mapped_back_to_pods() -> None:
     remaining = remaining_victims(BY_NAME, result(n=["w", "v"], m=["x"]), ON.get)
     assert list(remaining) == ["m", "n"]
     assert [info.pod.metadata.name for info in remaining["n"].pods] == ["w", "v"]
@@ -348,9 +349,7 @@ def test_the_candidates_that_are_left_are_pods_again() -> None:
         (result(n=[]), 'expected at least one victim pod on node "n"'),
     ],
 )
-def test_candidates_that_cannot_be_are_refused(
-    answer: ExtenderPreemptionResult, problem: str
-) -> None:
+def test_impossible_candidates_are_refused(answer: ExtenderPreemptionResult, problem: str) -> None:
     with pytest.raises(ExtenderError, match=problem):
         remaining_victims(BY_NAME, answer, ON.get)
 

@@ -1,6 +1,4 @@
-"""Kubeconfigs: which counts, how several merge, and the one line that tells what is wrong with
-one.
-"""
+"""Kubeconfigs: which file is read, how several are merged, and the errors in one line."""
 
 from __future__ import annotations
 
@@ -107,7 +105,10 @@ HOSTILE: list[tuple[Any, str]] = [
     ),
     (
         document({"server": "https://h", "certificate-authority": "absent.crt"}),
-        r"clusters\[c\].certificate-authority: .*absent.crt cannot be read: No such file or directory",
+        (
+            r"clusters\[c\].certificate-authority: .*absent.crt cannot be read: No such file "
+            r"or directory"
+        ),
     ),
     (
         document({"server": "https://h", "certificate-authority": "."}),
@@ -121,7 +122,10 @@ HOSTILE: list[tuple[Any, str]] = [
                 "insecure-skip-tls-verify": True,
             },
         ),
-        r"clusters\[c\].certificate-authority-data: expected none where insecure-skip-tls-verify is true",
+        (
+            r"clusters\[c\].certificate-authority-data: expected none where "
+            r"insecure-skip-tls-verify is true"
+        ),
     ),
     (
         document(user={"client-certificate-data": NO_PEM}),
@@ -133,7 +137,10 @@ HOSTILE: list[tuple[Any, str]] = [
     ),
     (
         document(user={"client-certificate-data": NO_PEM, "client-key-data": NO_PEM}),
-        r"users\[u\].client-certificate-data and client-key: expected a certificate and its unencrypted private key",
+        (
+            r"users\[u\].client-certificate-data and client-key: expected a certificate and "
+            r"its unencrypted private key"
+        ),
     ),
     (document(user={"token": 7}), r"users\[0\].user.token: Expected `str`, got `int`"),
     (
@@ -158,7 +165,10 @@ HOSTILE: list[tuple[Any, str]] = [
     ),
     (
         document(user=plugin(apiVersion="client.authentication.k8s.io/v1alpha1")),
-        r"users\[u\].exec.apiVersion: expected client.authentication.k8s.io/v1 or .*, got '.*v1alpha1'",
+        (
+            r"users\[u\].exec.apiVersion: expected client.authentication.k8s.io/v1 or .*, "
+            r"got '.*v1alpha1'"
+        ),
     ),
     (
         document(user=plugin(interactiveMode=None)),
@@ -185,7 +195,7 @@ HOSTILE: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("content", "problem"), HOSTILE)
-def test_what_cannot_be_used_is_one_line_with_file_and_field(
+def test_an_invalid_kubeconfig_is_reported_in_one_line_with_file_and_field(
     tmp_path: Path, content: Any, problem: str
 ) -> None:
     path = written(tmp_path, content)
@@ -222,11 +232,15 @@ def test_what_cannot_be_used_is_one_line_with_file_and_field(
             plugin(
                 args=[
                     "-c",
-                    """echo '{"kind":"ExecCredential","apiVersion":"v","status":{"token":"secret"}}'""",
+                    (
+                        """echo '{"kind":"ExecCredential","apiVersion":"v","""
+                        """"status":{"token":"secret"}}'"""
+                    ),
                 ]
             ),
             (
-                "expected an ExecCredential of client.authentication.k8s.io/v1, got another kind or "
+                "expected an ExecCredential of client.authentication.k8s.io/v1, got "
+                "another kind or "
                 "version"
             ),
         ),
@@ -234,7 +248,10 @@ def test_what_cannot_be_used_is_one_line_with_file_and_field(
             plugin(
                 args=[
                     "-c",
-                    f"""echo '{{"kind":"ExecCredential","apiVersion":"{V1}","status":{{"clientKeyData":"secret"}}}}'""",
+                    (
+                        f"""echo '{{"kind":"ExecCredential","apiVersion":"{V1}","""
+                        """"status":{"clientKeyData":"secret"}}'"""
+                    ),
                 ]
             ),
             "expected clientCertificateData and clientKeyData together",
@@ -245,7 +262,7 @@ def test_what_cannot_be_used_is_one_line_with_file_and_field(
         ),
     ],
 )
-async def test_a_credential_that_cannot_be_had_is_one_line_too(
+async def test_a_missing_credential_is_reported_in_one_line(
     tmp_path: Path, user: Any, problem: str
 ) -> None:
     written(tmp_path, "\n", "empty")
@@ -257,7 +274,7 @@ async def test_a_credential_that_cannot_be_had_is_one_line_too(
     assert "secret" not in str(raised.value)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError, match="absent: cannot be read: No such file or directory"):
         load(str(tmp_path / "absent"))
     with pytest.raises(
@@ -281,7 +298,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         ({"token": "abc", **plugin(command="false")}, "Bearer abc"),
     ],
 )
-async def test_what_a_user_shows(tmp_path: Path, user: Any, header: str) -> None:
+async def test_the_credentials_of_a_user(tmp_path: Path, user: Any, header: str) -> None:
     written(tmp_path, "of-file\n", "token")
     path = written(tmp_path, document(user=user))
     assert await shown(path) == header
@@ -327,7 +344,7 @@ async def test_of_several_files_the_first_wins(tmp_path: Path) -> None:
         load(None, "z", environ=environ)
 
 
-def test_where_the_connection_comes_from(tmp_path: Path) -> None:
+def test_the_source_of_the_connection(tmp_path: Path) -> None:
     (tmp_path / ".kube").mkdir()
     written(tmp_path / ".kube", document({"server": "https://home", "tls-server-name": "n"}))
     environ = {"HOME": str(tmp_path)}
@@ -336,7 +353,9 @@ def test_where_the_connection_comes_from(tmp_path: Path) -> None:
         document({"server": "https://named", "tls-server-name": "n", "proxy-url": "http://p:1"}),
     )
     assert load(None, environ=environ, home=True).server == "https://home"
-    with pytest.raises(KubeconfigError, match="no kubeconfig: expected one to be named"):
+    with pytest.raises(
+        KubeconfigError, match=r"no API server: expected --kubeconfig, \$KUBECONFIG, --master or"
+    ):
         load(None, environ=environ)
     assert (
         load(None, master="http://m:1", environ={**environ, "KUBECONFIG": named}).server
@@ -377,7 +396,7 @@ async def test_inside_a_cluster(
     )
 
 
-def test_a_service_account_that_is_not_whole_is_named(tmp_path: Path, authority: Authority) -> None:
+def test_an_incomplete_service_account_is_named(tmp_path: Path, authority: Authority) -> None:
     environ = {"KUBERNETES_SERVICE_HOST": "h", "KUBERNETES_SERVICE_PORT": "443"}
     with pytest.raises(KubeconfigError, match=r"in-cluster authority: .*ca.crt: No such file"):
         load(None, environ=environ, folder=tmp_path)

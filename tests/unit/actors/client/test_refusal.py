@@ -1,4 +1,4 @@
-"""What an answer that refuses is told as."""
+"""The error message of an answer that refuses a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of HTTP/1.1, however their bytes are cut."""
+"""Answers of HTTP/1.1 that arrive in any pieces."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ANSWERS = {
 
 
 @given(answer=st.sampled_from(list(ANSWERS)), cuts=st.lists(st.integers(0, 200)))
-def test_an_answer_is_read_wherever_it_is_cut(answer: bytes, cuts: list[int]) -> None:
+def test_an_answer_is_read_from_any_pieces(answer: bytes, cuts: list[int]) -> None:
     reader, at = ReplyReader(), 0
     for cut in sorted(cut for cut in cuts if cut < len(answer)):
         assert reader.feed(answer[at:cut]) is None
@@ -41,13 +41,13 @@ def test_an_answer_without_a_length_ends_with_the_connection() -> None:
 
 
 @pytest.mark.parametrize("part", [b"", b"HTTP/1.1 200 OK\r\n", CREATED[:-1], CHUNKED[:-2]])
-def test_an_answer_that_is_cut_off_is_none(part: bytes) -> None:
+def test_a_truncated_answer_is_refused(part: bytes) -> None:
     reader = ReplyReader()
     assert reader.feed(part) is None
     assert reader.close() is None
 
 
-def test_a_connection_on_which_there_is_more_is_not_kept() -> None:
+def test_a_connection_with_extra_bytes_is_not_kept() -> None:
     assert ReplyReader().feed(CREATED + b"HTTP/1.1 200 OK\r\n") == Reply(201, b"body")
 
 
@@ -68,6 +68,6 @@ def test_a_connection_on_which_there_is_more_is_not_kept() -> None:
         b"x" * (65 << 10),
     ],
 )
-def test_what_is_no_answer_is_refused(answer: bytes) -> None:
+def test_an_invalid_answer_is_refused(answer: bytes) -> None:
     with pytest.raises(ReplyError):
         ReplyReader().feed(answer)

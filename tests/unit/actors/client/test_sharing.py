@@ -1,4 +1,4 @@
-"""Pods of one template share what is the same, and stay what they are."""
+"""Pods of one template share their equal parts, and keep their values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def copy_of(found: Pod) -> Pod:
     return msgspec.json.decode(msgspec.json.encode(found), type=Pod)
 
 
-def test_equal_parts_are_held_once_whatever_the_node() -> None:
+def test_equal_parts_are_kept_once_for_all_nodes() -> None:
     sharing = Sharing()
     first, second, third = (
         sharing.shared(copy_of(each))
@@ -40,7 +40,7 @@ def test_equal_parts_are_held_once_whatever_the_node() -> None:
     assert sharing.shared(copy_of(pod(4, "n1"))).spec is first.spec
 
 
-def test_what_was_met_is_bounded() -> None:
+def test_the_number_of_remembered_parts_is_bounded() -> None:
     sharing = Sharing()
     first = sharing.shared(pod(0, image="0"))
     for number in range(1, MOST + 1):
@@ -50,6 +50,6 @@ def test_what_was_met_is_bounded() -> None:
     assert again.spec is not first.spec
 
 
-def test_other_objects_are_left_alone() -> None:
+def test_objects_other_than_pods_are_not_shared() -> None:
     node = Node(metadata=ObjectMeta(name="n"))
     assert Sharing().shared(node) is node

@@ -1,6 +1,4 @@
-"""Whom a client believes: the servers that Kubernetes' own client believes, with every version of
-Python.
-"""
+"""A client trusts the same servers as Kubernetes' own client, with every version of Python."""
 
 from __future__ import annotations
 
@@ -54,7 +52,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 def greet(client: ssl.SSLContext, server: ssl.SSLContext, name: str = HOST) -> ssl.SSLObject:
-    """The client's side after the handshake, both ways and all in memory. Raises SSLError."""
+    """Makes a handshake in memory. Returns the client's side. Raises SSLError."""
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking = client.wrap_bio(back, there, server_hostname=name)
     asked = server.wrap_bio(there, back, server_side=True)
@@ -71,7 +69,7 @@ def greet(client: ssl.SSLContext, server: ssl.SSLContext, name: str = HOST) -> s
 
 
 def server(made: Authority, *names: str) -> ssl.SSLContext:
-    """One that shows a certificate, and those of who signed it, and minds nothing itself."""
+    """The context of a server that presents these certificates, and itself accepts anything."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_ciphers("ALL:@SECLEVEL=0")
     chain = made.folder / "chain"
@@ -103,7 +101,9 @@ def trusting(made: Authority, name: str = "ca") -> ssl.SSLContext:
         pytest.param(["by-sha1"], "sha1-ca", HOST, id="an authority that signed itself with SHA-1"),
     ],
 )
-def test_who_is_believed(odd: Authority, shown: list[str], trusted: str, host: str) -> None:
+def test_certificates_that_are_trusted(
+    odd: Authority, shown: list[str], trusted: str, host: str
+) -> None:
     greet(trusting(odd, trusted), server(odd, *shown), host)
 
 
@@ -118,16 +118,22 @@ OLD_OPENSSL = pytest.mark.skipif(
         pytest.param(
             ["plain"], "other-ca", HOST, "unable to get local issuer", id="another authority"
         ),
-        pytest.param(["below"], "ca", HOST, "unable to get local issuer", id="a gap in the chain"),
         pytest.param(
-            ["below-none", "no-authority"], "ca", HOST, "invalid CA", id="signed by who may not"
+            ["below"], "ca", HOST, "unable to get local issuer", id="a missing intermediate"
+        ),
+        pytest.param(
+            ["below-none", "no-authority"],
+            "ca",
+            HOST,
+            "invalid CA",
+            id="signed by a certificate that is no authority",
         ),
         pytest.param(
             ["below-none"],
             "no-authority",
             HOST,
             "invalid CA",
-            id="signed by who may not but is trusted",
+            id="signed by a trusted certificate that is no authority",
         ),
         pytest.param(
             ["by-no-signer"], "signs-no-certificates", HOST, "invalid CA|key usage", id="no signer"
@@ -149,7 +155,11 @@ OLD_OPENSSL = pytest.mark.skipif(
             ["address-as-name"], "ca", "127.0.0.1", "IP address mismatch", id="an address as a name"
         ),
         pytest.param(
-            ["plain"], "ca", "127.0.0.1", "IP address mismatch", id="an address that is not there"
+            ["plain"],
+            "ca",
+            "127.0.0.1",
+            "IP address mismatch",
+            id="an address that is not in the certificate",
         ),
         pytest.param(
             ["for-clients"], "ca", HOST, "unsuitable certificate purpose", id="for clients only"
@@ -165,24 +175,24 @@ OLD_OPENSSL = pytest.mark.skipif(
         ),
     ],
 )
-def test_who_is_not_believed(
+def test_certificates_that_are_not_trusted(
     odd: Authority, shown: list[str], trusted: str, host: str, why: str
 ) -> None:
     with pytest.raises(ssl.SSLCertVerificationError, match=why):
         greet(trusting(odd, trusted), server(odd, *shown), host)
 
 
-def test_a_key_that_anybody_can_break_is_of_no_use(odd: Authority) -> None:
+def test_a_key_that_is_too_short_is_refused(odd: Authority) -> None:
     with pytest.raises(ssl.SSLError):
         greet(trusting(odd), server(odd, "shorter"))
 
 
 @pytest.mark.parametrize("name", ["past", "common-name", "sha1", "itself", "for-clients"])
-def test_who_verifies_nothing_believes_anybody(odd: Authority, name: str) -> None:
+def test_an_insecure_client_trusts_any_certificate(odd: Authority, name: str) -> None:
     greet(client_context(None, insecure=True), server(odd, name), "elsewhere.example")
 
 
-def test_the_machine_is_trusted_where_no_authority_is_named(
+def test_the_machines_authorities_are_trusted_if_none_is_named(
     odd: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", odd.path("ca.crt"))
@@ -223,10 +233,8 @@ def test_other_ciphers_are_not_offered(odd: Authority, cipher: str) -> None:
     ]
 
 
-def test_an_authority_is_read_as_certificates_among_other_text(odd: Authority) -> None:
-    """A certificate that cannot be read is passed over as long as another can, as Kubernetes'
-    client does.
-    """
+def test_the_certificates_of_an_authority_may_be_among_other_text(odd: Authority) -> None:
+    """As in Kubernetes' client, an unreadable certificate is skipped if another can be read."""
     text = odd.text("ca.crt").encode()
     broken = b"-----BEGIN CERTIFICATE-----\nTm90IG9uZQ==\n-----END CERTIFICATE-----\n"
     for around in (
@@ -243,7 +251,7 @@ def test_an_authority_is_read_as_certificates_among_other_text(odd: Authority) -
             client_context(nothing)
 
 
-def test_a_certificate_of_our_own_may_have_a_short_key(odd: Authority, tmp_path: Path) -> None:
+def test_a_client_certificate_may_have_a_short_key(odd: Authority, tmp_path: Path) -> None:
     context = trusting(odd)
     show_certificate(context, odd.text("short.crt").encode(), odd.text("short.key").encode())
     asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

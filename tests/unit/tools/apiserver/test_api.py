@@ -1,4 +1,4 @@
-"""What requests do to the objects: who may set what, what a deletion waits for, binding, eviction,
+"""The effects of requests on objects: protected fields, deletion, binding, eviction and
 admission.
 """
 
@@ -82,7 +82,7 @@ def test_the_server_owns_some_metadata(api: Api) -> None:
     assert found(api)["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
 
 
-def test_names_are_generated_of_letters_that_a_label_may_have(api: Api) -> None:
+def test_generated_names_have_only_letters_that_labels_allow(api: Api) -> None:
     prefix = "x" * 80 + "-"
     made = [
         api.create(MAPS, NS, {"metadata": {"generateName": p}}) for p in ("web-", "web-", prefix)
@@ -93,7 +93,7 @@ def test_names_are_generated_of_letters_that_a_label_may_have(api: Api) -> None:
     assert all(name.startswith("web-") for name in names[:2])
 
 
-def test_a_generation_moves_with_the_spec_alone(api: Api) -> None:
+def test_only_a_change_of_the_spec_increases_the_generation(api: Api) -> None:
     create(api)
     api.patch(PODS, NS, "p", {"metadata": {"labels": {"a": "b"}}}, MERGE, "")
     api.patch(PODS, NS, "p", {"status": {"phase": "Running"}}, MERGE, "status")
@@ -102,7 +102,7 @@ def test_a_generation_moves_with_the_spec_alone(api: Api) -> None:
     assert found(api)["metadata"]["generation"] == 2
 
 
-def test_a_spec_and_a_status_are_written_apart(api: Api) -> None:
+def test_spec_and_status_are_written_separately(api: Api) -> None:
     create(api)
     api.update(PODS, NS, "p", {**found(api), "status": {"phase": "Failed"}}, "")
     assert found(api)["status"]["phase"] == "Pending"
@@ -118,7 +118,7 @@ def test_a_spec_and_a_status_are_written_apart(api: Api) -> None:
     assert found(api)["metadata"]["labels"] == {"app": "x"}
 
 
-def test_an_update_of_another_version_or_object_is_refused(api: Api) -> None:
+def test_an_update_with_another_version_or_uid_is_refused(api: Api) -> None:
     before = create(api)
     api.patch(PODS, NS, "p", {"metadata": {"labels": {"a": "b"}}}, MERGE, "")
     with pytest.raises(Refused, match="the object has been modified") as refused:
@@ -135,7 +135,7 @@ def test_an_update_of_another_version_or_object_is_refused(api: Api) -> None:
         api.patch(PODS, NS, "p", {"metadata": {"namespace": "q"}}, MERGE, "")
 
 
-def test_an_update_without_a_version_that_changes_nothing_is_no_write(api: Api) -> None:
+def test_an_update_that_changes_nothing_keeps_the_version(api: Api) -> None:
     before = create(api)
     metadata = {key: value for key, value in before["metadata"].items() if key != "resourceVersion"}
     api.update(PODS, NS, "p", {**before, "metadata": metadata}, "")
@@ -144,10 +144,10 @@ def test_an_update_without_a_version_that_changes_nothing_is_no_write(api: Api) 
 
 @pytest.mark.parametrize("version", [None, "", "0"])
 @pytest.mark.parametrize("subresource", ["", "status"])
-def test_an_update_that_names_no_version_is_of_whatever_is_there(
+def test_an_update_without_a_version_updates_the_current_object(
     api: Api, version: str | None, subresource: str
 ) -> None:
-    """No resourceVersion is "0" in Kubernetes."""
+    """In Kubernetes an absent resourceVersion means "0"."""
     before = create(api)
     api.patch(PODS, NS, "p", {"metadata": {"labels": {"a": "b"}}}, MERGE, "")
     document = {**before, "status": {"phase": "Running"}}
@@ -164,7 +164,7 @@ def test_an_update_that_names_no_version_is_of_whatever_is_there(
     assert found(api)["status"]["phase"] == ("Running" if subresource else "Pending")
 
 
-def test_a_scale_that_names_no_version_is_of_whatever_is_there(api: Api) -> None:
+def test_a_scale_without_a_version_updates_the_current_object(api: Api) -> None:
     template = {
         "metadata": {"labels": {"a": "b"}},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
@@ -188,7 +188,7 @@ CONDITIONAL = [
 
 @pytest.mark.parametrize(("version", "kind", "fields"), CONDITIONAL)
 @pytest.mark.parametrize("named", [None, "", "0"])
-def test_some_kinds_are_updated_by_version_only(
+def test_updates_of_some_kinds_need_a_version(
     api: Api, version: str, kind: str, fields: Document, named: str | None
 ) -> None:
     of, namespace = BY_KIND[version, kind], NS if BY_KIND[version, kind].namespaced else ""
@@ -212,7 +212,7 @@ VERSION = "/metadata/resourceVersion"
 
 
 @pytest.mark.parametrize("version", ["0", "", None])
-def test_a_patch_may_take_the_version_away(api: Api, version: str | None) -> None:
+def test_a_patch_may_remove_the_version(api: Api, version: str | None) -> None:
     create(api)
     api.patch(
         PODS, NS, "p", {"metadata": {"labels": {"n": "1"}, "resourceVersion": version}}, MERGE, ""
@@ -237,18 +237,23 @@ def test_a_patch_may_take_the_version_away(api: Api, version: str | None) -> Non
     [
         ({"metadata": {"labels": {"n": "1"}, "resourceVersion": "1"}}, MERGE),
         ({"metadata": {"labels": {"n": "1"}, "resourceVersion": "1"}}, STRATEGIC),
-        ([{"op": "replace", "path": VERSION, "value": "1"}, {"op": "add", "path": "/metadata/labels/n", "value": "1"}],
-         JSON_PATCH),
+        (
+            [
+                {"op": "replace", "path": VERSION, "value": "1"},
+                {"op": "add", "path": "/metadata/labels/n", "value": "1"},
+            ],
+            JSON_PATCH,
+        ),
     ],
-)  # fmt: skip
-def test_a_patch_of_another_version_is_refused(api: Api, patch: Any, how: str) -> None:
+)
+def test_a_patch_with_another_version_is_refused(api: Api, patch: Any, how: str) -> None:
     create(api)
     with pytest.raises(Refused, match="the object has been modified") as refused:
         api.patch(PODS, NS, "p", patch, how, "")
     assert code(refused) == (409, "Conflict")
 
 
-def test_what_is_left_out_of_an_update_has_its_default_again(api: Api) -> None:
+def test_fields_omitted_from_an_update_get_their_defaults(api: Api) -> None:
     api.create(STORAGE_CLASSES, "", {"metadata": {"name": "s"}, "provisioner": "berth.dev/none"})
     api.update(
         STORAGE_CLASSES, "", "s", {"metadata": {"name": "s"}, "provisioner": "berth.dev/none"}, ""
@@ -259,7 +264,7 @@ def test_what_is_left_out_of_an_update_has_its_default_again(api: Api) -> None:
 # -- decoding
 
 
-def test_nulls_are_absent_and_unknown_fields_are_told_and_dropped(api: Api) -> None:
+def test_nulls_and_unknown_fields_are_dropped_with_a_warning_for_the_latter(api: Api) -> None:
     warned = Api(api.store, "Warn")
     document = image(
         pod(restartPolicy=None, terminationGracePeriodSeconds=None, tolerations=[None], boat=1)
@@ -276,7 +281,7 @@ def test_nulls_are_absent_and_unknown_fields_are_told_and_dropped(api: Api) -> N
 
 
 @pytest.mark.parametrize("subresource", ["", "status"])
-def test_what_is_strict_or_of_a_wrong_type_is_refused_however_it_comes(
+def test_unknown_fields_in_strict_mode_and_wrong_types_are_refused_in_every_format(
     api: Api, subresource: str
 ) -> None:
     create(api)
@@ -302,7 +307,7 @@ def test_what_is_strict_or_of_a_wrong_type_is_refused_however_it_comes(
 # -- delete
 
 
-def test_a_bound_pod_has_its_grace_and_an_unbound_one_none(api: Api) -> None:
+def test_only_a_bound_pod_gets_its_grace_period(api: Api) -> None:
     create(api, "free")
     api.delete(PODS, NS, "free", DeleteOptions())
     assert api.store.find(PODS, NS, "free") is None
@@ -312,7 +317,7 @@ def test_a_bound_pod_has_its_grace_and_an_unbound_one_none(api: Api) -> None:
     metadata = found(api)["metadata"]
     assert metadata["deletionGracePeriodSeconds"] == 20
     api.delete(PODS, NS, "p", DeleteOptions(grace_period_seconds=60))
-    assert found(api)["metadata"] == metadata, "a grace is never made longer"
+    assert found(api)["metadata"] == metadata, "the grace period was made longer"
     api.delete(PODS, NS, "p", DeleteOptions(grace_period_seconds=5))
     assert found(api)["metadata"]["deletionGracePeriodSeconds"] == 5
     assert found(api)["metadata"]["deletionTimestamp"] == metadata["deletionTimestamp"]
@@ -321,7 +326,7 @@ def test_a_bound_pod_has_its_grace_and_an_unbound_one_none(api: Api) -> None:
 
 
 @pytest.mark.parametrize("bound", [False, True])
-def test_a_pod_with_a_finalizer_goes_with_it(api: Api, bound: bool) -> None:
+def test_a_pod_is_deleted_with_its_last_finalizer(api: Api, bound: bool) -> None:
     create(api)
     api.patch(PODS, NS, "p", {"metadata": {"finalizers": ["berth.dev/f"]}}, MERGE, "")
     if bound:
@@ -333,7 +338,7 @@ def test_a_pod_with_a_finalizer_goes_with_it(api: Api, bound: bool) -> None:
     assert api.store.find(PODS, NS, "p") is None
 
 
-def test_a_pod_that_still_ends_outlives_its_finalizer(api: Api) -> None:
+def test_a_pod_in_its_grace_period_survives_the_removal_of_its_finalizer(api: Api) -> None:
     create(api)
     api.patch(PODS, NS, "p", {"metadata": {"finalizers": ["berth.dev/f"]}}, MERGE, "")
     bind(api)
@@ -342,7 +347,7 @@ def test_a_pod_that_still_ends_outlives_its_finalizer(api: Api) -> None:
     assert found(api)["metadata"]["deletionGracePeriodSeconds"] == 30
 
 
-def test_a_deletion_may_ask_for_one_object_and_version(api: Api) -> None:
+def test_a_deletion_may_have_preconditions(api: Api) -> None:
     metadata = create(api)["metadata"]
     for wanted in (Preconditions(uid="other"), Preconditions(resource_version="1")):
         with pytest.raises(Refused, match="Precondition failed") as refused:
@@ -355,7 +360,7 @@ def test_a_deletion_may_ask_for_one_object_and_version(api: Api) -> None:
     assert code(refused) == (404, "NotFound")
 
 
-def test_a_namespace_goes_once_it_is_empty(api: Api) -> None:
+def test_a_namespace_is_deleted_when_it_is_empty(api: Api) -> None:
     api.create(NAMESPACES, "", {"metadata": {"name": "n"}})
     api.create(MAPS, "n", {"metadata": {"name": "m", "finalizers": ["berth.dev/f"]}})
     api.create(MAPS, "n", {"metadata": {"name": "o"}})
@@ -374,7 +379,7 @@ def test_a_namespace_goes_once_it_is_empty(api: Api) -> None:
         api.delete(NAMESPACES, "", NS, DeleteOptions())
 
 
-def test_orphans_have_no_owner(api: Api) -> None:
+def test_orphaned_objects_lose_their_owner(api: Api) -> None:
     owner = api.create(MAPS, NS, {"metadata": {"name": "o"}}).document
     reference = {
         "apiVersion": "v1",
@@ -400,7 +405,7 @@ def test_a_binding_places_the_pod(api: Api) -> None:
     assert "nominatedNodeName" not in found(api)["status"]
 
 
-def test_a_gated_pod_says_so_until_somebody_says_otherwise(
+def test_a_gated_pod_keeps_its_condition_until_another_is_written(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gated = image(pod(schedulingGates=[{"name": "g"}]))
@@ -418,7 +423,7 @@ def test_a_gated_pod_says_so_until_somebody_says_otherwise(
     assert status == {"phase": "Pending", "qosClass": "BestEffort", "conditions": [condition]}
     api.patch(PODS, NS, "p", {"spec": {"schedulingGates": None}}, MERGE, "")
     assert found(api)["status"]["conditions"] == [condition], (
-        "the API server leaves that to the scheduler"
+        "removing the gates must leave the condition to the scheduler"
     )
     ready = {"type": "PodReadyToStartContainers", "status": "False"}
     api.patch(PODS, NS, "p", {"status": {"conditions": [condition, ready]}}, MERGE, "status")
@@ -431,7 +436,7 @@ def test_a_gated_pod_says_so_until_somebody_says_otherwise(
     ]
 
 
-def test_a_binding_of_a_bound_gated_ending_or_other_pod_is_refused(api: Api) -> None:
+def test_a_binding_of_a_bound_gated_deleted_or_replaced_pod_is_refused(api: Api) -> None:
     create(api)
     create(api, "gated", schedulingGates=[{"name": "g"}])
     refusals = [
@@ -465,7 +470,7 @@ def test_a_binding_of_a_bound_gated_ending_or_other_pod_is_refused(api: Api) -> 
         assert code(refused) == (400, "BadRequest")
 
 
-def test_a_node_name_is_set_by_a_binding_alone(api: Api) -> None:
+def test_only_a_binding_sets_the_node_name(api: Api) -> None:
     create(api)
     with pytest.raises(Refused, match=r"spec\.nodeName") as refused:
         api.patch(PODS, NS, "p", {"spec": {"nodeName": "n1"}}, MERGE, "")
@@ -492,7 +497,7 @@ def budget(api: Api, name: str, allowed: int, generation: int = 1) -> None:
     api.patch(BUDGETS, NS, name, {"status": status}, MERGE, "status")
 
 
-def test_an_eviction_uses_up_the_budget_and_says_why_the_pod_goes(api: Api) -> None:
+def test_an_eviction_uses_up_the_budget_and_sets_a_condition(api: Api) -> None:
     running(api, "a", "b")
     budget(api, "x", allowed=1)
     api.evict(NS, "a", {})
@@ -527,7 +532,7 @@ def test_evictions_without_a_budget_or_with_too_many(api: Api) -> None:
 # -- scale
 
 
-def test_a_scale_is_the_replicas_of_a_workload(api: Api) -> None:
+def test_a_scale_reads_and_writes_the_replicas_of_a_workload(api: Api) -> None:
     template = {
         "metadata": {"labels": {"app": "x"}},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
@@ -543,8 +548,12 @@ def test_a_scale_is_the_replicas_of_a_workload(api: Api) -> None:
     assert api.store.get(DEPLOYMENTS, NS, "d")["spec"]["replicas"] == 4
     api.patch(DEPLOYMENTS, NS, "d", {"spec": {"replicas": 5}}, MERGE, "scale")
     assert api.scale_of(DEPLOYMENTS, NS, "d")["spec"] == {"replicas": 5}
-    for body, wanted in (({**scale, "spec": {"replicas": 6}}, 409), ({"spec": {"replicas": -1}}, 422),
-                         ({"spec": {"replicas": "x"}}, 400), ({"spec": {"replicas": True}}, 400)):  # fmt: skip
+    for body, wanted in (
+        ({**scale, "spec": {"replicas": 6}}, 409),
+        ({"spec": {"replicas": -1}}, 422),
+        ({"spec": {"replicas": "x"}}, 400),
+        ({"spec": {"replicas": True}}, 400),
+    ):
         with pytest.raises(Refused) as refused:
             api.rescale(DEPLOYMENTS, NS, "d", body)
         assert refused.value.code == wanted
@@ -553,7 +562,7 @@ def test_a_scale_is_the_replicas_of_a_workload(api: Api) -> None:
 # -- admission
 
 
-def test_a_pod_has_the_priority_of_its_class(api: Api) -> None:
+def test_a_pod_gets_the_priority_of_its_class(api: Api) -> None:
     api.create(CLASSES, "", {"metadata": {"name": "high"}, "value": 7, "preemptionPolicy": "Never"})
     api.create(CLASSES, "", {"metadata": {"name": "none"}})
     spec = create(api, "high", priorityClassName="high")["spec"]
@@ -581,7 +590,7 @@ def test_a_pod_has_the_priority_of_its_class(api: Api) -> None:
         assert code(refused) == (403, "Forbidden")
 
 
-def test_a_pod_has_the_overhead_and_the_nodes_of_its_runtime(api: Api) -> None:
+def test_a_pod_gets_the_overhead_and_the_node_selector_of_its_runtime_class(api: Api) -> None:
     scheduling = {
         "nodeSelector": {"vm": "yes"},
         "tolerations": [{"key": "vm", "operator": "Exists"}],
@@ -618,7 +627,7 @@ def test_a_pod_has_the_overhead_and_the_nodes_of_its_runtime(api: Api) -> None:
         assert code(refused) == (403, "Forbidden")
 
 
-def test_every_pod_tolerates_nodes_that_do_not_answer_for_a_while(api: Api) -> None:
+def test_every_pod_tolerates_unreachable_nodes_for_a_while(api: Api) -> None:
     def tolerated(name: str, *own: Document) -> list[tuple[str, int | None]]:
         tolerations = create(api, name, tolerations=list(own))["spec"]["tolerations"]
         return [(t.get("key", ""), t.get("tolerationSeconds")) for t in tolerations]
@@ -633,7 +642,7 @@ def test_every_pod_tolerates_nodes_that_do_not_answer_for_a_while(api: Api) -> N
     ] == tolerated("e")
 
 
-def test_a_claim_has_the_default_class_unless_it_names_one(api: Api) -> None:
+def test_a_claim_without_a_class_gets_the_default_class(api: Api) -> None:
     annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
     metadata = {"name": "usual", "annotations": annotations}
     api.create(STORAGE_CLASSES, "", {"metadata": metadata, "provisioner": "berth.dev/none"})

@@ -1,5 +1,5 @@
-"""Events of events.k8s.io/v1 and of core/v1: one object that either API shows under its own
-names.
+"""Events of events.k8s.io/v1 and core/v1: each API shows the same object under its own
+field names.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TOLD: Document = {
     "type": "Normal",
 }
 SERIES = {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}
-# As the other API names these.
+# The same fields under the names of the other API.
 RENAMED = {
     "reportingController": "reportingComponent",
     "regarding": "involvedObject",
@@ -78,7 +78,7 @@ async def refusal(
     return refused.value
 
 
-async def test_what_is_written_to_one_api_is_read_from_the_other(client: Client) -> None:
+async def test_an_event_written_to_one_api_is_read_from_the_other(client: Client) -> None:
     made = await client.call("POST", EVENTS, dict, TOLD)
     assert (made["apiVersion"], made["kind"]) == ("events.k8s.io/v1", "Event")
     assert without_metadata(made) == without_metadata(TOLD)
@@ -109,7 +109,7 @@ async def test_what_is_written_to_one_api_is_read_from_the_other(client: Client)
         await client.call("GET", f"{CORE}/web.1", dict)
 
 
-async def test_a_series_is_patched_and_nothing_else_of_the_event_may_change(client: Client) -> None:
+async def test_a_patch_may_change_only_the_series_of_an_event(client: Client) -> None:
     await client.call("POST", EVENTS, dict, TOLD)
     counted = await client.patch(f"{EVENTS}/web.1", {"series": SERIES}, dict)
     assert counted["series"] == SERIES
@@ -155,7 +155,7 @@ async def test_a_series_is_patched_and_nothing_else_of_the_event_may_change(clie
         ({"regarding": {"kind": "Node", "name": "n"}, "eventTime": TOLD["eventTime"]}, None),
     ],
 )
-async def test_what_the_new_api_demands(
+async def test_the_required_fields_of_the_new_api(
     client: Client, change: Document, problem: str | None
 ) -> None:
     if problem is None:
@@ -187,7 +187,7 @@ async def test_fields_of_the_other_api_are_unknown(client: Client) -> None:
         (CORE, "reportingComponent=default-scheduler", ["web.1"]),
     ],
 )
-async def test_each_api_selects_by_its_own_names(
+async def test_each_api_selects_by_its_own_field_names(
     client: Client, path: str, selector: str, found: list[str]
 ) -> None:
     await client.call("POST", EVENTS, dict, TOLD)
@@ -199,7 +199,7 @@ async def test_each_api_selects_by_its_own_names(
     assert "field label not supported" in str(refused)
 
 
-async def test_both_are_watched() -> None:
+async def test_both_apis_can_be_watched() -> None:
     async with (
         serve() as url,
         Client(Connection(url)) as client,
@@ -219,7 +219,7 @@ async def test_both_are_watched() -> None:
             )
 
 
-async def test_a_table_shows_either() -> None:
+async def test_a_table_shows_events_of_either_api() -> None:
     async with (
         serve() as url,
         Client(Connection(url)) as client,
@@ -242,7 +242,7 @@ async def test_a_table_shows_either() -> None:
             assert row["object"]["apiVersion"] == version
 
 
-async def test_they_are_one_object_after_a_restart(tmp_path: Path) -> None:
+async def test_both_apis_show_one_object_after_a_restart(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as journal:
         async with serve(store=journal.store) as url, Client(Connection(url)) as client:
             await client.call("POST", EVENTS, dict, TOLD)

@@ -1,5 +1,5 @@
-"""The journal where the disk fails: a write that was refused leaves nothing behind, one that was
-not is kept.
+"""The journal on a failing disk: a refused write leaves nothing behind, and an accepted one is
+kept.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def disk() -> Iterator[Disk]:
     "number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS]
 )
 @pytest.mark.parametrize("written", [(), (1,), (40, 7)], ids=["nothing", "a byte", "two pieces"])
-def test_a_write_that_the_disk_does_not_take_is_refused(
+def test_a_write_that_the_disk_refuses_is_refused(
     tmp_path: Path, disk: Disk, number: int, written: tuple[int, ...]
 ) -> None:
     path = tmp_path / "objects"
@@ -61,7 +61,7 @@ def test_a_write_that_the_disk_does_not_take_is_refused(
             store.create(MAPS, config_map("b"))
         assert (refused.value.code, refused.value.reason) == (500, "InternalError")
         assert (names(store), store.revision) == (["a"], revision)
-        assert list(store.since(MAPS, revision)) == [], "no watcher is told"
+        assert list(store.since(MAPS, revision)) == [], "a watch reports a refused write"
         assert path.read_bytes() == before
         assert store.create(MAPS, config_map("c")).revision == revision + 1
     with Journal(path) as journal:
@@ -69,7 +69,7 @@ def test_a_write_that_the_disk_does_not_take_is_refused(
         assert not journal.cut_off
 
 
-def test_a_write_in_pieces_is_a_write(tmp_path: Path, disk: Disk) -> None:
+def test_a_write_may_take_several_calls(tmp_path: Path, disk: Disk) -> None:
     path = tmp_path / "objects"
     with Journal(path) as journal:
         disk.writes += [1, 2, 3, 50]
@@ -78,7 +78,7 @@ def test_a_write_in_pieces_is_a_write(tmp_path: Path, disk: Disk) -> None:
         assert names(journal.store) == ["a"]
 
 
-def test_a_disk_that_takes_nothing_and_says_nothing_is_no_endless_loop(
+def test_a_disk_that_takes_no_bytes_without_an_error_causes_no_endless_loop(
     tmp_path: Path, disk: Disk
 ) -> None:
     with Journal(tmp_path / "objects") as journal:
@@ -88,7 +88,7 @@ def test_a_disk_that_takes_nothing_and_says_nothing_is_no_endless_loop(
 
 
 @pytest.mark.parametrize("end", ["killed", "mended"])
-def test_no_write_follows_a_torn_one_that_cannot_be_taken_back(
+def test_no_write_follows_a_torn_one_that_cannot_be_removed(
     tmp_path: Path, disk: Disk, end: str
 ) -> None:
     path = tmp_path / "objects"
@@ -109,10 +109,8 @@ def test_no_write_follows_a_torn_one_that_cannot_be_taken_back(
         assert journal.cut_off == (0 if end == "mended" else 30)
 
 
-def test_of_a_request_of_several_writes_those_before_the_failure_stay(
-    tmp_path: Path, disk: Disk
-) -> None:
-    """As in Kubernetes, where each is a write of its own: what is answered is the failure."""
+def test_a_request_that_fails_halfway_keeps_its_first_writes(tmp_path: Path, disk: Disk) -> None:
+    """The answer is the failure. In Kubernetes too, each is a separate write."""
     path = tmp_path / "objects"
     with Journal(path) as journal:
         api = Api(journal.store)
@@ -127,8 +125,8 @@ def test_of_a_request_of_several_writes_those_before_the_failure_stay(
         assert names(journal.store) == ["b", "c"]
 
 
-def test_an_update_that_failed_can_be_asked_for_again(tmp_path: Path, disk: Disk) -> None:
-    """The last finalizer goes with one write, the object with another."""
+def test_a_failed_update_can_be_repeated(tmp_path: Path, disk: Disk) -> None:
+    """One write removes the last finalizer, and another the object."""
     path = tmp_path / "objects"
     with Journal(path) as journal:
         api = Api(journal.store)
@@ -144,7 +142,7 @@ def test_an_update_that_failed_can_be_asked_for_again(tmp_path: Path, disk: Disk
         assert names(journal.store) == []
 
 
-def test_a_start_that_the_disk_does_not_allow_leaves_the_file_as_it_is(
+def test_a_start_that_the_disk_refuses_leaves_the_file_unchanged(
     tmp_path: Path, disk: Disk
 ) -> None:
     path = tmp_path / "objects"
@@ -160,7 +158,7 @@ def test_a_start_that_the_disk_does_not_allow_leaves_the_file_as_it_is(
         assert names(journal.store) == ["a"]
 
 
-def test_an_end_that_the_disk_does_not_allow_is_told(
+def test_a_failure_to_sync_at_the_end_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: int) -> None:
@@ -176,7 +174,7 @@ def test_an_end_that_the_disk_does_not_allow_is_told(
         assert names(journal.store) == ["a"]
 
 
-def test_after_a_crash_at_any_byte_all_that_was_acknowledged_is_there(tmp_path: Path) -> None:
+def test_after_a_crash_at_any_byte_all_acknowledged_writes_are_there(tmp_path: Path) -> None:
     path, copy = tmp_path / "objects", tmp_path / "copy"
     acknowledged: dict[int, list[str]] = {}
     with Journal(path) as journal:
@@ -195,8 +193,8 @@ def test_after_a_crash_at_any_byte_all_that_was_acknowledged_is_there(tmp_path: 
             assert journal.cut_off == size - whole
 
 
-def test_the_file_is_no_more_open_to_others_than_it_was(tmp_path: Path) -> None:
-    """There may be secrets in it."""
+def test_the_file_keeps_its_permissions(tmp_path: Path) -> None:
+    """It may contain secrets."""
     path = tmp_path / "objects"
     with Journal(path):
         pass
@@ -206,14 +204,14 @@ def test_the_file_is_no_more_open_to_others_than_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no such device here")
-def test_a_device_is_no_journal() -> None:
+def test_a_device_is_refused_as_a_journal() -> None:
     with pytest.raises(JournalError, match="/dev/full: expected a file"):
         Journal(Path("/dev/full"))
     assert Path("/dev/full").is_char_device()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no such device here")
-def test_the_end_of_a_full_device_takes_nothing() -> None:
+def test_a_full_device_refuses_the_write() -> None:
     with Path("/dev/full").open("wb", buffering=0) as full:
         tail = Tail(full.fileno())
         for _ in range(2):

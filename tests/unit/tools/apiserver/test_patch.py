@@ -31,22 +31,30 @@ def containers(*items: Any, **beside: Any) -> dict[str, Any]:
         (containers({"name": "z", "$patch": "delete"}), [A, B]),
         (containers({"$patch": "replace"}, {"name": "c"}), [{"name": "c"}]),
         (containers({"name": "b", "image": None}), [A, {"name": "b"}]),
-        (containers({"name": "c"}, **{"$setElementOrder/containers": [{"name": n} for n in "cab"]}),
-         [{"name": "c"}, A, B]),
+        (
+            containers(
+                {"name": "c"}, **{"$setElementOrder/containers": [{"name": n} for n in "cab"]}
+            ),
+            [{"name": "c"}, A, B],
+        ),
         ({"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}}, [B, A]),
-        (containers({"name": "c"}, **{"$setElementOrder/containers": [{"name": "c"}, {"name": "b"}]}),
-         [A, {"name": "c"}, B]),
+        (
+            containers(
+                {"name": "c"}, **{"$setElementOrder/containers": [{"name": "c"}, {"name": "b"}]}
+            ),
+            [A, {"name": "c"}, B],
+        ),
         ({"spec": {"containers": None}}, None),
     ],
-)  # fmt: skip
+)
 def test_a_strategic_patch_merges_lists_by_their_key(patch: Any, expected: Any) -> None:
     before = pod()
     frozen = copy.deepcopy(before)
     assert patched(POD, before, patch, STRATEGIC)["spec"].get("containers") == expected
-    assert before == frozen, "a document is never changed in place"
+    assert before == frozen, "the original document was changed"
 
 
-def test_a_strategic_patch_heeds_its_directives_elsewhere() -> None:
+def test_a_strategic_patch_follows_directives_in_other_places() -> None:
     document = {
         **pod(),
         "metadata": {"name": "p", "labels": {"l": "1", "m": "2"}, "finalizers": ["f", "g"]},
@@ -88,7 +96,7 @@ def test_a_merge_patch_replaces_lists_and_removes_nulls() -> None:
     assert after == {"metadata": {"name": "p", "labels": {"m": "2"}}, "spec": {"containers": [B]}}
 
 
-def test_a_json_patch_does_its_operations_in_order() -> None:
+def test_a_json_patch_applies_its_operations_in_order() -> None:
     operations = [
         {"op": "test", "path": "/metadata/labels/l", "value": "1"},
         {"op": "add", "path": "/metadata/labels/a~1b", "value": "2"},
@@ -150,7 +158,7 @@ def test_a_directive_that_does_not_fit_is_refused(patch: dict[str, Any]) -> None
     assert refused.value.code == 422
 
 
-def test_a_list_may_hold_what_no_mapping_has_as_a_key() -> None:
+def test_a_list_may_have_items_that_cannot_be_hashed() -> None:
     odd = {"metadata": {"finalizers": [["a"], {"b": 1}, "c"]}}
     after = patched(POD, finalizers("c"), odd, STRATEGIC)
     assert after["metadata"]["finalizers"] == ["c", ["a"], {"b": 1}]
@@ -161,9 +169,7 @@ def test_a_list_may_hold_what_no_mapping_has_as_a_key() -> None:
 
 
 def test_long_lists_are_merged_in_one_pass() -> None:
-    """Not with a search through the one for each item of the other, which takes minutes for a
-    megabyte.
-    """
+    """Searching one list for each item of the other would take minutes for a megabyte."""
     count = 20_000
     old = finalizers(*(f"a/{i}" for i in range(count)))
     new = [f"b/{i}" for i in range(count)]
@@ -183,7 +189,7 @@ def test_long_lists_are_merged_in_one_pass() -> None:
 
 
 def test_all_items_of_a_key_are_deleted_together() -> None:
-    """Ports are merged by their number, which two protocols may share."""
+    """Ports are merged by number, and two protocols may share a number."""
     ports = [
         {"containerPort": 53, "protocol": "TCP"},
         {"containerPort": 53, "protocol": "UDP"},

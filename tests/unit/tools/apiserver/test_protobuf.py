@@ -1,6 +1,4 @@
-"""Protobuf bodies: the wire format, Kubernetes' own types in it, the envelope, and what is
-refused.
-"""
+"""Protobuf bodies: the wire format, Kubernetes' types, the envelope, and refusals."""
 
 from __future__ import annotations
 
@@ -47,7 +45,7 @@ def tag(number: int, wire: int) -> bytes:
 
 
 def put(number: int, value: int | bytes | str) -> bytes:
-    """A field: an integer as a varint, all else with its length."""
+    """Encodes a field: an integer as a varint, other values with their length."""
     if isinstance(value, int):
         return tag(number, VARINT) + varint(value)
     octets = value.encode() if isinstance(value, str) else value
@@ -65,7 +63,7 @@ def body(kind: str, message: bytes, api_version: str = "v1") -> bytes:
 
 
 def read(kind: str, message: bytes, api_version: str = "v1") -> dict[str, Any]:
-    """What a message says, without the kind."""
+    """The decoded message without its kind."""
     document = decoded(body(kind, message, api_version))
     assert (document.pop("kind"), document.pop("apiVersion")) == (kind, api_version)
     return document
@@ -75,7 +73,7 @@ def pod_spec(message: bytes) -> Any:
     return read("Pod", put(2, message))["spec"]
 
 
-def test_a_deployment_of_kubectl() -> None:
+def test_a_deployment_that_kubectl_sent() -> None:
     labels = {"app": "web"}
     ports = [{"containerPort": 80}]
     container = {"name": "nginx", "image": "nginx", "ports": ports, "resources": {}}
@@ -93,7 +91,7 @@ def test_a_deployment_of_kubectl() -> None:
     }
 
 
-def test_a_disruption_budget_of_kubectl() -> None:
+def test_a_disruption_budget_that_kubectl_sent() -> None:
     zeros = dict.fromkeys(
         ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0
     )
@@ -106,7 +104,7 @@ def test_a_disruption_budget_of_kubectl() -> None:
     }
 
 
-def test_delete_options_are_of_every_group() -> None:
+def test_delete_options_may_have_the_version_of_any_group() -> None:
     message = put(1, 0) + put(2, put(1, "u")) + put(3, 0) + put(4, "Orphan") + put(5, "All")
     expected = {
         "gracePeriodSeconds": 0,
@@ -124,7 +122,7 @@ def test_delete_options_are_of_every_group() -> None:
     }
 
 
-def test_zeros_are_left_out_unless_they_are_values() -> None:
+def test_zeros_are_omitted_except_where_they_are_meaningful() -> None:
     message = (
         put(3, "")
         + put(11, 0)
@@ -162,7 +160,7 @@ def test_lists_of_numbers_may_be_packed() -> None:
     }
 
 
-def test_what_comes_again_is_merged_or_replaced() -> None:
+def test_a_repeated_field_is_merged_or_replaced() -> None:
     spec = put(2, put(10, "a") + put(7, put(1, "k") + put(2, "v")) + put(14, put(2, 1)))
     again = put(
         2,
@@ -181,7 +179,7 @@ def test_what_comes_again_is_merged_or_replaced() -> None:
     }
 
 
-def test_messages_that_json_does_not_have_give_their_fields_to_the_one_around_them() -> None:
+def test_the_fields_of_messages_that_json_omits_move_to_the_enclosing_message() -> None:
     probe = put(1, put(2, put(1, "/") + put(2, put(2, 80)))) + put(4, 5)
     assert pod_spec(put(34, put(1, put(1, "d") + put(10, probe)) + put(2, "c"))) == {
         "ephemeralContainers": [
@@ -205,12 +203,12 @@ def test_messages_that_json_does_not_have_give_their_fields_to_the_one_around_th
         (put(2, -1), -1),
     ],
 )
-def test_numbers_or_names(message: bytes, expected: int | str) -> None:
+def test_ports_are_numbers_or_names(message: bytes, expected: int | str) -> None:
     service = read("Service", put(2, put(1, put(3, 80) + put(4, message))))
     assert service == {"spec": {"ports": [{"port": 80, "targetPort": expected}]}}
 
 
-def test_a_port_that_nobody_named_is_absent() -> None:
+def test_an_empty_port_is_absent() -> None:
     assert read(
         "Service", put(2, put(1, put(3, 80) + put(4, put(1, 0) + put(2, 0) + put(3, ""))))
     ) == {"spec": {"ports": [{"port": 80}]}}
@@ -247,7 +245,7 @@ def test_quantities_bytes_and_raw_json() -> None:
     }
 
 
-def test_entries_of_maps_may_leave_out_what_is_empty() -> None:
+def test_map_entries_may_omit_empty_keys_and_values() -> None:
     assert read("ConfigMap", put(2, put(1, "k")) + put(2, b"") + put(3, put(1, "b"))) == {
         "data": {"k": "", "": ""},
         "binaryData": {"b": ""},
@@ -314,7 +312,7 @@ def test_unknown_fields_of_every_wire_type_are_skipped() -> None:
         (body("Pod", put(1, put(17, put(7, put(1, "[" * 100_000))))), "recursion"),
     ],
 )
-def test_what_is_malformed_is_refused(raw: bytes, why: str) -> None:
+def test_a_malformed_body_is_refused(raw: bytes, why: str) -> None:
     with pytest.raises(Refused, match=r"the body cannot be read as protobuf: ") as refused:
         decoded(raw)
     assert why in str(refused.value)
@@ -347,7 +345,7 @@ def test_any_bytes_are_read_or_refused(raw: bytes, name: tuple[str, str]) -> Non
     with_=st.binary(max_size=3),
     cut=st.integers(0, 3),
 )
-def test_a_body_that_is_damaged_is_read_or_refused(at: int, with_: bytes, cut: int) -> None:
+def test_a_damaged_body_is_read_or_refused(at: int, with_: bytes, cut: int) -> None:
     is_read_or_refused(DEPLOYMENT[:at] + with_ + DEPLOYMENT[at + cut :])
 
 
@@ -371,7 +369,7 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
 
 @st.composite
 def values(draw: st.DrawFn, shape: Shape) -> Any:
-    """A value of a type, with some of the fields of every object in it."""
+    """A value of a type, in which every object has some of its fields."""
     if shape.item is not None:
         return [draw(values(shape.item)) for _ in range(draw(st.integers(1, 2)))]
     if shape.values is not None:
@@ -407,7 +405,7 @@ def field_of(field: Field, value: Any) -> bytes:
 
 
 def encode(shape: Shape, value: Any) -> int | bytes:
-    """A value as the wire has it; a map's is one entry of it."""
+    """Encodes a value for the wire; for a map, encodes one of its entries."""
     if shape.values is not None:
         return put(1, value[0]) + put(2, encode(shape.values, value[1]))
     if shape.fields is not None:
@@ -435,7 +433,7 @@ def encode(shape: Shape, value: Any) -> int | bytes:
 
 @settings(deadline=None)
 @given(data=st.data(), name=NAMES)
-def test_what_is_written_is_read(data: st.DataObject, name: tuple[str, str]) -> None:
+def test_every_encoded_value_is_decoded(data: st.DataObject, name: tuple[str, str]) -> None:
     kind, api_version = name
     document = data.draw(values(TYPES[TYPE_OF[name]]))
     message = encode(TYPES[TYPE_OF[name]], document)

@@ -1,4 +1,4 @@
-"""Remembering what was worked out for a document."""
+"""Recall remembers the results for documents."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from berth.tools.apiserver.recall import MOST, MOST_BYTES, recalled
 
 
-def test_equal_documents_are_worked_out_once_and_others_each() -> None:
+def test_each_distinct_document_is_computed_once() -> None:
     seen: list[dict[str, Any]] = []
 
     @recalled
@@ -31,7 +31,7 @@ def test_equal_documents_are_worked_out_once_and_others_each() -> None:
     assert len(seen) == len(documents)
 
 
-def test_what_cannot_be_compared_is_worked_out_every_time_and_the_oldest_is_forgotten() -> None:
+def test_documents_that_cannot_be_compared_are_not_remembered_and_the_oldest_is_forgotten() -> None:
     calls = 0
 
     @recalled
@@ -46,7 +46,7 @@ def test_what_cannot_be_compared_is_worked_out_every_time_and_the_oldest_is_forg
     assert calls == 2 + MOST + 2
 
 
-def test_what_is_long_is_not_kept() -> None:
+def test_long_documents_are_not_remembered() -> None:
     calls = 0
 
     @recalled

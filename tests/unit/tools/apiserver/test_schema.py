@@ -1,5 +1,5 @@
 """The schema: unknown and mistyped fields in the words of Kubernetes' decoder, merge keys, and
-OpenAPI made of it.
+OpenAPI documents.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_a_plain_document_has_nothing_unknown() -> None:
     assert schema.unknown_and_mistyped("Pod", document) == schema.Findings([], "", nulls=True)
 
 
-def test_unknown_fields_are_named_with_their_place() -> None:
+def test_unknown_fields_are_named_with_their_path() -> None:
     document = pod(
         containers=[{"name": "c", "imagee": "i"}], tolerations=[{}, {"key": "k", "x": 1}]
     )
@@ -56,7 +56,8 @@ def test_unknown_fields_are_named_with_their_place() -> None:
         'unknown field "sepc"',
     ]
     assert schema.strict_message("Pod", ['unknown field "sepc"']) == (
-        'Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "sepc"'
+        'Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown '
+        'field "sepc"'
     )
 
 
@@ -67,7 +68,8 @@ def test_unknown_fields_are_named_with_their_place() -> None:
             "Deployment",
             {"spec": {"replicas": "3"}},
             (
-                "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of "
+                "json: cannot unmarshal string into Go struct field "
+                "DeploymentSpec.spec.replicas of "
                 "type int32"
             ),
         ),
@@ -75,7 +77,8 @@ def test_unknown_fields_are_named_with_their_place() -> None:
             "Pod",
             pod(containers=[{"name": "c", "env": [{"name": "A", "value": 1}]}]),
             (
-                "json: cannot unmarshal number into Go struct field EnvVar.spec.containers.env.value "
+                "json: cannot unmarshal number into Go struct field "
+                "EnvVar.spec.containers.env.value "
                 "of type string"
             ),
         ),
@@ -83,7 +86,8 @@ def test_unknown_fields_are_named_with_their_place() -> None:
             "Pod",
             pod(containers={}),
             (
-                "json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type "
+                "json: cannot unmarshal object into Go struct field "
+                "PodSpec.spec.containers of type "
                 "[]v1.Container"
             ),
         ),
@@ -91,7 +95,8 @@ def test_unknown_fields_are_named_with_their_place() -> None:
             "Pod",
             {"metadata": {"labels": {"a": True}}},
             (
-                "json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.labels of type "
+                "json: cannot unmarshal bool into Go struct field "
+                "ObjectMeta.metadata.labels of type "
                 "string"
             ),
         ),
@@ -99,7 +104,8 @@ def test_unknown_fields_are_named_with_their_place() -> None:
             "Pod",
             {"metadata": {"labels": []}},
             (
-                "json: cannot unmarshal array into Go struct field ObjectMeta.metadata.labels of type "
+                "json: cannot unmarshal array into Go struct field "
+                "ObjectMeta.metadata.labels of type "
                 "map[string]string"
             ),
         ),
@@ -107,7 +113,8 @@ def test_unknown_fields_are_named_with_their_place() -> None:
             "Pod",
             pod(priority=1 << 31),
             (
-                "json: cannot unmarshal number 2147483648 into Go struct field PodSpec.spec.priority "
+                "json: cannot unmarshal number 2147483648 into Go struct field "
+                "PodSpec.spec.priority "
                 "of type int32"
             ),
         ),
@@ -115,7 +122,8 @@ def test_unknown_fields_are_named_with_their_place() -> None:
             "Pod",
             pod(priority=1.5),
             (
-                "json: cannot unmarshal number 1.5 into Go struct field PodSpec.spec.priority of type "
+                "json: cannot unmarshal number 1.5 into Go struct field "
+                "PodSpec.spec.priority of type "
                 "int32"
             ),
         ),
@@ -135,7 +143,10 @@ def test_unknown_fields_are_named_with_their_place() -> None:
         (
             "Lease",
             {"spec": {"renewTime": "noon"}},
-            'parsing time "noon" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "noon" as "2006"',
+            (
+                'parsing time "noon" as "2006-01-02T15:04:05.000000Z07:00": cannot parse '
+                '"noon" as "2006"'
+            ),
         ),
         ("Secret", {"data": {"a": "%"}}, "illegal base64 data at input byte 0"),
     ],
@@ -167,7 +178,10 @@ def test_the_two_types_named_resource_claim_are_kept_apart() -> None:
 
 
 def test_duplicate_fields_are_found_in_the_text() -> None:
-    text = b'{"a":1,"spec":{"containers":[{"x":1},{"image":"i","image":"j"}],"nodeName":"a","nodeName":"b"},"a":2}'
+    text = (
+        b'{"a":1,"spec":{"containers":[{"x":1},{"image":'
+        b'"i","image":"j"}],"nodeName":"a","nodeName":"b"},"a":2}'
+    )
     assert schema.duplicate_fields(text) == [
         'duplicate field "a"',
         'duplicate field "spec.nodeName"',
@@ -195,7 +209,7 @@ def test_merge_keys(owner: str, field: str, key: str | None) -> None:
     assert schema.list_merge_key(owner, field) == key
 
 
-def test_merge_keys_are_fields_of_what_they_merge() -> None:
+def test_merge_keys_are_fields_of_the_merged_items() -> None:
     for name, shape in schema.TYPES.items():
         for field in (shape.fields or {}).values():
             if field.merge_key not in (None, "*"):
@@ -203,7 +217,7 @@ def test_merge_keys_are_fields_of_what_they_merge() -> None:
                 assert field.merge_key in (field.shape.item.fields or {}), name
 
 
-def test_every_field_has_a_number_of_its_own_but_for_the_name_of_a_kind() -> None:
+def test_every_field_except_kind_and_api_version_has_a_unique_number() -> None:
     for name, shape in schema.TYPES.items():
         fields = shape.fields or {}
         unnumbered = {field for field, of in fields.items() if not of.numbers}
@@ -234,7 +248,7 @@ def test_numbers_and_zeros(
 @pytest.mark.parametrize(
     "text", ["[core/v1]\nA b:Missing\n", "[core/v1]\nA b:string\nA c:string\n"]
 )
-def test_a_notation_with_a_type_defined_nowhere_or_twice_is_refused(text: str) -> None:
+def test_a_schema_with_an_undefined_or_duplicate_type_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         schema.compiled(text)
 
@@ -256,7 +270,7 @@ def references(value: Any) -> set[str]:
     )
 
 
-def test_openapi_documents_are_whole() -> None:
+def test_openapi_documents_have_no_missing_references() -> None:
     index = openapi.document("/openapi/v3")
     assert index is not None
     assert set(index["paths"]) >= {"api/v1", "apis/apps/v1", "apis/resource.k8s.io/v1"}
@@ -267,7 +281,7 @@ def test_openapi_documents_are_whole() -> None:
         assert references(document) <= known
 
 
-def test_openapi_says_what_kubectl_asks_before_it_leaves_validation_to_the_server() -> None:
+def test_openapi_lets_kubectl_leave_validation_to_the_server() -> None:
     for kind in KINDS:
         group = f"apis/{kind.api_version}" if kind.group else "api/v1"
         document = openapi.document(f"/openapi/v3/{group}")
@@ -286,7 +300,7 @@ def test_openapi_says_what_kubectl_asks_before_it_leaves_validation_to_the_serve
         ]
 
 
-def test_openapi_tells_merge_keys_and_required_fields() -> None:
+def test_openapi_has_merge_keys_and_required_fields() -> None:
     document = openapi.document("/openapi/v3/api/v1")
     assert document is not None
     spec = document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]
@@ -304,13 +318,13 @@ def test_openapi_has_no_other_documents(path: str) -> None:
     assert openapi.document(path) is None
 
 
-def test_a_kind_without_a_type_is_taken_as_it_is() -> None:
+def test_a_kind_without_a_type_is_not_checked() -> None:
     assert "Widget" not in schema.TYPES
     assert schema.unknown_and_mistyped("Widget", {"x": 1}) == schema.Findings([], "")
     assert Shape("string").go == "string"
 
 
-def test_a_spec_is_judged_alike_the_second_time() -> None:
+def test_a_spec_gets_the_same_result_the_second_time() -> None:
     for spec, where in (
         ({"containers": [{"name": "c", "image": None}]}, ""),
         ({"containers": [{"nam": "c"}], "priority": 1}, ""),
@@ -330,7 +344,7 @@ def test_a_spec_is_judged_alike_the_second_time() -> None:
     ]
 
 
-def test_what_may_be_anything_is_not_nested_without_end() -> None:
+def test_a_field_of_any_type_has_a_limited_depth() -> None:
     value: Any = 1
     for depth in range(1, 200):
         value = {"a": value} if depth % 2 else [value]
@@ -342,11 +356,11 @@ def test_what_may_be_anything_is_not_nested_without_end() -> None:
     assert found.where == "metadata.managedFields[0].fieldsV1"
 
 
-def test_a_quantity_of_thousands_of_digits_is_none() -> None:
+def test_a_quantity_of_thousands_of_digits_is_refused() -> None:
     spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1" * 5000}}}]}
     assert "quantities must match" in schema.unknown_and_mistyped("Pod", {"spec": spec}).mistyped
 
 
-def test_many_fields_that_stand_twice_are_found_in_one_pass() -> None:
+def test_many_duplicate_fields_are_found_in_one_pass() -> None:
     body = b"{" + b",".join(b'"k%d":1,"k%d":2' % (i, i) for i in range(20_000)) + b"}"
     assert len(schema.duplicate_fields(body)) == 20_000

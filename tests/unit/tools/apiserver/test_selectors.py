@@ -53,7 +53,7 @@ EVENT: dict[str, Any] = {
         ),
     ],
 )
-def test_what_is_selected(
+def test_the_objects_that_a_selector_selects(
     kind: str, document: dict[str, Any], labels: str, fields: str, selected: bool
 ) -> None:
     served = next(known for known in BY_KIND.values() if known.kind == kind)
@@ -62,7 +62,7 @@ def test_what_is_selected(
     assert matches(document) == selected
 
 
-def test_nothing_asked_selects_all() -> None:
+def test_an_empty_selector_selects_all() -> None:
     assert matches_of(BY_KIND["v1", "Pod"], " ", "") is None
 
 
@@ -76,14 +76,14 @@ def test_nothing_asked_selects_all() -> None:
             "app in (" + "," * 60_000,
             "",
             "unable to parse requirement",
-        ),  # long ones take no longer than others
+        ),  # long selectors take no longer than others
         ("a," * 30_000 + "=", "", "unable to parse requirement"),
         ("", "nodeName", "can't understand it as key=value or key!=value"),
         ("", "spec.image=nginx", "field label not supported: spec.image"),
         ("", "spec.unschedulable=true", "field label not supported: spec.unschedulable"),
     ],
 )
-def test_what_cannot_be_selected_by(labels: str, fields: str, why: str) -> None:
+def test_an_invalid_selector_is_refused(labels: str, fields: str, why: str) -> None:
     with pytest.raises(Refused) as refused:
         matches_of(BY_KIND["v1", "Pod"], labels, fields)
     assert why in str(refused.value)

@@ -1,4 +1,6 @@
-"""The store and its journal, where the random histories of tests/properties do not reach."""
+"""The store and its journal, for cases that the random histories of tests/properties do
+not reach.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,10 @@ def test_a_full_history_forgets_its_oldest_events() -> None:
     with pytest.raises(Refused, match="too old resource version: 1 ") as refused:
         store.since(MAPS, 1)
     assert (refused.value.code, refused.value.reason) == (410, "Expired")
-    assert list(store.since(SECRETS, 1)) == [], "another kind has its own history"
+    assert list(store.since(SECRETS, 1)) == [], "each kind has a separate history"
 
 
-def test_a_fork_is_written_to_without_effect() -> None:
+def test_writes_to_a_fork_leave_the_store_unchanged() -> None:
     store = Store()
     store.create(MAPS, config_map("a"))
     fork = store.fork()
@@ -57,7 +59,7 @@ def test_names_are_listed_in_order_and_within_a_namespace() -> None:
     ]
 
 
-def test_the_journal_is_one_servers_at_a_time(tmp_path: Path) -> None:
+def test_one_server_at_a_time_may_open_the_journal(tmp_path: Path) -> None:
     path = tmp_path / "objects"
     with Journal(path), pytest.raises(JournalError, match="another server is using this file"):
         Journal(path)
@@ -65,7 +67,7 @@ def test_the_journal_is_one_servers_at_a_time(tmp_path: Path) -> None:
         assert journal.store.revision == 1
 
 
-def test_the_journal_is_rewritten_without_its_past(tmp_path: Path) -> None:
+def test_the_journal_is_compacted(tmp_path: Path) -> None:
     path = tmp_path / "objects"
     with Journal(path) as journal:
         for number in range(50):
@@ -93,7 +95,7 @@ def test_the_journal_is_rewritten_without_its_past(tmp_path: Path) -> None:
         b'{"type":"ADDED","object":{"apiVersion":"v1","kind":"Boat","metadata":{"name":"a","resourceVersion":"3"}}}',
     ],
 )
-def test_a_line_that_is_no_write_is_an_error_and_the_file_is_left_alone(
+def test_an_invalid_line_is_an_error_and_the_file_stays_unchanged(
     tmp_path: Path, line: bytes
 ) -> None:
     path = tmp_path / "objects"
@@ -105,8 +107,8 @@ def test_a_line_that_is_no_write_is_an_error_and_the_file_is_left_alone(
     assert path.read_bytes() == before
 
 
-def test_a_file_that_is_no_journal_is_left_as_it_is(tmp_path: Path) -> None:
-    """Its last line is no line of a journal that was cut off."""
+def test_a_file_that_is_not_a_journal_stays_unchanged(tmp_path: Path) -> None:
+    """Its last line is not the cut-off line of a journal."""
     path = tmp_path / "notes"
     for content in (b"hello", b"\x00\x01\xff", b'{"type":"ADDED","obj', b'{"ty'):
         path.write_bytes(content)

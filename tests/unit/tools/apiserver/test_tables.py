@@ -1,4 +1,4 @@
-"""Tables: the cells kubectl prints, kind by kind, and the durations in them."""
+"""Tables: the cells that kubectl prints for each kind, and the durations in them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def made(metadata: Document | None = None, **fields: Any) -> Document:
 def shown(
     plural: str, document: Document, *, wide: bool = False, group: str | None = None
 ) -> dict[str, Any]:
-    """What kubectl prints of an object: the cells by column."""
+    """The cells of an object's row by column."""
     kind = KIND[plural] if group is None else Kind(group, "v1", plural, plural, namespaced=True)
     answer = table(kind, [document], revision="7", now=NOW)
     cells = answer["rows"][0]["cells"]
@@ -68,7 +68,7 @@ def shown(
         ({"days": 365 * 8 + 100}, "8y"),
     ],
 )
-def test_durations_are_kubectls(span: dict[str, int], text: str) -> None:
+def test_durations_are_printed_as_in_kubectl(span: dict[str, int], text: str) -> None:
     assert human(timedelta(**span)) == text
 
 
@@ -106,8 +106,8 @@ def pod(
     metadata: Document | None = None,
     **status: Any,
 ) -> Document:
-    """A pod with these container statuses; of the init containers, those at `sidecars` restart
-    always.
+    """A pod with these container statuses. `sidecars` are the positions of the init containers that
+    always restart.
     """
     init_specs: list[Document] = [{"name": f"i{n}"} for n in range(len(inits))]
     for n in sidecars:
@@ -274,7 +274,7 @@ GATED = [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"
         ),
     ],
 )
-def test_a_pods_status_comes_from_its_containers(
+def test_the_status_column_of_a_pod(
     document: Document, ready: str, status: str, restarts: str
 ) -> None:
     cells = shown("pods", document)
@@ -307,7 +307,7 @@ def test_a_pods_wide_cells() -> None:
     ]
 
 
-def test_rows_say_that_a_pod_is_over() -> None:
+def test_rows_of_finished_pods_have_a_condition() -> None:
     pods = [pod(RUNNING), pod(DONE, phase="Succeeded"), pod(phase="Failed")]
     rows = table(KIND["pods"], pods, revision="1", now=NOW)["rows"]
     reasons = [[(c["type"], c["reason"]) for c in row.get("conditions", [])] for row in rows]
@@ -585,14 +585,14 @@ def test_events_old_and_new() -> None:
         ),
     ],
 )
-def test_endpoints_show_three(subsets: list[Document], text: str) -> None:
+def test_at_most_three_endpoints_are_shown(subsets: list[Document], text: str) -> None:
     assert shown("endpoints", made(subsets=subsets), group="")["Endpoints"] == text
 
 
 # The table itself
 
 
-def test_what_goes_with_a_row() -> None:
+def test_the_object_of_a_row() -> None:
     document = made({"resourceVersion": "3"}, data={"a": "1"})
     rows = {
         include: table(KIND["configmaps"], [document], revision="7", now=NOW, include=include)[
@@ -628,7 +628,9 @@ WRONG: list[Any] = [None, 5, "text", True, [], [7], {}]
 
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
 @pytest.mark.parametrize(("group", "plural"), COLUMNS)
-def test_every_kind_bears_objects_nobody_validated(group: str, plural: str, wrong: Any) -> None:
+def test_the_tables_of_every_kind_accept_invalid_objects(
+    group: str, plural: str, wrong: Any
+) -> None:
     kind = BY_PATH.get((group, "v1", plural), Kind(group, "v1", plural, plural, namespaced=True))
     fields = (
         "spec",
@@ -645,6 +647,6 @@ def test_every_kind_bears_objects_nobody_validated(group: str, plural: str, wron
     assert all(isinstance(cell, str | int) for cell in answer["rows"][0]["cells"])
 
 
-def test_every_kind_served_has_its_own_columns() -> None:
+def test_every_served_kind_has_columns() -> None:
     plain = {kind.plural for kind in KINDS if (kind.group, kind.plural) not in COLUMNS}
     assert plain <= {"deviceclasses", "resourceclaimtemplates"}

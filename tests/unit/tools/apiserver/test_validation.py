@@ -1,4 +1,6 @@
-"""Validation: each rule by a document that breaks it alone, and documents that break none."""
+"""Validation: for each rule a document that breaks only this rule, and documents that
+break none.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ def spread(**fields: Any) -> dict[str, Any]:
     return {**constraint, **fields}
 
 
-def test_a_pod_with_all_that_is_judged_and_nothing_wrong() -> None:
+def test_a_valid_pod_with_all_validated_fields() -> None:
     document = pod(
         initContainers=[{"name": "i", "image": "i", "restartPolicy": "Always"}],
         volumes=[{"name": "v", "emptyDir": {}}],
@@ -107,11 +109,17 @@ def test_a_pod_with_all_that_is_judged_and_nothing_wrong() -> None:
         ),
         (
             resources({"cpu": "-1"}),
-            'spec.containers[0].resources.requests[cpu]: Invalid value: "-1": must be greater than or equal to 0',
+            (
+                'spec.containers[0].resources.requests[cpu]: Invalid value: "-1": must be '
+                "greater than or equal to 0"
+            ),
         ),
         (
             resources({"cpu": "2"}, {"cpu": "1"}),
-            'spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1',
+            (
+                'spec.containers[0].resources.requests: Invalid value: "2": must be less '
+                "than or equal to cpu limit of 1"
+            ),
         ),
         (
             resources({"example.com/gpu": "1"}),
@@ -122,11 +130,17 @@ def test_a_pod_with_all_that_is_judged_and_nothing_wrong() -> None:
         ),
         (
             resources({"example.com/gpu": "1"}, {"example.com/gpu": "2"}),
-            'spec.containers[0].resources.requests: Invalid value: "1": must be equal to example.com/gpu limit of 2',
+            (
+                'spec.containers[0].resources.requests: Invalid value: "1": must be equal to '
+                "example.com/gpu limit of 2"
+            ),
         ),
         (
             resources({}, {"example.com/gpu": "500m"}),
-            'spec.containers[0].resources.limits[example.com/gpu]: Invalid value: "500m": must be an integer',
+            (
+                "spec.containers[0].resources.limits[example.com/gpu]: Invalid value: "
+                '"500m": must be an integer'
+            ),
         ),
         (
             resources({"hugepages-2Mi": "2Mi"}, {"hugepages-2Mi": "2Mi"}),
@@ -135,13 +149,17 @@ def test_a_pod_with_all_that_is_judged_and_nothing_wrong() -> None:
         (
             container(ports=[{"containerPort": 70000}]),
             (
-                "spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 "
+                "spec.containers[0].ports[0].containerPort: Invalid value: 70000: must "
+                "be between 1 "
                 "and 65535, inclusive"
             ),
         ),
         (
             container(ports=[{"containerPort": 1, "protocol": "ICMP"}]),
-            'spec.containers[0].ports[0].protocol: Unsupported value: "ICMP": supported values: "SCTP", "TCP", "UDP"',
+            (
+                'spec.containers[0].ports[0].protocol: Unsupported value: "ICMP": supported '
+                'values: "SCTP", "TCP", "UDP"'
+            ),
         ),
         (
             container(volumeMounts=[{"name": "v", "mountPath": "/v"}]),
@@ -153,16 +171,23 @@ def test_a_pod_with_all_that_is_judged_and_nothing_wrong() -> None:
         ),
         (
             pod(restartPolicy="Sometimes"),
-            'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "Never", "OnFailure"',
+            (
+                'spec.restartPolicy: Unsupported value: "Sometimes": supported values: '
+                '"Always", "Never", "OnFailure"'
+            ),
         ),
         (
             pod(tolerations=[{"key": "a", "operator": "Like"}]),
-            'spec.tolerations[0].operator: Unsupported value: "Like": supported values: "Equal", "Exists", "Lt", "Gt"',
+            (
+                'spec.tolerations[0].operator: Unsupported value: "Like": supported values: '
+                '"Equal", "Exists", "Lt", "Gt"'
+            ),
         ),
         (
             pod(tolerations=[{"value": "a"}]),
             (
-                'spec.tolerations[0].operator: Invalid value: "": operator must be Exists when `key` is empty, '
+                'spec.tolerations[0].operator: Invalid value: "": operator must be '
+                "Exists when `key` is empty, "
                 'which means "match all values and all keys"'
             ),
         ),
@@ -200,7 +225,10 @@ def test_a_pod_with_all_that_is_judged_and_nothing_wrong() -> None:
                     {"key": "spec.x", "operator": "In", "values": ["b"]}, field="matchFields"
                 )
             ),
-            f'{AFFINITY}[0].matchFields[0].key: Invalid value: "spec.x": not a valid field selector key',
+            (
+                f'{AFFINITY}[0].matchFields[0].key: Invalid value: "spec.x": not a valid '
+                f"field selector key"
+            ),
         ),
         (
             pod(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}),
@@ -215,7 +243,8 @@ def test_a_pod_with_all_that_is_judged_and_nothing_wrong() -> None:
                 }
             ),
             (
-                "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight: "
+                "spec.affinity.nodeAffinity."
+                "preferredDuringSchedulingIgnoredDuringExecution[0].weight: "
                 "Invalid value: 101: must be in the range 1-100"
             ),
         ),
@@ -297,7 +326,7 @@ def test_pod_affinity_needs_a_topology_key() -> None:
     ]
 
 
-def test_a_resource_of_no_domain_must_be_one_that_containers_have() -> None:
+def test_a_resource_without_a_domain_must_be_a_standard_container_resource() -> None:
     path = 'spec.containers[0].resources.requests[gpu]: Invalid value: "gpu"'
     assert problems("Pod", resources({"gpu": "1"})) == [
         f"{path}: must be a standard resource type or fully qualified",
@@ -352,7 +381,7 @@ def test_metadata(metadata: dict[str, Any], start: str) -> None:
     assert found.startswith(start)
 
 
-def test_names_may_have_dots_but_not_those_of_namespaces_and_services() -> None:
+def test_only_names_of_namespaces_and_services_may_not_have_dots() -> None:
     named = {"metadata": {"name": "a.b-1", "labels": {"Example.com/A": "", "a.b_c": "x"}}}
     assert problems("Pod", {**pod(), **named})[0].startswith(
         'metadata.labels: Invalid value: "Example.com/A"'
@@ -363,7 +392,7 @@ def test_names_may_have_dots_but_not_those_of_namespaces_and_services() -> None:
     assert "a lowercase RFC 1123 label" in found
 
 
-def test_a_generated_name_may_be_all_there_is() -> None:
+def test_a_generate_name_suffices() -> None:
     assert problems("Pod", {**pod(), "metadata": {"generateName": "a-"}}) == []
 
 
@@ -393,7 +422,7 @@ def changed(**spec: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_an_update_of_a_pod_may_change(after: dict[str, Any]) -> None:
+def test_changes_that_an_update_of_a_pod_may_make(after: dict[str, Any]) -> None:
     assert problems("Pod", after, BEFORE) == []
 
 
@@ -427,7 +456,8 @@ def test_what_an_update_of_a_pod_may_change(after: dict[str, Any]) -> None:
         (
             changed(schedulingGates=[{"name": "g"}]),
             (
-                "spec.schedulingGates: Forbidden: only deletion is allowed, but found new scheduling "
+                "spec.schedulingGates: Forbidden: only deletion is allowed, but found "
+                "new scheduling "
                 "gate 'g'"
             ),
         ),
@@ -439,7 +469,7 @@ def test_what_an_update_of_a_pod_may_change(after: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_what_an_update_of_a_pod_may_not_change(after: dict[str, Any], start: str) -> None:
+def test_changes_that_an_update_of_a_pod_may_not_make(after: dict[str, Any], start: str) -> None:
     found = [
         problem
         for problem in problems("Pod", after, BEFORE)
@@ -449,7 +479,7 @@ def test_what_an_update_of_a_pod_may_not_change(after: dict[str, Any], start: st
     assert found[0].startswith(start)
 
 
-def test_an_update_may_write_a_quantity_in_another_way() -> None:
+def test_an_update_may_write_a_quantity_in_another_form() -> None:
     assert problems("Pod", resources({"cpu": "1000m"}), resources({"cpu": 1})) == []
 
 
@@ -466,7 +496,7 @@ def regated(**spec: Any) -> dict[str, Any]:
     return {**GATED, "spec": {**copy.deepcopy(GATED["spec"]), **spec}}
 
 
-def test_a_gated_pod_may_lose_gates_and_be_restricted() -> None:
+def test_the_gates_and_the_node_choice_of_a_gated_pod_may_shrink() -> None:
     after = regated(
         schedulingGates=[{"name": "h"}],
         nodeSelector={"a": "b", "c": "d"},
@@ -495,7 +525,7 @@ def test_a_gated_pod_may_lose_gates_and_be_restricted() -> None:
         (regated(hostNetwork=True), "pod updates may not change fields other than"),
     ],
 )
-def test_a_gated_pod_may_not_be_let_go_elsewhere(after: dict[str, Any], middle: str) -> None:
+def test_the_node_choice_of_a_gated_pod_may_not_grow(after: dict[str, Any], middle: str) -> None:
     (found,) = problems("Pod", after, GATED)
     assert middle in found
 
@@ -509,7 +539,10 @@ def test_workloads(kind: str) -> None:
     assert problems(kind, workload(replicas=0)) == []
     assert problems(kind, workload(selector=None)) == ["spec.selector: Required value"]
     assert problems(kind, workload(selector={"matchLabels": {"app": "y"}})) == [
-        'spec.template.metadata.labels: Invalid value: {"app":"x"}: `selector` does not match template `labels`'
+        (
+            'spec.template.metadata.labels: Invalid value: {"app":"x"}: `selector` does not '
+            "match template `labels`"
+        )
     ]
     assert problems(kind, workload(replicas=-1)) == [
         "spec.replicas: Invalid value: -1: must be greater than or equal to 0"
@@ -530,7 +563,7 @@ def test_a_replication_controller_has_a_plain_selector() -> None:
     assert len(problems("ReplicationController", workload(selector={"app": "y"}))) == 1
 
 
-def test_jobs_end() -> None:
+def test_the_restart_policy_of_jobs() -> None:
     never = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
     job = {"metadata": {"name": "j"}, "spec": {"template": never}}
     assert problems("Job", job) == []
@@ -610,7 +643,7 @@ TAINT = {"key": "a", "effect": "NoSchedule"}
         ),
     ],
 )
-def test_other_kinds_with_nothing_wrong(kind: str, document: dict[str, Any]) -> None:
+def test_valid_objects_of_other_kinds(kind: str, document: dict[str, Any]) -> None:
     assert problems(kind, document) == []
     assert problems(kind, document, document) == []
 
@@ -675,7 +708,10 @@ def test_other_kinds_with_nothing_wrong(kind: str, document: dict[str, Any]) -> 
             "StorageClass",
             {"metadata": {"name": "s"}, "provisioner": "p", "volumeBindingMode": "Late"},
             None,
-            'volumeBindingMode: Unsupported value: "Late": supported values: "Immediate", "WaitForFirstConsumer"',
+            (
+                'volumeBindingMode: Unsupported value: "Late": supported values: '
+                '"Immediate", "WaitForFirstConsumer"'
+            ),
         ),
         (
             "PriorityClass",

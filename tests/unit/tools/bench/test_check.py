@@ -1,5 +1,5 @@
-"""Decisions made once more from nothing: a sound scheduler agrees with explain, and a broken one is
-caught.
+"""`--check` repeats decisions from scratch: a correct scheduler agrees with explain, and a broken
+one is caught.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from berth.tools.bench.decision import SPECS, make_node, make_pod, take
 from berth.tools.bench.measure import Checked
 from berth.tools.explain.handle import ReadOnlyHandle
 
-NODES = 150  # enough for a sample of them to be less than all
+NODES = 150  # more than a sample
 CONFIGURATION = KubeSchedulerConfiguration()
 EVERY = 1_000
 
@@ -45,9 +45,7 @@ def nothing(done: int, every: int) -> None:
 
 
 def mixed(number: int) -> list[Pod]:
-    """Pods of every kind in turn, some that fit nowhere, and some that fit where others are
-    evicted.
-    """
+    """Pods of every kind in turn. Some fit nowhere, and some fit only after preemption."""
     specs: list[tuple[dict[str, Any], int]] = [(spec, 100) for spec in SPECS.values()]
     specs += [({"priority": 20}, 2_000), ({}, 9_000), ({"nodeSelector": {"zone": "none"}}, 100)]
     return [make_pod(100 + i, *specs[i % len(specs)]) for i in range(number)]
@@ -60,8 +58,8 @@ def decided(
     *,
     crowded: bool = False,
 ) -> Checked:
-    """Schedule the pods one after the other, in a cluster that is full or else changes all the
-    time, and check.
+    """Schedules the pods one after the other, in a cluster that is full or changes all the time.
+    Returns the check's result.
     """
     profile = profiles_of(configuration, ReadOnlyHandle())["default-scheduler"]
     cache = CacheState()
@@ -94,7 +92,7 @@ def decided(
     return checked
 
 
-def test_what_is_remembered_and_counted_along_decides_as_explain_does() -> None:
+def test_remembered_answers_and_running_counts_agree_with_explain() -> None:
     checked = decided(Witness(Random(1), 0, EVERY), mixed(240))
     assert (checked.pods, checked.agree, checked.differ) == (240, 240, ())
 
@@ -141,18 +139,18 @@ def test_a_scheduler_that_takes_the_worst_node_is_caught(monkeypatch: pytest.Mon
     assert "NodeResourcesFit" in "".join(differs.difference for differs in checked.differ)
 
 
-def test_a_memory_that_goes_stale_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stale_memory_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Memory, "refresh", lambda *_: True)
     pods = [
         make_pod(i, {}, 3_000) for i in range(NODES + 10)
-    ]  # one a node, and none for the last ones
+    ]  # one for each node, and none for the last pods
     checked = decided(Witness(Random(1), 0, EVERY), pods)
     assert checked.agree < checked.pods
     assert any("NodeResourcesFit" in differs.difference for differs in checked.differ)
 
 
 class Grumpy(Witness):
-    """Blames nobody for a pod that does not fit, and promises it nothing."""
+    """Names no plugin for a pod that does not fit, and nominates it nowhere."""
 
     def steps(
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool
@@ -167,7 +165,7 @@ class Grumpy(Witness):
                 return outcome
 
 
-def test_who_rejected_a_pod_and_what_it_was_promised_count_as_well() -> None:
+def test_a_difference_in_rejecting_plugins_or_nomination_is_caught() -> None:
     pods = [make_pod(0, {"priority": 5}, 1_900), make_pod(1, {}, 1_900)]
     checked = decided(Grumpy(Random(1), 0, EVERY), pods, crowded=True)
     promised, blamed = checked.differ
@@ -177,8 +175,8 @@ def test_who_rejected_a_pod_and_what_it_was_promised_count_as_well() -> None:
     )
 
 
-def test_a_sample_is_of_all_that_was_met() -> None:
-    """Each of 20 decisions is among the 5 kept about as often as any other."""
+def test_a_sample_is_drawn_from_all_decisions() -> None:
+    """Each of 20 decisions is kept about equally often among the 5."""
     often = [0] * 20
     chance = Random(3)
     for _ in range(2_000):

@@ -32,7 +32,7 @@ def run(tmp_path: Path, first: object, second: object, *more: str) -> Any:
     )
 
 
-def test_figures_of_the_second_over_those_of_the_first(tmp_path: Path) -> None:
+def test_the_ratios_of_the_second_run_to_the_first(tmp_path: Path) -> None:
     first = [entry("x", 100, 4), entry("y", 10, None), entry("gone", 1, 1)]
     second = [entry("new", 1, 1), entry("y", 20, 1, rss=50), entry("x", 250, 1)]
     result = run(tmp_path, first, second, "-o", "json")
@@ -64,7 +64,7 @@ def test_figures_of_the_second_over_those_of_the_first(tmp_path: Path) -> None:
         ([{"name": "x"}], "b.json"),
     ],
 )
-def test_what_cannot_be_compared_is_one_clear_line(
+def test_files_that_cannot_be_compared_are_reported_in_one_line(
     tmp_path: Path, second: object, problem: str
 ) -> None:
     result = run(tmp_path, [entry("x", 1, 1)], second)

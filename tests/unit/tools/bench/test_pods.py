@@ -1,4 +1,4 @@
-"""What the tracker knows of pods."""
+"""The tracker's counts of pods."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_pods_are_counted_by_namespace_selector_and_state() -> None:
     assert (told, dict(tracker.ever_bound)) == (["t", "p"], {"b": 1, "a": 1})
 
 
-def test_a_pod_that_lost_its_gates_is_untried_until_it_is_tried() -> None:
-    """Its condition goes on saying that it is gated."""
+def test_a_pod_without_its_gates_counts_as_untried_until_an_attempt() -> None:
+    """Its condition still says that it is gated."""
     tracker = PodTracker()
     tracker.changed(pod("p", message="blocked", reason="SchedulingGated", gated=True))
     assert tracker.tally("a", {}) == Tally(attempted=1)
@@ -68,7 +68,7 @@ def test_a_pod_that_lost_its_gates_is_untried_until_it_is_tried() -> None:
     assert tracker.tally("a", {}) == Tally(attempted=1)
 
 
-def test_why_pods_wait_is_what_most_of_them_are_told() -> None:
+def test_the_reason_for_waiting_is_the_most_frequent_message() -> None:
     tracker = PodTracker()
     for name, message in (("p", "no room"), ("q", "tainted"), ("r", "no room")):
         tracker.changed(pod(name, message=message))
@@ -79,12 +79,15 @@ def test_why_pods_wait_is_what_most_of_them_are_told() -> None:
     assert tracker.why(["a"]) == "tainted"
 
 
-def test_the_refusal_of_a_feature_is_noticed() -> None:
+def test_a_pod_that_needs_an_unsupported_feature_is_noticed() -> None:
     tracker = PodTracker()
     tracker.changed(
         pod(
             "p",
-            message="0/1 nodes are available: resourceClaims are not supported by this version of berth.",
+            message=(
+                "0/1 nodes are available: resourceClaims are not supported by this version "
+                "of berth."
+            ),
         )
     )
     assert "resourceClaims" in tracker.unsupported

@@ -1,31 +1,41 @@
-"""Where time goes: the sampler sees who runs, and the sums are those of the stacks."""
+"""Profiles: the sampler sees the running function, and shares are computed from the stacks."""
 
 from __future__ import annotations
 
-from berth.tools.bench.sampling import ELSEWHERE, Sampler, Share, functions, rooms
+import signal
 
-from tests.kit.busy import busy
+import pytest
+from berth.tools.bench.sampling import ELSEWHERE, SECONDS, Sampler, Share, functions, rooms
+
+from tests.kit.busy import LOOKS, busy
 
 STACKS = {
     "asyncio/runners.py:Runner.run": 1,
     "asyncio/runners.py:Runner.run;actors/queue/actor.py:QueueActor.handle": 2,
-    "asyncio/runners.py:Runner.run;actors/queue/actor.py:QueueActor.handle;actors/queue/state.py:QueueState.handle": 4,
-    "asyncio/runners.py:Runner.run;actors/cycle/state.py:Scheduler.steps;core/numeric.py:flatnonzero": 9,
+    (
+        "asyncio/runners.py:Runner.run;actors/queue/actor."
+        "py:QueueActor.handle;actors/queue/state.py:QueueState.handle"
+    ): 4,
+    (
+        "asyncio/runners.py:Runner.run;actors/cycle/state."
+        "py:Scheduler.steps;core/numeric.py:flatnonzero"
+    ): 9,
 }
 
 
-def test_the_sampler_sees_who_runs_and_who_called_it() -> None:
+def test_the_sampler_sees_the_running_function_and_its_callers() -> None:
     sampler = Sampler()
     sampler.start()
-    busy(0.2)
+    assert signal.getitimer(signal.ITIMER_REAL)[1] == pytest.approx(SECONDS)
+    busy()
     stacks = sampler.stop()
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     seen = sum(times for stack, times in stacks.items() if stack.endswith("busy.py:busy"))
-    assert seen > 5
-    assert seen > sum(stacks.values()) * 0.8
-    assert all("test_the_sampler_sees_who_runs" in stack for stack in stacks)
+    assert seen >= LOOKS
+    assert all("test_the_sampler_sees_the_running_function" in stack for stack in stacks)
 
 
-def test_functions_are_in_the_order_of_their_own_time() -> None:
+def test_functions_are_ordered_by_their_own_time() -> None:
     assert functions(STACKS, most=2) == (
         Share("core/numeric.py:flatnonzero", 0.5625, 0.5625),
         Share("actors/queue/state.py:QueueState.handle", 0.25, 0.25),
@@ -35,7 +45,7 @@ def test_functions_are_in_the_order_of_their_own_time() -> None:
     ] == 1.0
 
 
-def test_the_time_of_a_library_is_that_of_the_room_which_called_it() -> None:
+def test_the_time_of_a_library_counts_for_the_room_that_called_it() -> None:
     assert rooms(STACKS) == (
         Share("actors/cycle", 0.5625, 0.5625),
         Share("actors/queue", 0.375, 0.375),
@@ -43,5 +53,5 @@ def test_the_time_of_a_library_is_that_of_the_room_which_called_it() -> None:
     )
 
 
-def test_nothing_was_seen() -> None:
+def test_no_stacks_give_no_shares() -> None:
     assert functions({}) == rooms({}) == ()

@@ -1,4 +1,4 @@
-"""Go's template actions, as far as scheduler_perf's files use them."""
+"""The actions of Go templates that scheduler_perf's files use."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def test_actions(text: str, expected: str) -> None:
         ("{{ %s }}", "cannot be read from"),
     ],
 )
-def test_what_cannot_be_filled_in(text: str, problem: str) -> None:
+def test_an_invalid_action_is_refused(text: str, problem: str) -> None:
     with pytest.raises(TemplateError, match=problem):
         Template("some.yaml", f"a: {text}").document(VALUES)
 
 
-def test_a_template_without_actions_is_read_once() -> None:
+def test_a_template_without_actions_is_parsed_once() -> None:
     template = Template("t", "metadata: {name: a}")
     assert template.document({}) is template.document({})
     other = Template("t", "metadata: {name: 'a-{{.Index}}'}")
@@ -67,7 +67,7 @@ def test_a_template_without_actions_is_read_once() -> None:
     ]
 
 
-def test_a_file_is_read_or_named(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text("kind: Pod")
     assert Template.read(tmp_path / "t.yaml").document({}) == {"kind": "Pod"}
     for name, text in (("list.yaml", "[]"), ("bad.yaml", "a: ["), ("meta.yaml", "metadata: 3")):

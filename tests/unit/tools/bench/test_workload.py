@@ -68,7 +68,7 @@ def test_a_workload_is_planned_with_its_parameters(tmp_path: Path) -> None:
     assert (run.default_pod_template, run.threshold, run.folder) == ("pod.yaml", 5, tmp_path)
 
 
-def test_a_threshold_may_be_that_of_the_folder(tmp_path: Path) -> None:
+def test_a_threshold_may_be_configured_for_the_folder(tmp_path: Path) -> None:
     for folder, threshold in (("misc", 7), ("other", 0)):
         file = written(tmp_path / folder, CASES)
         ((found, workload),) = select(load(file), ["large"], [])
@@ -139,7 +139,7 @@ def test_workloads_are_chosen_by_name_and_label(
         ("{opcode: barrier, stageRequirement: Bound}", "{}", r"stageRequirement"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_its_field(
+def test_an_invalid_field_is_refused_by_its_path(
     tmp_path: Path, operation: str, params: str, problem: str
 ) -> None:
     with pytest.raises(WorkloadError, match=problem) as refused:
@@ -148,7 +148,7 @@ def test_what_does_not_fit_is_refused_by_its_field(
 
 
 @pytest.mark.parametrize("text", ["[", "just text", "- name: C", "{}"])
-def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_not_a_workload_file_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(WorkloadError, match="performance-config"):
         load(written(tmp_path, text))
     with pytest.raises(WorkloadError, match="cannot be read"):
@@ -189,7 +189,7 @@ def test_pod_sets_and_sleeps_take_parameters_too(tmp_path: Path) -> None:
     assert seconds(sleep.duration) == 0.25
 
 
-def test_operations_that_are_not_carried_out_are_still_read(tmp_path: Path) -> None:
+def test_unsupported_operations_are_still_parsed(tmp_path: Path) -> None:
     run = planned(
         tmp_path, case("{opcode: createResourceDriver, driverName: d, nodes: some}", "{unused: 1}")
     )
@@ -204,7 +204,7 @@ def test_durations(text: str, expected: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "3", "1d"])
-def test_what_is_no_duration(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(WorkloadError, match="duration"):
         seconds(text)
 
@@ -215,8 +215,8 @@ def test_every_workload_of_kubernetes_can_be_planned() -> None:
     for file in SHARED.glob("*/performance-config.yaml"):
         for found, workload in select(load(file), [], []):
             if found.name == "NodeDeclaredFeaturesEnabled":
-                # Kubernetes' own file has a parameter that no operation uses, which scheduler_perf
-                # refuses as well.
+                # Kubernetes' own file has a parameter that no operation uses; scheduler_perf
+                # refuses it too.
                 with pytest.raises(
                     WorkloadError, match="numNodeDeclaredFeatures: used by no operation"
                 ):

@@ -1,4 +1,4 @@
-"""`berth explain` as a user calls it."""
+"""`berth explain` from the command line."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def test_the_decision_as_json(cluster: Path) -> None:
     assert decision["message"] is None
 
 
-def test_the_decision_as_a_person_reads_it(cluster: Path) -> None:
+def test_the_decision_as_text(cluster: Path) -> None:
     result = CliRunner().invoke(explain, ["-f", str(cluster), "--pod", "default/huge"])
     assert result.exit_code == 0
     message = "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu."
     assert message in " ".join(result.stdout.split())
 
 
-def test_a_pod_that_is_placed_is_judged_as_if_it_were_pending(tmp_path: Path) -> None:
+def test_a_placed_pod_is_explained_as_if_it_were_pending(tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text(CLUSTER.replace("spec: {containers", "spec: {nodeName: small, containers"))
     result = CliRunner().invoke(explain, ["-f", str(path), "--pod", "web", "-o", "json"])
@@ -90,7 +90,7 @@ def test_a_pod_that_is_placed_is_judged_as_if_it_were_pending(tmp_path: Path) ->
         (["--scenario", "/nowhere"], "/nowhere: cannot be read"),
     ],
 )
-def test_a_question_that_cannot_be_put_is_one_clear_line(
+def test_an_invalid_question_is_reported_in_one_line(
     cluster: Path, arguments: list[str], problem: str
 ) -> None:
     result = CliRunner().invoke(

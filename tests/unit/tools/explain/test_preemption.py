@@ -1,4 +1,4 @@
-"""What `berth explain` says of a pod that others would have to make room for."""
+"""`berth explain` of a pod that needs preemption."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def node(name: str, cpu: int = 4) -> Document:
 def pod(
     name: str, cpu: int, on: str = "", priority: int = 0, started: int = 9, app: str = ""
 ) -> Document:
-    """`started` is the hour."""
+    """A pod; `started` is the hour of its start."""
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": str(cpu)}}}
     spec = {"containers": [container], "priorityClassName": f"p{priority}"} | (
         {"nodeName": on} if on else {}
@@ -55,7 +55,7 @@ def pod(
 
 
 def budget(name: str) -> Document:
-    """One that lets nobody go."""
+    """A budget that allows no disruption."""
     spec = {"selector": {"matchLabels": {"app": name}}}
     return {
         "apiVersion": "policy/v1",
@@ -107,12 +107,12 @@ def asked(tmp_path: Path, *extra: str, configuration: Document | None = None) ->
 
 
 def rows(report: str) -> dict[str, list[str]]:
-    """The cells of the lines of the tables that begin with a node, by that node."""
+    """The cells of the table lines that begin with a node's name, by that name."""
     cells = ([cell.strip() for cell in line.split("│")[1:-1]] for line in report.splitlines())
     return {row[0]: row[1:] for row in cells if row and row[0]}
 
 
-def test_who_goes_from_where_and_what_tells_against_the_others(tmp_path: Path) -> None:
+def test_the_victims_and_why_each_other_node_was_not_chosen(tmp_path: Path) -> None:
     report = asked(tmp_path)
     table = rows(report[report.index("nodes where preemption would help") :])
     assert list(table) == ["best", "equal", "early", "crowded", "dear", "bound"]
@@ -144,7 +144,7 @@ def test_who_goes_from_where_and_what_tells_against_the_others(tmp_path: Path) -
     assert f"{last} (or on another of best, equal, which cost the same, by chance)" in report
 
 
-def test_the_json_says_what_the_recordings_say_and_no_more(tmp_path: Path) -> None:
+def test_the_json_has_the_same_fields_as_the_recordings(tmp_path: Path) -> None:
     preemption = json.loads(asked(tmp_path, "-o", "json"))["preemption"]
     assert preemption.keys() == {"nominatedNode", "victims", "alternatives", "candidates"}
     assert preemption["nominatedNode"] == "best"
@@ -156,7 +156,7 @@ def test_the_json_says_what_the_recordings_say_and_no_more(tmp_path: Path) -> No
     }
 
 
-def test_where_no_budget_may_be_broken_its_nodes_are_no_candidates(tmp_path: Path) -> None:
+def test_nodes_whose_budgets_must_not_be_violated_are_not_candidates(tmp_path: Path) -> None:
     args = {"name": "DefaultPreemption", "args": {"neverBreakBudgets": True}}
     candidates = json.loads(asked(tmp_path, "-o", "json", configuration={"pluginConfig": [args]}))[
         "preemption"
@@ -164,7 +164,7 @@ def test_where_no_budget_may_be_broken_its_nodes_are_no_candidates(tmp_path: Pat
     assert candidates["candidates"].keys() == {"best", "equal", "early", "crowded", "dear"}
 
 
-def test_where_only_a_broken_budget_would_help_nobody_goes(
+def test_no_pod_goes_if_that_would_violate_a_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound = {"best", "crowded", "dear", "early", "equal", "solid"}
@@ -196,9 +196,7 @@ def victims(*priorities: int) -> Victims:
         ((5,), (5, 1, 1), "3 victims, not 1"),
     ],
 )
-def test_the_criteria_that_few_come_to(
-    best: tuple[int, ...], other: tuple[int, ...], why_not: str
-) -> None:
+def test_the_last_criteria(best: tuple[int, ...], other: tuple[int, ...], why_not: str) -> None:
     least, more = Candidate("a", victims(*best)), Candidate("b", victims(*other))
     assert Contest("DefaultPreemption", (least, more)).why_not(more) == why_not
 
@@ -208,7 +206,7 @@ class _Promising(Plugin):
 
 
 class _Promises(_Promising, PostFilterPlugin):
-    """Promises the last node, where nobody, or everybody, has to go."""
+    """Nominates the last node, with no victims or with all its pods as victims."""
 
     everybody = False
 
@@ -221,10 +219,10 @@ class _Promises(_Promising, PostFilterPlugin):
 
 
 @pytest.mark.parametrize("everybody", [True, False])
-def test_a_nomination_by_a_plugin_of_the_users_own_is_told_as_it_is(
+def test_a_nomination_by_a_users_plugin_is_shown(
     everybody: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DefaultPreemption, which would have chosen another node, is there and was not asked."""
+    """DefaultPreemption is enabled and would choose another node, but it was not asked."""
     monkeypatch.setattr(_Promises, "everybody", everybody)
     enabled = [{"name": "Promising"}, {"name": "DefaultPreemption"}]
     plugins = {"postFilter": {"enabled": enabled, "disabled": [{"name": "*"}]}}

@@ -1,4 +1,4 @@
-"""What the controllers of the toy cluster decide, from documents and a time alone."""
+"""The decisions of the toy cluster's controllers, made from documents and a time only."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def status(writes: list[Write]) -> Document:
 # -- owners
 
 
-def test_what_matches_is_adopted_and_what_no_longer_does_is_released() -> None:
+def test_matching_objects_are_adopted_and_others_released() -> None:
     owner = workload("ReplicaSet")
     free, mine, lost = pod("free"), pod("mine", owner), pod("lost", owner, labels={"app": "y"})
     other, ending = pod("other", workload("ReplicaSet", "v")), pod("ending", deletionTimestamp=THEN)
@@ -100,7 +100,7 @@ def test_what_matches_is_adopted_and_what_no_longer_does_is_released() -> None:
     }
 
 
-def test_a_dependent_goes_with_its_last_owner() -> None:
+def test_a_dependent_is_deleted_with_its_last_owner() -> None:
     first, second = workload("ReplicaSet", "a"), workload("ReplicaSet", "b")
     both = pod("p", ownerReferences=[reference_to(first), reference_to(second)])
     assert garbage.collect(both, lambda uid: False) == []
@@ -110,7 +110,7 @@ def test_a_dependent_goes_with_its_last_owner() -> None:
     assert deleted(garbage.collect(both, lambda uid: True)) == ["p"]
 
 
-def test_the_pods_of_a_lost_node_go_after_a_moment() -> None:
+def test_the_pods_of_a_deleted_node_are_deleted_after_a_delay() -> None:
     collector, pods = garbage.PodGarbage(), [pod("p")]
     assert collector.reconcile("n1", None, pods, NOW) == [Again(garbage.QUARANTINE_SECONDS)]
     late = NOW + timedelta(seconds=garbage.QUARANTINE_SECONDS)
@@ -120,14 +120,14 @@ def test_the_pods_of_a_lost_node_go_after_a_moment() -> None:
     assert status(writes)["phase"] == "Failed"
     assert collector.reconcile("n1", {"metadata": {"name": "n1"}}, pods, late) == []
     assert collector.reconcile("n1", None, pods, late) == [Again(garbage.QUARANTINE_SECONDS)], (
-        "it begins anew"
+        "the delay must start again"
     )
 
 
 # -- replicas
 
 
-def test_a_replica_set_fills_up_shrinks_and_tells() -> None:
+def test_a_replica_set_creates_and_deletes_pods_and_writes_its_status() -> None:
     owner = workload("ReplicaSet", replicas=3)
     finished, ending = pod("f", owner, "Failed"), pod("e", owner, deletionTimestamp=THEN)
     writes = replica_set.reconcile(owner, [pod("a", owner), finished, ending], NOW)
@@ -137,11 +137,17 @@ def test_a_replica_set_fills_up_shrinks_and_tells() -> None:
     assert len(deleted(replica_set.reconcile(owner, [pod(n, owner) for n in "abc"], NOW))) == 2
 
 
-def test_the_least_useful_pods_are_given_up_first() -> None:
+def test_the_least_useful_pods_are_deleted_first() -> None:
     cost = {replica_set.DELETION_COST: "-1"}
-    pods = [pod("fine"), pod("crowded", node="n2"), pod("crowd", node="n2"), pod("cheap", annotations=cost),
-            pod("unready", ready=False), pod("pending", phase="Pending"),
-            pod("unplaced", phase="Pending", node="")]  # fmt: skip
+    pods = [
+        pod("fine"),
+        pod("crowded", node="n2"),
+        pod("crowd", node="n2"),
+        pod("cheap", annotations=cost),
+        pod("unready", ready=False),
+        pod("pending", phase="Pending"),
+        pod("unplaced", phase="Pending", node=""),
+    ]
     order = [found["metadata"]["name"] for found in replica_set.surplus(pods, 5)]
     assert order[:3] == ["unplaced", "pending", "unready"]
     assert order[3] == "cheap"
@@ -152,15 +158,21 @@ def test_the_least_useful_pods_are_given_up_first() -> None:
     ("value", "round_up", "expected"),
     [(3, True, 3), ("25%", True, 3), ("25%", False, 2), ("0%", True, 0), ("4", True, 4)],
 )
-def test_percentages_are_rounded_as_asked(value: int | str, round_up: bool, expected: int) -> None:
+def test_percentages_are_rounded_up_or_down(
+    value: int | str, round_up: bool, expected: int
+) -> None:
     assert int_or_percent(value, 10, round_up=round_up) == expected
 
 
 @pytest.mark.parametrize(
     ("rolling", "surge", "unavailable"),
-    [({}, 3, 2), ({"maxSurge": 0, "maxUnavailable": 0}, 0, 1), ({"maxSurge": 2, "maxUnavailable": 0}, 2, 0),
-     ({"maxSurge": 0, "maxUnavailable": 99}, 0, 10)],
-)  # fmt: skip
+    [
+        ({}, 3, 2),
+        ({"maxSurge": 0, "maxUnavailable": 0}, 0, 1),
+        ({"maxSurge": 2, "maxUnavailable": 0}, 2, 0),
+        ({"maxSurge": 0, "maxUnavailable": 99}, 0, 10),
+    ],
+)
 def test_the_limits_of_a_roll_out(rolling: Document, surge: int, unavailable: int) -> None:
     owner = workload("Deployment", replicas=10, strategy={"rollingUpdate": rolling})
     assert deployment.limits(owner) == deployment.Limits(surge, unavailable)
@@ -178,7 +190,7 @@ def replica_set_of(
     return made
 
 
-def test_a_deployment_makes_a_replica_set_and_moves_to_it_step_by_step() -> None:
+def test_a_deployment_creates_a_replica_set_and_scales_it_step_by_step() -> None:
     owner = workload(
         "Deployment", replicas=4, strategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
     )
@@ -200,7 +212,7 @@ def test_a_deployment_makes_a_replica_set_and_moves_to_it_step_by_step() -> None
     assert sizes((3, 3), (2, 2)) == {"old": 1}
     assert sizes((0, 0), (4, 4)) == {}
     owner["spec"]["paused"] = True
-    assert sizes((3, 3), (2, 2)) == {}, "a paused roll-out stays where it is"
+    assert sizes((3, 3), (2, 2)) == {}, "a paused roll-out must not continue"
 
 
 def test_a_stateful_set_goes_one_by_one_unless_parallel() -> None:
@@ -229,7 +241,7 @@ def node(name: str, *taints: tuple[str, str], **labels: str) -> Document:
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec}
 
 
-def test_a_daemon_is_on_every_node_that_takes_it() -> None:
+def test_a_daemon_runs_on_every_node_that_it_fits() -> None:
     owner = workload("DaemonSet")
     nodes = [node("a"), node("b"), node("c", ("k", "NoSchedule")), node("d", ("k", "NoExecute")),
              node("e", ("node.kubernetes.io/unschedulable", "NoSchedule"))]  # fmt: skip
@@ -241,7 +253,7 @@ def test_a_daemon_is_on_every_node_that_takes_it() -> None:
         daemon_set.target_node(write.document) for write in writes if isinstance(write, Create)
     ]
     assert targets == ["b", "e"]
-    assert deleted(writes) == ["second", "on-d"], "a taint without NoExecute lets it stay"
+    assert deleted(writes) == ["second", "on-d"], "a taint without NoExecute must not evict it"
     assert (status(writes)["desiredNumberScheduled"], status(writes)["numberMisscheduled"]) == (
         3,
         2,
@@ -263,7 +275,7 @@ def test_a_job_runs_until_enough_have_succeeded() -> None:
     assert deleted(job.reconcile(owner, [pod("active", owner)], NOW)) == ["active"]
 
 
-def test_an_indexed_job_fills_its_indexes() -> None:
+def test_an_indexed_job_runs_each_index() -> None:
     owner = workload("Job", completions=4, parallelism=4, completionMode="Indexed")
     owner["spec"]["selector"] = {"matchLabels": LABELS}
     pods = [pod(f"p{i}", owner, "Succeeded", annotations={job.INDEX: str(i)}) for i in (0, 1, 3)]
@@ -276,7 +288,7 @@ def test_an_indexed_job_fills_its_indexes() -> None:
 # -- nodes, budgets
 
 
-def test_a_nodes_state_becomes_taints_and_others_taints_stay() -> None:
+def test_a_nodes_conditions_become_taints_and_other_taints_stay() -> None:
     found = node("a", ("mine", "NoSchedule"), ("node.kubernetes.io/not-ready", "NoExecute"))
     found["spec"]["unschedulable"] = True
     found["status"] = {
@@ -296,7 +308,7 @@ def test_a_nodes_state_becomes_taints_and_others_taints_stay() -> None:
     assert ("node.kubernetes.io/unreachable", "NoExecute") in node_lifecycle.wanted_taints(found)
 
 
-def test_a_taint_evicts_at_once_after_a_while_or_never() -> None:
+def test_a_taint_evicts_at_once_after_the_toleration_or_never() -> None:
     eviction, tainted = TaintEviction(), node("n1", ("k", "NoExecute"))
     pods = {name: pod(name) for name in ("none", "patient", "short")}
     pods["patient"]["spec"]["tolerations"] = [{"key": "k", "operator": "Exists"}]
@@ -319,7 +331,7 @@ def test_a_taint_evicts_at_once_after_a_while_or_never() -> None:
     [({"minAvailable": 2}, 2, 1), ({"minAvailable": "50%"}, 2, 1), ({"maxUnavailable": 1}, 3, 0),
      ({"maxUnavailable": "50%"}, 2, 1)],
 )  # fmt: skip
-def test_a_budget_allows_what_is_healthy_beyond_its_need(
+def test_a_budget_allows_disruptions_of_surplus_healthy_pods(
     spec: Document, desired: int, allowed: int
 ) -> None:
     owner = workload("ReplicaSet", replicas=4)
@@ -335,7 +347,7 @@ def test_a_budget_allows_what_is_healthy_beyond_its_need(
     assert counts == (4, 3, desired, allowed)
 
 
-def test_a_granted_eviction_counts_until_it_is_seen_or_forgotten() -> None:
+def test_a_granted_eviction_counts_until_the_pod_is_gone_or_too_much_time_passed() -> None:
     pods = [pod("a"), pod("b")]
     budget = workload("PodDisruptionBudget", "b", minAvailable=1)
     budget["status"] = {
@@ -356,7 +368,7 @@ def test_a_granted_eviction_counts_until_it_is_seen_or_forgotten() -> None:
 # -- what they know
 
 
-def test_the_cluster_takes_no_old_news() -> None:
+def test_the_cluster_ignores_old_events() -> None:
     cluster, owner = Cluster(), workload("ReplicaSet")
     first, second = pod("p", owner), pod("p", owner, resourceVersion="2")
     assert cluster.put(second) is not None
@@ -370,11 +382,11 @@ def test_the_cluster_takes_no_old_news() -> None:
     assert cluster.remove(second) is not None
     assert cluster.is_gone("uid-p")
     assert cluster.put(pod("p", owner, resourceVersion="3")) is None, (
-        "an object that is gone does not come back"
+        "an old event must not bring a deleted object back"
     )
     reborn = pod("p", owner, resourceVersion="4", uid="uid-new")
     assert cluster.put(reborn) is not None
-    assert cluster.remove(second) is None, "the one of that name is another"
+    assert cluster.remove(second) is None, "another object has that name now"
     assert cluster.find("Pod", "n", "p") == reborn
     changes = cluster.replace("Pod", [pod("q", resourceVersion="5")])
     assert [(change.before is None, change.after is None) for change in changes] == [

@@ -296,17 +296,26 @@ ATTEMPTS: list[tuple[type[_Wrong], Any, str]] = [
     (
         _VectorFilter,
         np.array([True, False]),
-        'running "Wrong" filter plugin: expected Verdicts, or None where every node passes, got bool (2,)',
+        (
+            'running "Wrong" filter plugin: expected Verdicts, or None where every node '
+            "passes, got bool (2,)"
+        ),
     ),
     (
         _VectorFilter,
         verdicts([0, 9]),
-        'running "Wrong" filter plugin: expected the code of Success or of a rejection, got 9 (node b)',
+        (
+            'running "Wrong" filter plugin: expected the code of Success or of a rejection, '
+            "got 9 (node b)"
+        ),
     ),
     (
         _VectorFilter,
         verdicts([2, -3]),
-        'running "Wrong" filter plugin: expected the code of Success or of a rejection, got -3 (node b)',
+        (
+            'running "Wrong" filter plugin: expected the code of Success or of a rejection, '
+            "got -3 (node b)"
+        ),
     ),
     (_VectorFilter, verdicts([2, 1]), 'running "Wrong" filter plugin: full'),
     (_PreScore, None, 'running PreScore plugin "Wrong": expected a Status, got None'),
@@ -566,7 +575,7 @@ REGISTERED: list[tuple[Any, str]] = [
     (None, "expected a sequence of Registration, got None"),
     ("Node", "expected a sequence of Registration, got 'Node'"),
     ([EVENT], "expected a sequence of Registration, got ClusterEvent("),
-    ([Registration(None)], "expected a Registration of a ClusterEvent, got None"),  # type: ignore[arg-type]
+    ([Registration(None)], ("expected a Registration of a ClusterEvent, got None")),  # type: ignore[arg-type]
     (
         [Registration(ClusterEvent("Node", Action.ADD))],  # type: ignore[arg-type]
         "expected a ClusterEvent of a Resource and an Action, got ('Node', <Action.ADD: 1>)",

@@ -56,6 +56,6 @@ def test_forms(text: str | int | float, units: int, thousandths: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "m", "1x", "1 Gi", "--1", "1.2.3", "0x10", "1ki", "."])
-def test_what_is_no_quantity_is_named(text: str) -> None:
+def test_an_invalid_quantity_is_named(text: str) -> None:
     with pytest.raises(QuantityError, match="expected a quantity"):
         value(text)

@@ -1,5 +1,5 @@
-"""Null is absent, for every field of every kind; what cannot be read is named by its path, and the
-rest salvaged.
+"""Null means absent for every field of every kind. An unreadable value is named by its path, and
+the rest is salvaged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TEXTS = st.sampled_from(["", "1", "2Gi"])
 
 
 def documents(kind: Any, *, null: bool) -> st.SearchStrategy[Any]:
-    """Values of a type, with `null` some fields of structs are null."""
+    """Values of a type; with `null`, some fields of structs are null."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         there = [member for member in arguments if member is not type(None)]
@@ -147,7 +147,7 @@ UNREADABLES: list[tuple[type[Any], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "document", "told"), UNREADABLES)
-def test_what_cannot_be_read_is_named_and_the_rest_is_salvaged(
+def test_an_unreadable_value_is_named_and_the_rest_is_salvaged(
     kind: type[Any], document: dict[str, Any], told: str
 ) -> None:
     metadata = {"name": "one", "uid": "u", **document.get("metadata", {})}
@@ -164,10 +164,12 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_salvaged(
     reader.check(rest)
 
 
-def test_what_is_salvaged_is_all_that_can_be_read() -> None:
+def test_all_readable_values_are_salvaged() -> None:
     rest = Reader(Pod).salvage(
-        b'{"metadata": {"name": "p", "uid": 7, "labels": {"a": "b", "c": 1}}, "spec": {"nodeName": "n", "containers":'
-        b' [{"resources": {"requests": {"cpu": "x", "memory": "1Gi"}}}, 7], "tolerations": {}, "priority": 1e30}}'
+        b'{"metadata": {"name": "p", "uid": 7, "labels": {"a": "b", "c": 1}}, "spec": '
+        b'{"nodeName": "n", "containers":'
+        b' [{"resources": {"requests": {"cpu": "x", "memory": "1Gi"}}}, 7], '
+        b'"tolerations": {}, "priority": 1e30}}'
     )
     assert rest is not None
     assert rest.metadata.labels == {"a": "b"}
@@ -196,9 +198,7 @@ ANYTHING = st.recursive(
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_whatever_stands_in_a_field_is_read_or_refused(
-    kind: type[Any], data: st.DataObject
-) -> None:
+def test_any_value_of_a_field_is_read_or_refused(kind: type[Any], data: st.DataObject) -> None:
     fields = {
         f.encode_name: documents(f.type, null=True) | ANYTHING for f in msgspec.structs.fields(kind)
     }
@@ -211,7 +211,7 @@ def test_whatever_stands_in_a_field_is_read_or_refused(
         Reader(kind).check(rest)
 
 
-def test_a_document_is_read_as_its_json_is() -> None:
+def test_a_document_and_its_json_are_read_alike() -> None:
     node = decode(
         {
             "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""What a pod asks for, by example."""
+"""Examples of pod requests."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ INFEASIBLE = [{"type": "PodResizePending", "reason": "Infeasible"}]
 def reported(
     name: str = "c", resources: str | None = None, allocated: str | None = None
 ) -> dict[str, Any]:
-    """A container's status, by its cpu."""
+    """A container's status with these amounts of cpu."""
     found: dict[str, Any] = {"name": name}
     if resources is not None:
         found["resources"] = {"requests": {"cpu": resources}}
@@ -70,7 +70,7 @@ ONE_OF_EACH: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("spec", "status", "cpu"),
     [
-        # What is allocated says nothing until it is reported what is in force.
+        # Allocated amounts do not count until the actual ones are reported.
         (
             {"containers": [container(cpu="1")]},
             {"containerStatuses": [reported(allocated="5")]},
@@ -94,7 +94,7 @@ ONE_OF_EACH: dict[str, Any] = {
             },
             5000,
         ),
-        # It is the first such condition that counts.
+        # The first such condition counts.
         (
             {"containers": [container(cpu="6")]},
             {
@@ -103,7 +103,7 @@ ONE_OF_EACH: dict[str, Any] = {
             },
             6000,
         ),
-        # A sidecar can be resized, another init container cannot.
+        # A sidecar can be resized; other init containers cannot.
         (ONE_OF_EACH, {}, 2000),
         (ONE_OF_EACH, {"initContainerStatuses": [reported("sidecar", resources="4")]}, 5000),
         (ONE_OF_EACH, {"initContainerStatuses": [reported("init", resources="4")]}, 2000),
@@ -142,12 +142,12 @@ def test_the_status_of_a_pod_with_requests_of_its_own(status: dict[str, Any], cp
     assert pod_requests(pod(status, **WHOLE))["cpu"] == cpu
 
 
-def test_only_what_the_pod_itself_names_is_taken_from_its_status() -> None:
+def test_only_resources_of_the_pods_own_requests_are_taken_from_its_status() -> None:
     status = {"resources": {"requests": {"cpu": "3", "memory": "7"}}}
     assert pod_requests(pod(status, **WHOLE)) == {"cpu": 3500}
 
 
-def test_a_pod_that_needs_a_node_is_judged_by_its_spec() -> None:
+def test_the_requests_of_a_pending_pod_come_from_its_spec() -> None:
     status = {
         "containerStatuses": [reported(resources="3")],
         "resources": {"requests": {"cpu": "3"}},
@@ -159,7 +159,7 @@ def test_a_pod_that_needs_a_node_is_judged_by_its_spec() -> None:
     assert PodInfo(whole).container_requests["cpu"] == 1500
 
 
-def test_a_resize_counts_the_largest_until_it_is_infeasible() -> None:
+def test_during_a_resize_the_largest_amount_counts_unless_it_is_infeasible() -> None:
     status = {
         "containerStatuses": [
             {
@@ -175,7 +175,7 @@ def test_a_resize_counts_the_largest_until_it_is_infeasible() -> None:
     assert pod_requests(pod(given_up, containers=[container(cpu="8")]))["cpu"] == 2000
 
 
-def test_a_container_without_requests_stands_for_the_default() -> None:
+def test_a_container_without_requests_counts_with_the_default() -> None:
     assert nonzero_requests(pod(containers=[container(), container(cpu="1")])) == (
         1100,
         400 * 1024 * 1024,

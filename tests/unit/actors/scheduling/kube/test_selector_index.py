@@ -1,4 +1,4 @@
-"""What is found by look-up is what trying everything finds."""
+"""A look-up in the index finds the same entries as trying every entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod weighs by many terms is the sum of what each of those weighs that match it."""
+"""A pod's weight by many terms is the sum of the weights of the matching terms."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Amounts: what was put is what is read, whichever form a resource has, and forms come and go with
-the data.
-"""
+"""Amounts are read as they were put in every form of a resource; the forms change with the data."""
 
 from __future__ import annotations
 
@@ -19,7 +17,9 @@ PUTS = st.tuples(st.integers(0, ROWS - 1), st.dictionaries(st.sampled_from(RESOU
 
 
 @given(st.lists(PUTS, max_size=60), st.booleans())
-def test_reads_what_was_put(puts: list[tuple[int, dict[str, int]]], grows: bool) -> None:
+def test_amounts_are_read_as_they_were_put(
+    puts: list[tuple[int, dict[str, int]]], grows: bool
+) -> None:
     amounts = Amounts(ROWS)
     expected = {name: np.zeros(2 * ROWS if grows else ROWS, dtype=np.int64) for name in RESOURCES}
     for at, (row, put) in enumerate(puts):
@@ -35,7 +35,7 @@ def test_reads_what_was_put(puts: list[tuple[int, dict[str, int]]], grows: bool)
     assert amounts.huge == any(amount > SAFE_AMOUNT for _, put in puts for amount in put.values())
 
 
-def test_what_many_rows_have_stays_as_it_was() -> None:
+def test_the_amounts_of_many_rows_stay_when_the_form_changes() -> None:
     amounts = Amounts(ROWS)
     for row in range(ROWS):
         amounts.put(row, {"example.com/gpu": row})

@@ -1,5 +1,5 @@
-"""What terms say of nodes all at once is what they say of each node alone, however many they
-are.
+"""Terms give the same results for all nodes at once as for each node alone, for any number of
+terms.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def test_a_pod(
     } == expected
 
 
-def test_a_label_that_no_node_has_is_learnt_when_one_comes() -> None:
+def test_a_label_is_taken_into_account_when_the_first_node_with_it_comes() -> None:
     snapshot, (node,) = cluster([{}])
     columns = snapshot.columns
     assert columns.label("zone") is columns.label("any other")
@@ -148,8 +148,8 @@ def test_integers(text: str, number: int | None) -> None:
     assert integer(text) == number
 
 
-def test_thousands_of_terms_are_looked_at_once() -> None:
-    """They are no operation over all nodes each."""
+def test_thousands_of_terms_are_evaluated_together() -> None:
+    """The terms do not each cost an operation over all nodes."""
     snapshot, _ = cluster([{"rank": str(i)} for i in range(4)])
     terms = [
         NodeSelectorTerm(

@@ -1,5 +1,5 @@
-"""A pod's later version keeps the template if nothing that it stands for has changed, and only
-then.
+"""A new version of a pod keeps its template only if the template's parts of the pod are
+unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def test_the_echo_of_a_binding_keeps_the_template() -> None:
     assert after.counts_like(before)
 
 
-def test_large_templates_are_not_kept_for_long() -> None:
+def test_large_templates_are_forgotten_sooner() -> None:
     def large(number: int) -> Pod:
         metadata = msgspec.structs.replace(
             pod().metadata, annotations={"note": f"{number}" + "x" * 1_000_000}
@@ -44,7 +44,7 @@ def test_large_templates_are_not_kept_for_long() -> None:
 
 
 @pytest.mark.parametrize("where", ["labels", "annotations", "spec", "status"])
-def test_what_a_template_stands_for_makes_another_one(where: str) -> None:
+def test_a_change_of_a_templates_part_makes_another_template(where: str) -> None:
     first = pod()
     metadata, spec, status = first.metadata, first.spec, first.status
     match where:

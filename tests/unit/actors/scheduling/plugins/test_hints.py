@@ -1,6 +1,4 @@
-"""Queueing hints of the in-tree plugins: which events wake a pod that they rejected, and which do
-not.
-"""
+"""Queueing hints of the in-tree plugins: which events wake a pod that the plugin rejected."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ def test_a_hint_that_raises_wakes_the_pod() -> None:
     assert wakes(DEFAULT, "InterPodAffinity", POD_ADD, pod(), None, "no pod")
 
 
-def test_who_does_not_say_what_it_waits_for_is_not_in_the_table() -> None:
+def test_a_plugin_without_registered_events_is_not_in_the_table() -> None:
     assert ImageLocality.name not in DEFAULT.hints()
     assert all(
         isinstance(r, Registration)
@@ -62,7 +60,7 @@ def test_who_does_not_say_what_it_waits_for_is_not_in_the_table() -> None:
     "plugin",
     ["VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "DynamicResources"],
 )
-def test_what_is_not_supported_yet_waits_for_no_event(plugin: str) -> None:
+def test_unsupported_plugins_wait_for_no_event(plugin: str) -> None:
     assert DEFAULT.hints()[plugin] == ()
 
 
@@ -392,7 +390,7 @@ def test_pod_topology_spread_elsewhere_and_soft() -> None:
 
 
 def test_pod_topology_spread_nominated_pods() -> None:
-    """A pod that was promised a node counts there, so one that waits for it to go is woken."""
+    """A nominated pod counts on its node, so a pod that waits for its removal is woken."""
     counted, other = pod("o", labels={"foo": ""}), pod("o")
     assert wakes(DEFAULT, "PodTopologySpread", POD_DELETE, SPREAD, nominated(counted), None)
     assert not wakes(DEFAULT, "PodTopologySpread", POD_DELETE, SPREAD, nominated(other), None)
@@ -412,7 +410,7 @@ def test_pod_topology_spread_tolerations(honor: bool) -> None:
 
 
 def test_pod_topology_spread_defaults_of_a_list() -> None:
-    """What they select hangs on the Services of the moment, so every pod beside it may count."""
+    """Their selectors depend on the current Services, so every pod of the namespace may count."""
     default = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
     listed = profile(
         {"PodTopologySpread": {"defaultingType": "List", "defaultConstraints": [default]}}

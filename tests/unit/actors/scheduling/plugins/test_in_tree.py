@@ -1,5 +1,5 @@
-"""In-tree plugins that are enabled at one of their extension points alone: what users of
-kube-scheduler see then.
+"""In-tree plugins that are enabled at only one of their extension points behave as in
+kube-scheduler.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ SPREAD = [
 
 
 def profile(**plugins: Any) -> Profile:
-    """A profile; by extension point what is enabled there in the place of all others, or a whole
-    set.
+    """A profile. `points` maps extension points to the only plugins enabled there, or to a whole
+    plugin set.
     """
     points = {
         point: given
@@ -92,7 +92,7 @@ def test_claims_cannot_be_scored_without_their_pre_filter() -> None:
     assert 'reading "DynamicResources" from cycleState: not found' in failure.error
 
 
-def test_node_affinity_needs_neither() -> None:
+def test_node_affinity_needs_neither_pre_filter_nor_pre_score() -> None:
     term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}
     wants = {
         "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]},
@@ -109,7 +109,7 @@ def test_node_affinity_needs_neither() -> None:
     assert outcome.score["NodeAffinity"] == {"a": 0, "b": 200}
 
 
-def test_balance_without_its_pre_score_is_nothing_for_a_pod_that_asks_for_nothing() -> None:
+def test_balance_without_its_pre_score_scores_0_for_a_pod_without_requests() -> None:
     balance = profile(
         preScore=off("NodeResourcesBalancedAllocation"), score="NodeResourcesBalancedAllocation"
     )
@@ -121,7 +121,7 @@ def test_balance_without_its_pre_score_is_nothing_for_a_pod_that_asks_for_nothin
     assert asking.score["NodeResourcesBalancedAllocation"]["a"] > 0
 
 
-def test_the_total_is_one_only_if_nothing_scores() -> None:
+def test_the_total_is_1_only_without_score_plugins() -> None:
     everywhere = decided(profile(score={"disabled": [{"name": "*"}]}))
     skipped = decided(profile(score="NodeAffinity"))
     assert isinstance(everywhere, Decision)

@@ -1,5 +1,5 @@
-"""Numbers of any size in what plugins count, weigh and sum, besides resources: nothing wraps and
-nothing raises.
+"""Numbers of any size that plugins count, weigh and add, besides resources: nothing wraps or
+raises.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def test_scores_of_any_size_are_scaled(reverse: bool) -> None:
 
 
 @pytest.mark.parametrize("number", [61, 62, 63, 64, 200])
-def test_any_number_of_resources_may_lack(number: int) -> None:
+def test_any_number_of_resources_may_be_insufficient(number: int) -> None:
     names = [f"example.com/r{i}" for i in range(number)]
     info = pod(containers=[{"resources": {"requests": dict.fromkeys(names, "1")}}])
     half = dict.fromkeys(names[::2], "1")

@@ -1,4 +1,4 @@
-"""Which pods a constraint of topology spreading counts where not every node takes part."""
+"""The pods that a topology spread constraint counts if it does not include every node."""
 
 from __future__ import annotations
 

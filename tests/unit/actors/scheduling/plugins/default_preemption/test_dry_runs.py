@@ -1,6 +1,4 @@
-"""What is kept of dry runs of preemption is given up as soon as something changes that they looked
-at.
-"""
+"""Remembered dry runs of preemption are dropped as soon as anything that they depend on changes."""
 
 from __future__ import annotations
 
@@ -47,8 +45,8 @@ def pod(name: str, node: str = "", priority: int = 0, started: int | None = None
 
 
 class Cluster:
-    """Two nodes, each full of one pod; the one on `late` has run for less time, which makes it the
-    better victim.
+    """Two nodes, each filled by one pod. The pod on `late` started later, which makes it the better
+    victim.
     """
 
     def __init__(self) -> None:
@@ -62,11 +60,11 @@ class Cluster:
             }
             self.cache.handle(NodeAdded(msgspec.convert(node, Node)))
             self.cache.handle(AssignedPodAdded(pod(f"on-{name}", name, started=started)))
-        for number in range(3):  # the template is met, and every row looked at
+        for number in range(3):  # the template is remembered, and every row has been read
             assert self.promised(pod(f"before-{number}", priority=9)) == "late"
 
     def promised(self, pending: Pod) -> str:
-        """The node that preemption promises to a pod, or ""."""
+        """The node that preemption nominates for a pod, or ""."""
         (lend,) = self.cache.handle(TakeSnapshot(Nowhere()))
         assert isinstance(lend, Lend)
         outcome = self.scheduler.schedule(self.profile, PodInfo(pending), lend.snapshot)
@@ -95,18 +93,18 @@ def test_a_budget_counts_from_the_next_pod_on(cluster: Cluster) -> None:
     assert cluster.promised(pod("third", priority=9)) == "late"
 
 
-def test_a_pod_that_starts_is_another_victim(cluster: Cluster) -> None:
+def test_a_pod_that_has_started_is_judged_by_its_start(cluster: Cluster) -> None:
     cluster.cache.handle(AssignedPodAdded(pod("on-late", "late", started=0)))
     assert cluster.promised(pod("next", priority=9)) == "early"
 
 
-def test_a_pod_that_comes_to_a_node_is_a_victim_there(cluster: Cluster) -> None:
+def test_a_new_pod_on_a_node_is_a_victim_there(cluster: Cluster) -> None:
     cluster.cache.handle(AssignedPodDeleted(pod("on-late", "late")))
     cluster.cache.handle(AssignedPodAdded(pod("vital", "late", priority=9)))
     assert cluster.promised(pod("next", priority=9)) == "early"
 
 
-def test_a_nominated_pod_leaves_no_room_to_others_and_all_to_itself(cluster: Cluster) -> None:
+def test_a_nominated_pods_room_is_free_only_for_itself(cluster: Cluster) -> None:
     first, second = pod("first", priority=9), pod("second", priority=9)
     cluster.cache.handle(Nominate(PodInfo(first), "late"))
     for _ in range(2):
