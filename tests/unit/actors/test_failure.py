@@ -17,15 +17,25 @@ from berth.actors.failure import (
 )
 from berth.actors.messages import AttemptFailed, EventType, QueuedPod, SetUnschedulable
 from berth.actors.scheduling.decision.algorithm import Unfit
-from berth.plugin import Code, Nomination, PodInfo, Status, error, unresolvable, unschedulable
+from berth.plugin import (
+    SUCCESS,
+    Code,
+    Nomination,
+    PodInfo,
+    PostFiltered,
+    Status,
+    error,
+    unresolvable,
+    unschedulable,
+)
 
 from tests.kit.hints import pod
 
 PLUGIN = frozenset(("P",))
 
 
-def parked(message: str, **others: object) -> Failure:
-    return Failure("Unschedulable", message, **{"unschedulable": PLUGIN, **others})  # type: ignore[arg-type]
+def parked(message: str, nominated_node: str | None = "", hold: int = 0) -> Failure:
+    return Failure("Unschedulable", message, PLUGIN, NO_PLUGINS, nominated_node, hold)
 
 
 @pytest.mark.parametrize(
@@ -66,25 +76,25 @@ def test_a_status_is_turned_into_a_failure(stage: Stage, status: Status, expecte
     assert failed(stage, status) == expected
 
 
-def unfit(**others: object) -> Unfit:
-    return Unfit("no room", **{"rejected_by": PLUGIN, **others})  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
-    ("outcome", "hold", "expected"),
+    ("post_filtered", "hold", "expected"),
     [
-        (unfit(nomination=Nomination("n", (), ())), 3, parked("no room", nominated_node="n", hold=3)),
-        (unfit(), 0, parked("no room", nominated_node=None)),
-        (unfit(denominate=True), 0, parked("no room")),
-        (unfit(rejected_by=PLUGIN | {"Q"}, pending=frozenset("Q"), denominate=True), 0,
-         parked("no room", pending=frozenset("Q"))),
+        (PostFiltered(SUCCESS, Nomination("n")), 3, parked("no room", nominated_node="n", hold=3)),
+        (PostFiltered(unschedulable()), 0, parked("no room", nominated_node=None)),
+        (PostFiltered(unschedulable(), denominate=True), 0, parked("no room", nominated_node="")),
+        (None, 0, parked("no room", nominated_node="")),
     ],
-    ids=["room is made", "not said", "no room is made", "one plugin waits"],
-)  # fmt: skip
+    ids=["room is made", "not said", "no room is made", "no plugin"],
+)
 def test_post_filter_decides_what_becomes_of_the_nomination(
-    outcome: Unfit, hold: int, expected: Failure
+    post_filtered: PostFiltered | None, hold: int, expected: Failure
 ) -> None:
-    assert no_node(outcome, hold) == expected
+    assert no_node(Unfit("no room", PLUGIN, post_filtered=post_filtered), hold) == expected
+
+
+def test_a_plugin_that_waits_counts_as_pending_alone() -> None:
+    failure = no_node(Unfit("no room", PLUGIN | {"Q"}, frozenset("Q")), 0)
+    assert (failure.unschedulable, failure.pending) == (PLUGIN, frozenset("Q"))
 
 
 def test_the_queue_and_the_user_get_the_same() -> None:
