@@ -1,3 +1,1 @@
-"""KubeSchedulerConfiguration v1: types, defaults, validation, strict loading, feature gates and
-flags.
-"""
+"""KubeSchedulerConfiguration v1: types, defaults, validation, feature gates. Pure."""

@@ -1,8 +1,9 @@
-"""The extenders of a configuration: what they must keep to, and what they take off the plugins.
+"""The extenders of a configuration: their validation, and the resources that they take over from
+NodeResourcesFit.
 
-An extender may manage extended resources; those that it marks as ignored by the scheduler are
-counted by it alone, so NodeResourcesFit of every profile is told to leave them out. Mirrors
-kube-scheduler's validation and buildExtenders.
+An extender may manage extended resources. Resources marked as ignored by the scheduler are counted
+by the extender alone, so NodeResourcesFit of every profile ignores them. Mirrors kube-scheduler's
+validation and buildExtenders.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 def extender_problems(extenders: Sequence[Extender]) -> list[str]:
-    """A line for everything that is wrong with them."""
+    """A line for each problem."""
     problems: list[str] = []
     managed: set[str] = set()
     for i, extender in enumerate(extenders):
@@ -63,7 +64,7 @@ def extender_problems(extenders: Sequence[Extender]) -> list[str]:
 
 
 def is_url(text: str) -> bool:
-    """True for an http or https URL with a host and, if any, a port that can be."""
+    """True for an http or https URL with a host and, if there is a port, a valid one."""
     try:
         url = urlsplit(text)
         return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
@@ -72,7 +73,7 @@ def is_url(text: str) -> bool:
 
 
 def is_extended_resource(name: str) -> bool:
-    """True for a qualified name with a domain that is not Kubernetes' own, short enough to have a
+    """True for a qualified name with a domain that is not Kubernetes' own, short enough for a
     quota.
     """
     domain, slash, rest = name.partition("/")
@@ -86,7 +87,7 @@ def is_extended_resource(name: str) -> bool:
 def without_ignored_resources(
     configuration: KubeSchedulerConfiguration,
 ) -> KubeSchedulerConfiguration:
-    """The configuration with NodeResourcesFit told to ignore what the extenders count alone."""
+    """The configuration in which NodeResourcesFit ignores what only extenders count."""
     ignored = [
         resource.name
         for extender in configuration.extenders
@@ -103,7 +104,7 @@ def _ignoring(profile: KubeSchedulerProfile, resources: Iterable[str]) -> KubeSc
     args = next((entry.args for entry in profile.plugin_config if entry.name == FIT), {})
     before = args.get("ignoredResources") or ()
     if not isinstance(before, list | tuple):
-        return profile  # The plugin refuses it, by its path.
+        return profile  # the plugin refuses it with its path
     others = [entry for entry in profile.plugin_config if entry.name != FIT]
     fit = PluginConfig(FIT, {**args, "ignoredResources": [*before, *resources]})
     return msgspec.structs.replace(profile, plugin_config=(*others, fit))

@@ -1,6 +1,4 @@
-"""Feature gates: the ones of Kubernetes 1.36 that a scheduler's decisions depend on, with their
-defaults.
-"""
+"""The feature gates of Kubernetes 1.36 that affect a scheduler's decisions, with their defaults."""
 
 from __future__ import annotations
 
@@ -41,11 +39,11 @@ DEFAULTS: Mapping[str, bool] = {
 
 
 class FeatureGateError(ValueError):
-    """A gate is unknown or has no truth value; the message names it."""
+    """A gate is unknown, or its value is neither true nor false; the message names it."""
 
 
 def parse_gates(text: str) -> dict[str, bool]:
-    """`A=true,B=false` as the flag takes it. Raises FeatureGateError."""
+    """The gates in a flag's text, such as `A=true,B=false`. Raises FeatureGateError."""
     given = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, separator, value = part.partition("=")
@@ -56,7 +54,7 @@ def parse_gates(text: str) -> dict[str, bool]:
 
 
 def with_defaults(given: Mapping[str, bool]) -> dict[str, bool]:
-    """Every gate with its value. Raises FeatureGateError for one that is not known."""
+    """Every gate with its value. Raises FeatureGateError for an unknown gate."""
     for name in given:
         if name not in DEFAULTS:
             near = get_close_matches(name, DEFAULTS, 1)

@@ -1,5 +1,5 @@
-"""How a field that does not fit is told: its path first, then what was expected. And nulls, which
-say nothing.
+"""Messages about fields that do not fit: the path first, then what was expected. Also drops nulls,
+which count as not given.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from msgspec import inspect
 
 _STEP = re.compile(r"([^.\[]+)|\[[^]]*\]")
 _AT_FIELD = re.compile(r"Object (contains unknown|missing required) field `(.*)`")
-_TOLD = {"contains unknown": "unknown field", "missing required": "expected a value, got nothing"}
+_PHRASES = {
+    "contains unknown": "unknown field",
+    "missing required": "expected a value, got nothing",
+}
 _WORDS = {
     type(None): "nothing",
     str: "text",
@@ -24,22 +27,22 @@ _WORDS = {
 
 
 def path_first(invalid: msgspec.ValidationError, into: type) -> str:
-    """`text - at `$.a.b`` becomes `a.b: text`; a field that is unknown or missing is part of the
-    path.
+    """Turns msgspec's `text - at `$.a.b`` into `a.b: text`; an unknown or missing field becomes
+    part of the path.
 
-    `into` is the type that the document was to be read as.
+    `into` is the type that the document was read as.
     """
     text, _, path = str(invalid).replace(" | null`", "`").partition(" - at `$")
     path = path.rstrip("`").lstrip(".")
     if found := _AT_FIELD.fullmatch(text):
-        text, path = _TOLD[found[1]], f"{path}.{found[2]}".lstrip(".")
+        text, path = _PHRASES[found[1]], f"{path}.{found[2]}".lstrip(".")
     elif text.startswith("Invalid enum value") and (choices := _choices(into, path)):
         text = f"expected {', '.join(choices)}, got {text.removeprefix('Invalid enum value ')}"
     return f"{path}: {text}" if path else text
 
 
 def _choices(into: type, path: str) -> list[str]:
-    """The values that the type has at a path, if they can be listed."""
+    """The values that the type allows at a path, if they can be listed."""
     at: Any = inspect.type_info(into)
     for step in _STEP.finditer(path):
         among = at.types if isinstance(at, inspect.UnionType) else (at,)
@@ -58,12 +61,12 @@ def _choices(into: type, path: str) -> list[str]:
 
 
 def sort_of(value: object) -> str:
-    """What a value is, for people."""
+    """A value's kind in plain words, for messages."""
     return _WORDS.get(type(value), "a mapping")
 
 
 def without_nulls(value: Any) -> Any:
-    """A document without the fields that are null: Kubernetes takes them as not given."""
+    """The document without fields that are null: Kubernetes takes them as not given."""
     if isinstance(value, dict):
         return {name: without_nulls(below) for name, below in value.items() if below is not None}
     return [without_nulls(below) for below in value] if isinstance(value, list) else value

@@ -1,5 +1,5 @@
-"""Strict loading of a configuration file: what is unknown or out of range is refused, by the path
-of its field.
+"""Strict reading of a configuration: an unknown field or a value out of range is refused with the
+path of the field.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ class ConfigError(ValueError):
 
 
 def from_mapping(document: Mapping[str, Any] | None) -> KubeSchedulerConfiguration:
-    """Default and validate a configuration; None is the default one. Raises ConfigError."""
+    """Reads, defaults and validates a configuration; None gives the default one. Raises
+    ConfigError.
+    """
     if document is None:
         return KubeSchedulerConfiguration()
     if document.get("apiVersion") != API_VERSION:
@@ -40,7 +42,7 @@ def from_mapping(document: Mapping[str, Any] | None) -> KubeSchedulerConfigurati
 
 
 def validated(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """The configuration itself. Raises ConfigError with everything that is wrong with it."""
+    """The configuration itself. Raises ConfigError with every problem in it."""
     problems = _problems(configuration)
     if problems:
         raise ConfigError(*problems)
@@ -48,7 +50,7 @@ def validated(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfigu
 
 
 def dump(configuration: KubeSchedulerConfiguration) -> str:
-    """The configuration with all its defaults, as YAML that reads back to the same."""
+    """The configuration with all its defaults, as YAML that is read back to the same."""
     return yaml.safe_dump(to_document(configuration), sort_keys=False)
 
 

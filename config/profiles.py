@@ -1,8 +1,8 @@
-"""From a profile as the user wrote it to the ordered plugins of each extension point.
+"""The ordered plugins of each extension point, from a profile as the user wrote it.
 
-Two steps, as in kube-scheduler: the profile's multiPoint is merged with the default one, then
-multiPoint is spread over the extension points that each plugin implements, where the sets of the
-single points take precedence.
+There are two steps, as in kube-scheduler. First the profile's multiPoint is merged with the default
+one. Then multiPoint is spread over the extension points that each plugin implements; the sets of
+the single points take precedence.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MAX_WEIGHT = (
 
 
 class ProfileError(ValueError):
-    """A profile names plugins that cannot be had; the message starts with the path of the field."""
+    """A profile's plugins cannot be used as written; the message begins with the field."""
 
 
 class WeighedPlugin(msgspec.Struct, frozen=True):
@@ -54,11 +54,11 @@ class WeighedPlugin(msgspec.Struct, frozen=True):
 def expand_profile(
     profile: KubeSchedulerProfile, points_of: Mapping[str, frozenset[str]], path: str
 ) -> dict[str, list[WeighedPlugin]]:
-    """The plugins of every extension point in the order in which they run.
+    """The plugins of every extension point, in the order in which they run.
 
-    `points_of` gives for every known plugin the extension points that it implements. Raises
-    ProfileError for an unknown plugin, a weight below 1, a plugin enabled twice or at a point it
-    does not implement, and for anything but one queueSort plugin.
+    `points_of` gives the extension points that each known plugin implements. Raises ProfileError
+    for an unknown plugin, a weight below 1, a plugin enabled twice or at a point that it does not
+    implement, and unless there is exactly one queueSort plugin.
     """
     for j, entry in enumerate(profile.plugin_config):
         _check_known(entry.name, points_of, f"{path}.pluginConfig[{j}].name")
@@ -97,8 +97,8 @@ def expand_profile(
 
 
 def _merged(own: PluginSet) -> list[PluginRef]:
-    """The default multiPoint with the profile's: replaced where it stands, without what is
-    disabled, then the new.
+    """The default multiPoint without what the profile's disables, with the profile's entries of the
+    same name in their places, followed by its new ones.
     """
     disabled = {ref.name for ref in own.disabled}
     named = {ref.name: ref for ref in own.enabled}
@@ -142,7 +142,7 @@ def _check_known(name: str, points_of: Mapping[str, frozenset[str]], path: str) 
 
 
 def _is_unset(ref: PluginRef, point: str, points_of: Mapping[str, frozenset[str]]) -> bool:
-    """Whether a weight of 0 is how kube-scheduler writes that there is none: where no weight has a
+    """True if a weight of 0 means that none is given: kube-scheduler writes 0 where weights have no
     meaning.
     """
     scores = "score" in points_of[ref.name] and ref.name not in WEIGHTLESS

@@ -1,6 +1,6 @@
-"""KubeSchedulerConfiguration v1 (kubescheduler.config.k8s.io/v1) as it stands after defaulting.
+"""KubeSchedulerConfiguration v1 (kubescheduler.config.k8s.io/v1) after defaulting.
 
-Durations are text in the file ("15s", "1m30s") and seconds here. Fields carry Kubernetes' names and
+Durations are text in the file ("15s", "1m30s") and seconds here. Fields have Kubernetes' names and
 defaults.
 """
 
@@ -33,11 +33,11 @@ _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
 
 
 class Duration(float):
-    """Seconds, written in the file as Go writes durations."""
+    """Seconds; in the file, durations are written as in Go."""
 
     @classmethod
     def parse(cls, text: str) -> Duration:
-        """Raises ValueError for what is no duration."""
+        """Raises ValueError for text that is not a duration."""
         sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
         if rest == "0":
             return cls(0)
@@ -57,9 +57,7 @@ class Duration(float):
         return ("-" if self < 0 else "") + ("".join(parts) or "0s")
 
     def in_go(self) -> str:
-        """As Go prints a duration: with minutes and seconds that are zero, such as 15m0s, and
-        500ms.
-        """
+        """The duration as Go prints it, such as 500ms, or 15m0s with the zero seconds."""
         hours, rest = divmod(abs(float(self)), 3600)
         minutes, seconds = divmod(rest, 60)
         text = f"{seconds * 1000:.9g}ms" if 0 < abs(self) < 1 else f"{seconds:.9g}s"
@@ -87,7 +85,9 @@ class PluginSet(
 class Plugins(
     msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
 ):
-    """The plugins of each extension point; multiPoint stands for every one a plugin implements."""
+    """The plugins of each extension point; multiPoint applies to every point that a plugin
+    implements.
+    """
 
     pre_enqueue: PluginSet = PluginSet()
     queue_sort: PluginSet = PluginSet()
@@ -104,7 +104,7 @@ class Plugins(
     multi_point: PluginSet = PluginSet()
 
     def at(self, point: str) -> PluginSet:
-        """The set of an extension point, by the name it has in the file."""
+        """The set of an extension point, by its name in the file."""
         found: PluginSet = getattr(
             self, re.sub(r"[A-Z]", lambda match: "_" + match[0].lower(), point)
         )
@@ -112,9 +112,7 @@ class Plugins(
 
 
 class PluginConfig(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A plugin's arguments as they stand in the file; the plugin itself reads and validates
-    them.
-    """
+    """A plugin's arguments as written in the file; the plugin itself reads and validates them."""
 
     name: str
     args: dict[str, Any] = {}
@@ -154,8 +152,8 @@ class ClientConnectionConfiguration(
 class ExtenderManagedResource(
     msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True
 ):
-    """A resource that an extender looks after; `ignored_by_scheduler`: NodeResourcesFit does not
-    count it.
+    """A resource that an extender manages; NodeResourcesFit does not count it if
+    `ignored_by_scheduler`.
     """
 
     name: str
@@ -165,7 +163,7 @@ class ExtenderManagedResource(
 class ExtenderTLSConfig(
     msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
 ):
-    """PEM, in files or (base64 in the file) as data, which goes first."""
+    """PEM in files, or as data (base64 in the file), which takes precedence."""
 
     insecure: bool = False
     server_name: str = ""
@@ -180,7 +178,7 @@ class ExtenderTLSConfig(
 class Extender(
     msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
 ):
-    """A process that is asked over HTTP; a verb that is empty is never called."""
+    """A process that is called over HTTP; an empty verb is never called."""
 
     url_prefix: str
     filter_verb: str = ""

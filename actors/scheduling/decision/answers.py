@@ -1,8 +1,8 @@
-"""What a plugin may answer at each extension point, and what is said of an answer that is none.
+"""The valid answers of a plugin at each extension point, and the message about an invalid one.
 
-Plugins are other people's code, and Python checks no types: a forgotten `return` must not be found
-out far from the plugin, in the queue or in an array of scores. Every check raises WrongAnswerError
-with what was expected and what came.
+Plugins are other people's code, and Python checks no types. A forgotten `return` must show at the
+plugin, and not later in the queue or in an array of scores. Every check raises WrongAnswerError
+with what was expected and what was given.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _repr.maxother = _repr.maxstring = 120
 
 
 class WrongAnswerError(Exception):
-    """A plugin answered what is no answer; the message says what was expected, and what came."""
+    """A plugin gave an invalid answer; the message has what was expected and what was given."""
 
 
 def expected(what: str, came: object) -> WrongAnswerError:
@@ -44,9 +44,7 @@ def expected(what: str, came: object) -> WrongAnswerError:
 
 
 def _shown(value: object) -> str:
-    """A value for people to read, however large it is, and though it may be unable to show
-    itself.
-    """
+    """A value's repr, shortened; the type's name if the value's repr fails."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape}"
     try:
@@ -56,7 +54,7 @@ def _shown(value: object) -> str:
 
 
 def as_status(answer: object) -> Status:
-    """The answer, if it is a Status. Most often what is none is a forgotten `return`."""
+    """The answer, if it is a Status. The usual mistake is a forgotten `return`."""
     if answer is SUCCESS or answer is SKIP:
         return answer
     if not isinstance(answer, Status):
@@ -84,7 +82,9 @@ def node_names_of(answer: PreFilterResult) -> frozenset[str] | None:
 
 
 def as_verdicts(answer: object, nodes: NodeView) -> Verdicts:
-    """The codes themselves are looked at when they come to count."""
+    """The answer, if it is Verdicts of the right size. The codes are checked later, when they are
+    used.
+    """
     if not isinstance(answer, Verdicts):
         raise expected("Verdicts, or None where every node passes", answer)
     for name, array in (("codes", answer.codes), ("keys", answer.keys)):
@@ -100,7 +100,7 @@ def as_passing(answer: Bools | None, nodes: NodeView) -> Bools | None:
 
 
 def as_raw_scores(answer: Ints, nodes: NodeView) -> Ints:
-    """Scores before they are normalised."""
+    """int64[nodes.size]: the scores before normalisation."""
     if type(answer) is np.ndarray and answer.dtype == np.int64 and answer.shape == (nodes.size,):
         return answer
     if not _is_vector(answer, nodes.size, "iu"):
@@ -115,7 +115,7 @@ def _is_vector(array: object, size: int, kinds: str) -> bool:
 
 
 def as_raw_score(answer: object) -> int:
-    """One node's score before all are normalised, which may deal with fractions."""
+    """One node's score before normalisation, which may be a fraction."""
     if isinstance(answer, int | np.integer) or (
         isinstance(answer, float | np.floating) and not isnan(answer)
     ):
@@ -124,7 +124,7 @@ def as_raw_score(answer: object) -> int:
 
 
 def as_final_scores(answer: object, nodes: NodeView) -> Ints:
-    """int64[nodes.size], whatever the numbers are."""
+    """int64[nodes.size], in any range."""
     scores = answer if isinstance(answer, np.ndarray) else np.asarray(answer)
     if scores.shape != (nodes.size,):
         raise expected(f"a score for each of {nodes.size} nodes", answer)
@@ -134,18 +134,16 @@ def as_final_scores(answer: object, nodes: NodeView) -> Ints:
                 raise WrongAnswerError(
                     f"expected an integer, got {_shown(score)} (node {nodes.name(position)})"
                 )
-        scores = np.clip(
-            scores, -MOST_NODE_SCORE, MOST_NODE_SCORE
-        )  # Not all of them fit into 64 bits.
+        scores = np.clip(scores, -MOST_NODE_SCORE, MOST_NODE_SCORE)  # some may not fit into 64 bits
     whole: Ints = scores.astype(np.int64, copy=False)
     return whole
 
 
 def check_range(scores: Ints, nodes: NodeView) -> None:
-    """Of final scores; what is wrong is told as kube-scheduler does."""
+    """Checks final scores; the message is kube-scheduler's."""
     if (
         nodes.size and highest(scores.view(np.uint64)) > MAX_NODE_SCORE
-    ):  # Below zero is large without its sign.
+    ):  # a negative number is large when read without its sign
         position = int(((scores < 0) | (scores > MAX_NODE_SCORE)).argmax())
         limits = f"it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
         raise WrongAnswerError(
@@ -166,7 +164,7 @@ def as_permission(answer: object) -> tuple[Status, float]:
 
 
 def as_question(asked: object) -> PreemptVictims:
-    """What a PostFilter plugin that is a generator may yield."""
+    """A question that a PostFilter plugin may yield."""
     if not isinstance(asked, PreemptVictims):
         raise expected("PreemptVictims to be asked", asked)
     return asked
@@ -174,8 +172,8 @@ def as_question(asked: object) -> PreemptVictims:
 
 def as_sort_key(answer: tuple[float, ...]) -> tuple[float, ...]:
     try:
-        # Almost all that are numbers add up, in one call; infinities may add up to NaN, which is
-        # not equal to itself.
+        # One call checks nearly all tuples of numbers. Infinities may add up to NaN, which is not
+        # equal to itself.
         total = sum(answer)
     except TypeError:
         total = nan
@@ -187,7 +185,7 @@ def as_sort_key(answer: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _is_number(value: object) -> bool:
-    """NaN is none, as it is not equal to itself."""
+    """True for real numbers except NaN, which is not equal to itself."""
     return isinstance(value, Real) and value == value
 
 
@@ -216,7 +214,7 @@ def as_registrations(answer: object) -> tuple[Registration, ...]:
 
 
 def as_post_filtered(answer: object, attempt: FailedAttempt) -> PostFiltered:
-    """What a PostFilter plugin answered about an attempt."""
+    """A PostFilter plugin's answer about an attempt."""
     if not isinstance(answer, PostFiltered):
         raise expected("PostFiltered", answer)
     as_status(answer.status)

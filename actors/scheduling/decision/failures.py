@@ -1,11 +1,11 @@
-"""What is told of a plugin that failed: to the user in kube-scheduler's words, to the log with the
-traceback.
+"""Failures of plugins: the message for the user in kube-scheduler's words, and the log line with
+the traceback.
 
-The text says where, which plugin, and what it said. A plugin that raises has no counterpart in
-kube-scheduler, nor has one that answers what is no answer; the exception, or what was expected and
-what came, stands where the plugin's own error would. A plugin that fails for every pod fails in the
-same way each time: such lines of the log are marked as repeats of each other, so that the log need
-not show them all.
+The message has the extension point, the plugin and its error. kube-scheduler has no plugins that
+raise or give invalid answers; in these cases the exception, or what was expected and what was
+given, takes the place of the plugin's error. A plugin that fails for every pod fails in the same
+way each time: such log lines are marked as repeats of each other, so that the log need not show
+them all.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from berth.actors.scheduling.model.cluster_objects import UnlistedError
 
 log = structlog.get_logger(__name__)
 
-# What a plugin may raise: anything. A task that somebody else cancelled, or an extension that
-# panics, raises what is no Exception. `let_pass` keeps what does not come from the plugin.
+# A plugin may raise anything. A task that was cancelled elsewhere, or an extension that panics, raises
+# something that is not an Exception. `let_pass` raises again what does not come from the plugin.
 CRASHES = BaseException
 MOST_CHARACTERS = 1_000  # of an exception's text
 
 
 class Point(msgspec.Struct, frozen=True):
-    """An extension point, and how a failure of a plugin there begins. What went wrong is told right
-    behind it.
+    """An extension point, and the beginning of the message about a plugin's failure there. The
+    error follows.
     """
 
     name: str
@@ -67,14 +67,15 @@ def crashed(
     node: str = "",
     named: str = "",
 ) -> Status:
-    """The plugin raised, or its answer was refused with a WrongAnswerError; logged here, and
-    nowhere else.
+    """The status after a plugin raised, or gave an answer that was refused with a WrongAnswerError.
+    Only this function logs it.
 
-    Raises what is no failure of the plugin. `pod` is a key; `node` is where it happened, `named`
-    the same where the user would not know it otherwise.
+    Raises the exception again if it does not come from the plugin. `pod` is a key. `node` is the
+    node in question; give it as `named` if the message has to name it, because the user would not
+    know it otherwise.
     """
     let_pass(exception)
-    if isinstance(exception, UnlistedError):  # no mistake of the plugin's
+    if isinstance(exception, UnlistedError):  # not the plugin's mistake
         return error(str(exception)).by(plugin.name)
     node = node or named
     what = text_of(exception)
@@ -90,22 +91,22 @@ def crashed(
 
 
 def let_pass(exception: BaseException) -> None:
-    """Raise what only came by while a plugin ran: the process is to end, or nobody waits for the
-    answer any more.
+    """Raises an exception that does not come from the plugin: the process ends, or nobody waits for
+    the answer any more.
     """
     if isinstance(exception, KeyboardInterrupt | GeneratorExit):
         raise exception
 
 
 def refused(plugin: Plugin, point: Point, status: Status) -> Status:
-    """An answer that ends the attempt: a rejection in the plugin's own words, all else as an
-    error.
+    """The status that ends the attempt: a rejection with the plugin's own reasons, anything else as
+    an error.
     """
     return signed(plugin, status) if status.rejected else as_error(plugin, point, status)
 
 
 def signed(plugin: Plugin, status: Status) -> Status:
-    """The plugin's answer under its name, whatever name it gave there."""
+    """The plugin's status with the plugin's name, whatever name it had."""
     return Status(status.code, status.reasons, plugin.name)
 
 
@@ -114,13 +115,15 @@ def as_error(plugin: Plugin, point: Point, status: Status) -> Status:
 
 
 def unsupported_pre_flight(plugin: Plugin, status: Status) -> Status:
-    supported = "It is supposed to return Success, Skip, or Error status"
-    problem = f'PreBindPreFlight {plugin.name} returned "{status.code.label}", which is unsupported. {supported}'
+    problem = (
+        f'PreBindPreFlight {plugin.name} returned "{status.code.label}", which is unsupported. '
+        "It is supposed to return Success, Skip, or Error status"
+    )
     return error(problem).by(plugin.name)
 
 
 def text_of(exception: BaseException) -> str:
-    """The kind and the text of an exception, which may itself fail to make its text."""
+    """The type and the text of an exception, whose `__str__` may itself fail."""
     kind = type(exception).__name__
     try:
         text = str(exception)
@@ -135,7 +138,7 @@ def text_of(exception: BaseException) -> str:
 
 
 def _place(exception: BaseException) -> str:
-    """The line that raised it."""
+    """The file and line that raised it."""
     trace = exception.__traceback__
     if trace is None:
         return ""

@@ -1,8 +1,8 @@
-"""The profile runner: the plugins of one profile, run in their order at each extension point.
+"""The profile runner: the plugins of one profile, run in order at each extension point.
 
-With `rules` the only room that catches whatever a plugin raises: an exception becomes an ERROR
-status that names the plugin and fails that pod's attempt, never the process; so does an answer that
-is none. Mirrors frameworkImpl.
+This module and `rules` are the only ones that catch everything a plugin raises. An exception
+becomes an ERROR status that names the plugin and fails that pod's attempt, never the process; so
+does an invalid answer. Mirrors frameworkImpl.
 """
 
 from __future__ import annotations
@@ -64,13 +64,14 @@ from berth.actors.scheduling.model.cluster_objects import UnlistedError
 from berth.actors.scheduling.model.pod_info import PodInfo
 
 PreBindStep = Callable[[], Awaitable[Status]]
-# Whether the task that runs now is to end: then what ends a plugin's wait is no failure of the
-# plugin.
+# True if the running task is being cancelled: then a cancelled wait is not the plugin's failure.
 IsCancelled = Callable[[], bool]
 
 
 def hinting(plugin: Plugin, registration: Registration) -> Registration:
-    """A hint that fails lets the pod be tried again, as in kube-scheduler."""
+    """The registration with a guarded hint: if the hint fails, the pod is tried again, as in
+    kube-scheduler.
+    """
     hint = registration.hint
     if hint is None:
         return registration
@@ -86,7 +87,9 @@ def hinting(plugin: Plugin, registration: Registration) -> Registration:
 
 
 def _asking(steps: Generator[object, Answer, object]) -> Steps[object]:
-    """A plugin's questions, if they are such as can be asked."""
+    """A plugin's questions, checked. Raises WrongAnswerError for anything but a question to
+    extenders.
+    """
     answer: Answer | None = None
     while True:
         try:
@@ -130,7 +133,7 @@ class Profile(Rules):
     # ----------------------------------------------------------------------------- before the queue
 
     def pre_enqueue(self, pod: Pod) -> Status:
-        """The first answer that keeps the pod out of the active queue, or success."""
+        """The first status that keeps the pod out of the active queue, or success."""
         for plugin in self.pre_enqueue_plugins:
             try:
                 status = as_status(plugin.pre_enqueue(pod))
@@ -141,10 +144,9 @@ class Profile(Rules):
         return SUCCESS
 
     def sort_key(self, info: PodInfo, enqueued_at: float) -> tuple[float, ...]:
-        """Where the pod comes in the active queue, least first.
+        """The pod's sort key in the active queue, which hands out the least first.
 
-        The queue needs an answer: for a pod that the plugin fails for it is what PrioritySort would
-        say.
+        The queue needs a key: if the plugin fails, the pod gets the key of PrioritySort.
         """
         try:
             return as_sort_key(self.queue_sort.sort_key(info, enqueued_at))
@@ -153,11 +155,10 @@ class Profile(Rules):
             return (-info.priority, enqueued_at)
 
     def hints(self) -> dict[str, Sequence[Registration]]:
-        """The events that each plugin registered for, by its name; without those that do not say
-        what they wait for.
+        """The events that each plugin registered for, by the plugin's name.
 
-        One that fails to say it does not say it: then every event may help the pods that it
-        rejected.
+        A plugin is left out if it does not override events_to_register, or fails there: then every
+        event may help the pods that it rejected.
         """
         registered: dict[str, Sequence[Registration]] = {}
         for plugin in self.plugins:
@@ -176,10 +177,10 @@ class Profile(Rules):
     # --------------------------------------------------------------------------- where no node fits
 
     def post_filter(self, attempt: FailedAttempt) -> Steps[PostFiltered | None]:
-        """Run PostFilter until a plugin makes room; None if there is no plugin.
+        """Runs PostFilter until a plugin makes room; None if there is no plugin.
 
-        The reasons of those that could not are put together; an error replaces them. Raises
-        PluginError if a plugin looks up objects that are not known.
+        The reasons of the plugins that could not are joined; an error replaces them. Raises
+        PluginError if a plugin looks up objects that are not listed.
         """
         reasons: list[str] = []
         denominate = False
@@ -193,7 +194,7 @@ class Profile(Rules):
                 return PostFiltered(failure.status)
             except (
                 UnlistedError
-            ) as unlisted:  # Nobody can say what may be done; the pod is tried again.
+            ) as unlisted:  # Without these objects nothing can be decided; the pod is tried again.
                 raise PluginError(crashed(plugin, POST_FILTER, unlisted)) from None
             except CRASHES as exception:
                 return PostFiltered(crashed(plugin, POST_FILTER, exception, pod=attempt.info.key))
@@ -214,7 +215,7 @@ class Profile(Rules):
     # ----------------------------------------------------------------------- after a node is chosen
 
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        """Run Reserve in order; the first failure ends it (the caller then runs unreserve)."""
+        """Runs Reserve in order. The first failure ends it; the caller then runs unreserve."""
         for plugin in self._reserve:
             try:
                 status = as_status(plugin.reserve(state, info, node))
@@ -225,7 +226,7 @@ class Profile(Rules):
         return SUCCESS
 
     def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
-        """Run Unreserve in reverse order, every one of them."""
+        """Runs Unreserve of every plugin, in reverse order."""
         for plugin in reversed(self._reserve):
             try:
                 plugin.unreserve(state, info, node)
@@ -235,7 +236,7 @@ class Profile(Rules):
     def permit(
         self, state: CycleState, info: PodInfo, node: str
     ) -> tuple[Status, dict[str, float]]:
-        """Run Permit; WAIT comes with the seconds that each waiting plugin grants."""
+        """Runs Permit. WAIT comes with the seconds that each waiting plugin grants."""
         waits: dict[str, float] = {}
         for plugin in self._permit:
             try:
@@ -249,8 +250,8 @@ class Profile(Rules):
         return (Status(Code.WAIT), waits) if waits else (SUCCESS, {})
 
     def pre_bind_pre_flight(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        """SKIP if no PreBind plugin has anything to do for the pod; those that have not are left
-        out of PreBind.
+        """SKIP if no PreBind plugin has anything to do for the pod. Plugins that return SKIP are
+        left out of PreBind.
         """
         state.skip_pre_bind = set()
         for plugin in self._pre_bind:
@@ -269,8 +270,8 @@ class Profile(Rules):
     def pre_bind_steps(
         self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
     ) -> list[list[PreBindStep]]:
-        """The PreBind calls that the pre-flight left, in order; those of one list may run at the
-        same time.
+        """The PreBind calls that the pre-flight left, in order; the calls of one list may run at
+        the same time.
         """
         steps: list[list[PreBindStep]] = []
         joins = False
@@ -302,7 +303,7 @@ class Profile(Rules):
     async def bind(
         self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
     ) -> Status:
-        """The answer of the first bind plugin that does not skip the pod."""
+        """The status of the first bind plugin that does not skip the pod."""
         for plugin in self._bind:
             try:
                 status = as_status(await plugin.bind(state, info, node))
@@ -315,7 +316,7 @@ class Profile(Rules):
         return error(f"no bind plugin of profile {self.scheduler_name} took the pod")
 
     def post_bind(self, state: CycleState, info: PodInfo, node: str) -> None:
-        """Run PostBind, every one of them."""
+        """Runs PostBind of every plugin."""
         for plugin in self._post_bind:
             try:
                 plugin.post_bind(state, info, node)

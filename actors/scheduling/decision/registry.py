@@ -41,11 +41,11 @@ EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
 
 
 class RegistryError(ValueError):
-    """The configuration asks for a plugin that cannot be had; the message names the field."""
+    """The configuration names a plugin that cannot be used; the message starts with the field."""
 
 
 def extension_points(plugin: type[Plugin]) -> frozenset[str]:
-    """The extension points that a plugin class implements, by the names of the configuration
+    """The extension points that a plugin class implements, by their names in the configuration
     file.
     """
     return frozenset(
@@ -54,7 +54,7 @@ def extension_points(plugin: type[Plugin]) -> frozenset[str]:
 
 
 class OnDemand(Mapping[str, V]):
-    """A mapping with known keys whose values are made when they are asked for, each time anew."""
+    """A mapping with fixed keys that makes a value each time it is looked up."""
 
     def __init__(self, names: Sequence[str], make: Callable[[str], V]) -> None:
         self._names = dict.fromkeys(names)
@@ -80,8 +80,8 @@ def build_profiles(
     registry: Mapping[str, type[Plugin]],
     handle: Handle,
 ) -> dict[str, Profile]:
-    """A Profile for every scheduler name. Raises RegistryError or ProfileError with the path of
-    what does not fit.
+    """A Profile for every scheduler name. Raises RegistryError or ProfileError with the path of the
+    field that does not fit.
     """
     points_of = OnDemand(tuple(registry), lambda name: extension_points(registry[name]))
     profiles = {}

@@ -1,9 +1,8 @@
-"""Rules: what some plugins of a profile have to say of nodes, from PreFilter to Score, each in its
-order.
+"""Rules: a group of a profile's plugins, run over nodes from PreFilter to Score, each in order.
 
-A profile's rules fall into parts by what they read, so that the answers of a part can be kept for
-as long as nothing changed that it reads. Whatever a plugin raises here becomes a PluginError that
-names it, and so does an answer that is none (see failures and answers).
+A profile's rules are split into parts by what they read, so that the answers of a part can be kept
+until something that it reads changes. Whatever a plugin raises here becomes a PluginError that
+names the plugin; so does an invalid answer (see failures and answers).
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ from numpy.typing import NDArray
 
 # An extension point's name -> its plugins in order, each with its weight.
 Points = Mapping[str, Sequence[tuple[Plugin, int]]]
-# Looking a member up in its class is slow.
+# Looking up a member in its class is slow.
 _SKIP, _UNSCHEDULABLE, _UNRESOLVABLE = (
     Code.SKIP,
     Code.UNSCHEDULABLE,
@@ -68,9 +67,7 @@ _ERROR, _MOSTLY = int(Code.ERROR), int(_UNRESOLVABLE)
 
 
 class PluginError(Exception):
-    """A plugin raised, or gave an ERROR, where only a whole attempt can fail; carries the
-    status.
-    """
+    """A plugin raised or returned ERROR where only a whole attempt can fail; has the status."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
@@ -89,13 +86,13 @@ class PreFiltered(msgspec.Struct, frozen=True):
 
     @property
     def reason_outside(self) -> str:
-        """Why a node that is not among `node_names` is rejected."""
+        """The reason for rejecting a node that is not among `node_names`."""
         return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self.restricted_by))}]"
 
 
 class PluginScores(msgspec.Struct, frozen=True):
-    """Final scores of one plugin: normalised and weighted, int64 a position of the feasible
-    view.
+    """The final scores of one plugin, normalised and weighted: int64 for each position of the
+    feasible view.
     """
 
     plugin: str
@@ -103,8 +100,8 @@ class PluginScores(msgspec.Struct, frozen=True):
 
 
 class RawScores(msgspec.Struct, frozen=True):
-    """The scores of one plugin for some rows, not normalised, int64 a position. `final` if they
-    need not be.
+    """The scores of one plugin for some rows before normalisation, int64 for each position. `final`
+    if the plugin does not normalise.
     """
 
     plugin: ScorePlugin
@@ -114,7 +111,7 @@ class RawScores(msgspec.Struct, frozen=True):
 
 
 def reads_of(plugin: Plugin) -> Reads:
-    """What the plugin's answers depend on; the scalar forms are asked anew for every pod."""
+    """What the plugin's answers depend on; CLUSTER for scalar forms, which run for every pod."""
     return Reads.CLUSTER if isinstance(plugin, NodeFilterPlugin | NodeScorePlugin) else plugin.reads
 
 
@@ -140,7 +137,7 @@ class Rules:
         )
 
     def reading(self, reads: Reads) -> Rules:
-        """The part of the rules that reads just this."""
+        """The part of the rules that reads exactly this."""
         names = ("preFilter", "filter", "preScore", "score")
         return Rules(
             {n: [(p, w) for p, w in self._points.get(n, ()) if reads_of(p) is reads] for n in names}
@@ -148,19 +145,19 @@ class Rules:
 
     @property
     def prepares(self) -> bool:
-        """Whether there is a plugin that looks at all nodes together before it is asked about
-        them.
+        """True if a plugin looks at all nodes together, in PreFilter or PreScore, before it is
+        asked about single nodes.
         """
         return bool(self._pre_filter or self._pre_score)
 
     # ------------------------------------------------------------------------------------ filtering
 
     def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> PreFiltered:
-        """Run PreFilter; the node sets of all plugins are intersected.
+        """Runs PreFilter and intersects the node sets of all plugins.
 
         A plugin that finds the pod unresolvable ends it, and so do node sets that leave no node.
-        After one that finds it unschedulable the others run on: what they remember is needed for
-        preemption, and they may find it worse. The last such rejection counts.
+        After a plugin that finds the pod unschedulable the others still run: preemption needs what
+        they write, and they may find the pod unresolvable. The last such rejection counts.
         """
         names: frozenset[str] | None = None
         restricted_by: list[str] = []
@@ -188,8 +185,8 @@ class Rules:
         return PreFiltered(rejected, names, tuple(restricted_by))
 
     def supposed_state(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> CycleState:
-        """The state that PreFilter gives while something is supposed; who asked to be skipped
-        before stays so.
+        """The state that PreFilter writes while pods are supposed. Plugins that were skipped before
+        stay skipped.
         """
         supposed = CycleState()
         supposed.skip_filter = state.skip_filter.copy()
@@ -202,11 +199,11 @@ class Rules:
         return supposed
 
     def filters_row_by_row(self, state: CycleState) -> bool:
-        """True if what the filters say of a row depends on nothing but that row."""
+        """True if each filter's verdict about a row depends on that row alone."""
         return all(plugin.name in state.skip_filter for plugin in self._filter_beyond_rows)
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Diagnosis:
-        """Run the filters over a view; each node keeps the first plugin that rejected it."""
+        """Runs the filters over a view; each node keeps the first plugin that rejected it."""
         diagnosis = Diagnosis(nodes)
         for plugin in self._filter:
             if plugin.name in state.skip_filter:
@@ -222,8 +219,8 @@ class Rules:
         return diagnosis
 
     def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
-        """bool[nodes.size]: where every filter lets the pod in, without a word of why not; None for
-        everywhere.
+        """bool[nodes.size]: True where every filter accepts the pod, without reasons; None if all
+        do.
         """
         passing: Bools | None = None
         for plugin in self._filter:
@@ -245,7 +242,7 @@ class Rules:
         return not self._score
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> None:
-        """Run PreScore on the feasible nodes."""
+        """Runs PreScore on the feasible nodes."""
         for plugin in self._pre_score:
             try:
                 status = as_status(plugin.pre_score(state, info, nodes))
@@ -259,7 +256,7 @@ class Rules:
                 raise PluginError(as_error(plugin, PRE_SCORE, status))
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> list[PluginScores]:
-        """Run Score, normalise and weigh, for every plugin that did not ask to be skipped."""
+        """Runs Score, normalises and weighs, for every plugin that is not skipped."""
         result = []
         for plugin, weight in self._score:
             if plugin.name in state.skip_score:
@@ -275,9 +272,7 @@ class Rules:
         return result
 
     def raw_scores(self, state: CycleState, info: PodInfo, nodes: NodeView) -> list[RawScores]:
-        """Run Score of the vector plugins that did not ask to be skipped, as they are before they
-        are normalised.
-        """
+        """Runs Score of the vector plugins that are not skipped, without normalising."""
         return [
             _raw_scores(plugin, weight, state, info, nodes)
             for plugin, weight in self._score
@@ -291,8 +286,8 @@ class Rules:
 def _pre_filtered(
     plugin: PreFilterPlugin, state: CycleState, info: PodInfo, snapshot: Snapshot
 ) -> Status | PreFilterResult:
-    """What one plugin says before any node is looked at: success, SKIP, or that the pod is
-    (un)schedulable.
+    """One plugin's PreFilter: success with the nodes that it leaves, SKIP, or a rejection of the
+    pod.
     """
     try:
         answer = plugin.pre_filter(state, info, snapshot)
@@ -320,7 +315,7 @@ def _no_node_left(plugins: list[str]) -> Status:
 def _filter_all(
     plugin: FilterPlugin, state: CycleState, info: PodInfo, nodes: NodeView
 ) -> Verdicts | None:
-    """The vector form."""
+    """Runs Filter in the vector form."""
     try:
         verdicts = plugin.filter(state, info, nodes)
         return None if verdicts is None else as_verdicts(verdicts, nodes)
@@ -331,7 +326,7 @@ def _filter_all(
 def _passing_all(
     plugin: FilterPlugin, state: CycleState, info: PodInfo, nodes: NodeView
 ) -> Bools | None:
-    """The vector form, without a word of why not."""
+    """Runs `passing`, the vector form without reasons."""
     if type(plugin).passing is FilterPlugin.passing:
         verdicts = _filter_all(plugin, state, info, nodes)
         if verdicts is None:
@@ -348,7 +343,9 @@ def _passing_all(
 
 
 def _add(plugin: Plugin, info: PodInfo, verdicts: Verdicts, diagnosis: Diagnosis) -> None:
-    """Reasons are asked for after the filters ran, when nothing may fail any more."""
+    """Adds verdicts to the diagnosis, with reasons that cannot fail: they are explained after the
+    filters ran, when no attempt can fail any more.
+    """
 
     def explain(key: int) -> tuple[str, ...]:
         try:
@@ -363,7 +360,7 @@ _ANSWERS = (Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABL
 
 
 def _strange(codes: NDArray[np.int8]) -> bool:
-    """Whether there are codes other than those that filters mostly give."""
+    """True if there are codes other than the usual ones of filters."""
     return len(codes) > 0 and (
         not 0 <= lowest(codes) <= highest(codes) <= _MOSTLY or any_true(codes == _ERROR)
     )
@@ -372,13 +369,11 @@ def _strange(codes: NDArray[np.int8]) -> bool:
 def _check_codes(
     filters: Sequence[FilterPlugin | NodeFilterPlugin], info: PodInfo, diagnosis: Diagnosis
 ) -> None:
-    """Raises PluginError for a node that a filter gave an error, or a code that is no answer of
-    filters.
-    """
+    """Raises PluginError if a filter gave a node ERROR, or a code that a filter may not return."""
     for position in np.flatnonzero(~np.isin(diagnosis.codes, _ANSWERS)).tolist():
         view = diagnosis.view
         if view.info(position) is None:
-            continue  # The row of no node: what is said of it counts for nothing.
+            continue  # The row has no node, so the verdict does not count.
         name, code = diagnosis.plugins[diagnosis.by[position]], int(diagnosis.codes[position])
         plugin = next(plugin for plugin in filters if plugin.name == name)
         if code == _ERROR:
@@ -390,7 +385,7 @@ def _check_codes(
 def _filter_each(
     plugin: NodeFilterPlugin, state: CycleState, info: PodInfo, nodes: NodeView, feasible: Bools
 ) -> Verdicts:
-    """The scalar form, asked only about nodes that are still feasible."""
+    """Runs Filter in the scalar form, only for nodes that are still feasible."""
     statuses: list[Status] = [SUCCESS]
     codes = np.zeros(nodes.size, dtype=np.int8)
     keys = np.zeros(nodes.size, dtype=np.int64)
@@ -416,7 +411,9 @@ def _filter_each(
 def _raw_scores(
     plugin: ScorePlugin, weight: int, state: CycleState, info: PodInfo, nodes: NodeView
 ) -> RawScores:
-    """The vector form, before it is normalised; checked to the end if it is final."""
+    """Runs Score in the vector form without normalising; checks the range too if the scores are
+    final.
+    """
     final = type(plugin).normalize is ScorePlugin.normalize
     point = SCORE
     try:
@@ -432,7 +429,7 @@ def _raw_scores(
 def normalized(
     raw: RawScores, state: CycleState, info: PodInfo, scores: Ints, nodes: NodeView
 ) -> Ints:
-    """Raw scores of a plugin for a view, normalised. Raises PluginError."""
+    """A plugin's raw scores for a view, normalised. Raises PluginError."""
     try:
         answer = raw.plugin.normalize(state, info, scores)
     except CRASHES as exception:
@@ -441,7 +438,7 @@ def normalized(
 
 
 def _score_each(plugin: NodeScorePlugin, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
-    """The scalar form, normalised."""
+    """Runs Score in the scalar form and normalises."""
     scores = []
     for position in range(nodes.size):
         node = nodes.info(position)
@@ -461,7 +458,7 @@ def _score_each(plugin: NodeScorePlugin, state: CycleState, info: PodInfo, nodes
 
 
 def _final(plugin: Plugin, info: PodInfo, answer: object, nodes: NodeView) -> Ints:
-    """Scores of a view after they were normalised, as they have to be."""
+    """The normalised scores of a view as int64, with their range checked."""
     point = NORMALIZE
     try:
         scores = as_final_scores(answer, nodes)

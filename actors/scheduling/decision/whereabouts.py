@@ -1,6 +1,4 @@
-"""Where a stack is: in which plugin, at which of its lines, for which pod. For the log of what does
-not return.
-"""
+"""The plugin, its line and the pod in a stack, for the log line about a stuck hook."""
 
 from __future__ import annotations
 
@@ -16,11 +14,11 @@ T = TypeVar("T")
 
 
 def whereabouts(innermost: FrameType) -> dict[str, str]:
-    """`plugin`, `pod` and `at` (file:line), as far as they are known; may be asked of a thread that
-    runs on.
+    """`plugin`, `pod` and `at` (file:line), as far as they are known. The stack may be that of a
+    thread that is still running.
 
-    The runner calls a plugin by the name of `plugin`, and a plugin calls itself `self`: nothing
-    needs to be noted while plugins run.
+    The runner calls a plugin through a variable named `plugin`, and a plugin calls itself `self`;
+    nothing has to be recorded while plugins run.
     """
     frames = list(_outwards(innermost))
     plugin = _first(frames, ("self", "plugin"), Plugin)
@@ -45,7 +43,7 @@ def _outwards(innermost: FrameType) -> Iterator[FrameType]:
 
 
 def _first(frames: list[FrameType], names: tuple[str, ...], kind: type[T]) -> T | None:
-    """The first local variable of one of these names that is of a kind."""
+    """The first local variable that has one of these names and is of this type."""
     for frame in frames:
         for name in names:
             value = frame.f_locals.get(name)

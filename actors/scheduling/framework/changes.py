@@ -1,4 +1,4 @@
-"""What an update changed, of all that a plugin may wait for. Mirrors the framework's
+"""The changes that an update makes, among those that plugins can wait for. Mirrors the framework's
 SchedulingPropertiesChange.
 """
 
@@ -10,8 +10,8 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 
 
 def pod_changes(old: Pod, new: Pod) -> tuple[Action, ...]:
-    """One event each, in kube-scheduler's order; UPDATE_OTHER if nothing changed that has a name of
-    its own.
+    """One event for each change, in kube-scheduler's order; UPDATE_OTHER if no change has its own
+    name.
     """
     actions = []
     if old.metadata.labels != new.metadata.labels:
@@ -20,7 +20,7 @@ def pod_changes(old: Pod, new: Pod) -> tuple[Action, ...]:
         actions.append(Action.UPDATE_POD_SCALE_DOWN)
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         actions.append(Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
-    # The API lets tolerations be added, never changed or taken away.
+    # The API allows tolerations to be added, but never changed or removed.
     if len(old.spec.tolerations) != len(new.spec.tolerations):
         actions.append(Action.UPDATE_POD_TOLERATION)
     return tuple(actions) or _OTHER
@@ -37,8 +37,8 @@ def _scaled_down(old: Pod, new: Pod) -> bool:
 
 
 def node_changes(old: Node, new: Node) -> tuple[Action, ...]:
-    """One event each, in kube-scheduler's order; nothing for a heartbeat and whatever else no
-    plugin waits for.
+    """One event for each change, in kube-scheduler's order; none for a heartbeat and for other
+    changes that no plugin waits for.
     """
     actions = []
     if old.spec.unschedulable and not new.spec.unschedulable:

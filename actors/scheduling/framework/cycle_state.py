@@ -1,5 +1,5 @@
-"""CycleState: what a plugin remembers from one extension point to the next, for one pod and one
-attempt.
+"""CycleState: the values that plugins pass from one extension point to the next, for one pod and
+one attempt.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ T = TypeVar("T")
 
 
 class StateNotFoundError(KeyError):
-    """A plugin reads what it did not write in this attempt: it is enabled here, and not at the
-    point that writes it.
+    """A plugin reads a value that it did not write in this attempt: it is enabled at this extension
+    point, and not at the one that writes the value.
     """
 
     def __str__(self) -> str:
@@ -19,8 +19,8 @@ class StateNotFoundError(KeyError):
 
 
 class StateKey(Generic[T]):
-    """A typed name in a CycleState; compared by identity, so that two plugins never meet by
-    accident.
+    """A typed name in a CycleState. Keys are compared by identity, so two plugins cannot share one
+    by accident.
     """
 
     __slots__ = ("name",)
@@ -32,13 +32,13 @@ class StateKey(Generic[T]):
         return f"StateKey({self.name})"
 
 
-# The keys (namespace/name) of pods that are worth a try once this pod is placed, and again once it
-# is bound: a plugin that holds a group of pods together puts them here.
+# The keys (namespace/name) of pods to activate when this pod is placed, and again when it is bound.
+# A plugin that schedules a group of pods together puts them here.
 PODS_TO_ACTIVATE: StateKey[set[str]] = StateKey("PodsToActivate")
 
 
 class CycleState:
-    """The memory of one scheduling attempt, with the plugins that asked to be skipped in it."""
+    """The values of one scheduling attempt, and the plugins that returned SKIP in it."""
 
     __slots__ = ("_data", "skip_filter", "skip_pre_bind", "skip_score")
 
@@ -49,7 +49,7 @@ class CycleState:
         self.skip_pre_bind: set[str] = set()
 
     def copy(self) -> CycleState:
-        """A memory that starts with all that this one holds."""
+        """A CycleState with the same values, except that no PreBind is skipped."""
         copy = CycleState()
         copy._data = self._data.copy()
         copy.skip_filter = self.skip_filter.copy()
@@ -67,7 +67,7 @@ class CycleState:
             raise StateNotFoundError(key.name) from None
 
     def take_pods_to_activate(self) -> tuple[str, ...]:
-        """The keys under PODS_TO_ACTIVATE, sorted; they are gone from there afterwards."""
+        """Removes the keys under PODS_TO_ACTIVATE and returns them, sorted."""
         found = self.get(PODS_TO_ACTIVATE)
         if not found:
             return ()

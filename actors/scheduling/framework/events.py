@@ -1,8 +1,8 @@
 """Cluster events and queueing hints: what may make a parked pod schedulable again.
 
-A plugin registers the events that can cure its own rejections (EventsToRegister) and, for each, a
-hint function that looks at the very objects of an event. Mirrors the framework's ClusterEvent,
-ActionType and QueueingHintFn.
+A plugin registers the events that may help the pods that it rejected (EventsToRegister) and, for
+each event, a hint function that looks at the object of the event. Mirrors the framework's
+ClusterEvent, ActionType and QueueingHintFn.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from berth.actors.scheduling.kube.core import Pod
 
 
 class Action(enum.IntFlag):
-    """What happened to an object. UPDATE is every update there is; ALL is anything at all."""
+    """What happened to an object. UPDATE is every update; ALL is any action."""
 
     ADD = 1
     DELETE = 1 << 1
@@ -37,11 +37,11 @@ class Action(enum.IntFlag):
 
 
 class Resource(enum.StrEnum):
-    """The kinds that scheduling reacts to, with their group but for that of core. POD stands for
-    both of its halves.
+    """The kinds that scheduling reacts to, with their group unless it is core. POD includes
+    ASSIGNED_POD and UNSCHEDULED_POD.
 
-    ASSIGNED_POD is another pod that has a node. UNSCHEDULED_POD is the parked pod itself: what
-    happens to other pods without a node wakes nobody.
+    ASSIGNED_POD is another pod that has a node. UNSCHEDULED_POD is the parked pod itself: changes
+    of other pods without a node wake no pod.
     """
 
     POD = "Pod"
@@ -64,12 +64,12 @@ class Resource(enum.StrEnum):
 
     @property
     def kind(self) -> str:
-        """Without the group."""
+        """The kind without the group."""
         return self.value.rpartition("/")[2]
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):
-    """A resource and what happened to it; `label` is the name it has in metrics and logs."""
+    """A resource and what happened to it; `label` is the event's name in metrics and logs."""
 
     resource: Resource
     action: Action
@@ -91,7 +91,9 @@ class ClusterEvent(msgspec.Struct, frozen=True):
 
 @cache
 def _name(resource: Resource, action: Action) -> str:
-    """As kube-scheduler's metrics name it: `storage.k8s.io/CSINodeAdd`. Of several, the first."""
+    """The name in kube-scheduler's metrics, such as `storage.k8s.io/CSINodeAdd`. If there are
+    several actions, it is that of the first.
+    """
     if action & Action.UPDATE_OTHER:
         return f"{resource.value}Update"
     first = next(iter(action), action)
@@ -105,15 +107,12 @@ class Hint(enum.Enum):
     QUEUE = "Queue"
 
 
-# (the parked pod, the object before or None, the object after or None) -> whether the event may
-# help that pod.
+# Takes the parked pod and the event's object before and after (None if there is none).
 HintFunction = Callable[[Pod, object | None, object | None], Hint]
 
 
 class Registration(msgspec.Struct, frozen=True):
-    """One event a plugin wants to hear of; without a hint function, every such event queues the
-    pod.
-    """
+    """An event that a plugin waits for; without a hint function, all such events queue the pod."""
 
     event: ClusterEvent
     hint: HintFunction | None = None

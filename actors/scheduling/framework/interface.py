@@ -1,11 +1,11 @@
 """The extension points, as the classes that a plugin derives from.
 
 A plugin is one class that derives from every extension point it implements; the profile runner
-finds out by `isinstance`. Filter and Score come in two forms. The vector form answers for all nodes
-of a view at once and is what the in-tree plugins use. The scalar form (NodeFilterPlugin,
-NodeScorePlugin) sees one NodeInfo at a time and is the easy way for a plugin of your own. Hooks
-that may wait for I/O (PreBind, Bind) are `async def`; no other may wait. Everything that a plugin
-names can be imported from here. Mirrors the framework's plugin interfaces.
+checks with `isinstance`. Filter and Score come in two forms. The vector form answers for all nodes
+of a view at once; the in-tree plugins use it. The scalar form (NodeFilterPlugin, NodeScorePlugin)
+gets one NodeInfo at a time and is easier to write. Hooks that may wait for I/O (PreBind, Bind) are
+`async def`; no other hook may wait. Plugin authors import all of this from berth.plugin. Mirrors
+the framework's plugin interfaces.
 """
 
 from __future__ import annotations
@@ -42,17 +42,15 @@ A = TypeVar("A")
 
 
 class ApiHandle(Protocol):
-    """The writes that a plugin may make, each one awaited by the binding cycle that runs it."""
+    """The writes that a plugin may make; the binding cycle that runs the plugin awaits them."""
 
     def bind(self, namespace: str, name: str, uid: str, node: str) -> Awaitable[Status]:
-        """Bind a pod to a node; a refusal by the API server comes back as a Status with code
-        ERROR.
-        """
+        """Binds a pod to a node. If the API server refuses, returns a Status with code ERROR."""
         ...
 
 
 class WaitingPod(msgspec.Struct, frozen=True):
-    """A pod that is reserved on a node and waits for Permit plugins to let it go on."""
+    """A pod that is reserved on a node and waits until Permit plugins allow it."""
 
     info: PodInfo
     node: str
@@ -60,36 +58,35 @@ class WaitingPod(msgspec.Struct, frozen=True):
 
 
 class WaitingPods(Protocol):
-    """The pods that wait on Permit. A pod that its own Permit plugins made wait is here before the
-    next pod's Permit.
+    """The pods that wait on Permit. If a Permit plugin makes a pod wait, the pod is here before
+    Permit runs for the next pod.
 
-    Answers hold at once: what is allowed or turned away here cannot be decided otherwise
-    afterwards.
+    An answer is final: a pod that was allowed or rejected here cannot be decided again.
     """
 
     def each(self) -> tuple[WaitingPod, ...]:
-        """In the order in which they began to wait."""
+        """The waiting pods, in the order in which they began to wait."""
         ...
 
     def get(self, uid: str) -> WaitingPod | None: ...
 
     def allow(self, uid: str, plugin: str) -> bool:
-        """Let a pod go on as far as `plugin` is concerned; true if nobody else holds it up."""
+        """Allows a pod on behalf of `plugin`; True if no other plugin holds the pod up."""
         ...
 
     def reject(self, uid: str, plugin: str, reason: str) -> bool:
-        """Turn a waiting pod away: unschedulable by `plugin`; false if it does not wait."""
+        """Rejects a waiting pod as unschedulable by `plugin`; False if the pod does not wait."""
         ...
 
     def preempt(self, uid: str, plugin: str, reason: str) -> bool:
-        """Stop a pod that waits or is in PreBind, for it to be tried again; false if it must be
-        deleted instead.
+        """Stops a pod that waits or is in PreBind, so that it is tried again; False if the pod must
+        be deleted instead.
         """
         ...
 
 
 class Handle(Protocol):
-    """What a plugin is given when it is made."""
+    """A plugin's access to the scheduler, given to its constructor."""
 
     @property
     def api(self) -> ApiHandle: ...
@@ -104,7 +101,7 @@ class Handle(Protocol):
 
 
 class PreFilterResult(msgspec.Struct, frozen=True):
-    """The nodes that PreFilter restricts the pod to; None restricts nothing. Unknown names are
+    """The nodes to which PreFilter restricts the pod; None restricts nothing. Unknown names are
     allowed.
     """
 
@@ -112,11 +109,11 @@ class PreFilterResult(msgspec.Struct, frozen=True):
 
 
 class Reads(enum.Enum):
-    """What a plugin's PreFilter, Filter, PreScore and Score look at besides the pod's namespace,
-    labels and spec.
+    """What a plugin's PreFilter, Filter, PreScore and Score read besides the pod's namespace,
+    labels, annotations and spec.
 
-    Answers that depend on one row alone are kept from pod to pod of one signature and renewed where
-    that row changed; those that depend on all nodes are kept until a node changes.
+    Answers that depend on one row alone are kept for the next pods of the same template, and
+    renewed where that row changed. Answers that depend on all nodes are kept until a node changes.
     """
 
     NODE = "the row's node object"
@@ -126,11 +123,12 @@ class Reads(enum.Enum):
 
 
 class Plugin(ABC):
-    """The base of every plugin. `name` is the one used in the configuration.
+    """The base of every plugin. `name` is the plugin's name in the configuration.
 
-    `reads` may say less than CLUSTER for the vector forms only; a plugin that looks at more than it
-    says errs. `lookups` are the types of what it looks up in the snapshot's objects: a kind that no
-    enabled plugin names is not followed, and to look it up raises UnlistedError.
+    `reads` may be less than CLUSTER for the vector forms only; a plugin that reads more than it
+    declares decides by outdated answers. `lookups` are the types that the plugin looks up in the
+    snapshot's objects. Kinds that no enabled plugin lists there are not watched; looking one up
+    raises UnlistedError.
     """
 
     name: ClassVar[str]
@@ -138,7 +136,7 @@ class Plugin(ABC):
     lookups: ClassVar[tuple[type[HasMetadata], ...]] = ()
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
-        """`args` is pluginConfig's args as the user wrote them; raises ArgsError if they do not
+        """`args` is pluginConfig's args as the user wrote them. Raises ArgsError if they do not
         fit.
         """
         for field in args:
@@ -149,8 +147,8 @@ class Plugin(ABC):
     def events_to_register(self) -> Sequence[Registration]:
         """The events that may make a pod that this plugin rejected schedulable.
 
-        A plugin that does not say is taken to wait for every event there is, one that says () for
-        none.
+        A plugin that does not override this method waits for every event. A plugin that returns ()
+        waits for none.
         """
         return ()
 
@@ -160,10 +158,10 @@ class ArgsError(ValueError):
 
 
 def read_args(args: Mapping[str, Any], into: type[A]) -> A:
-    """pluginConfig's args as a msgspec Struct, whose types and defaults are the rules; raises
+    """pluginConfig's args as a msgspec Struct, whose types and defaults are the rules. Raises
     ArgsError.
 
-    `apiVersion` and `kind`, which any args may carry, are left out.
+    `apiVersion` and `kind`, which any args may contain, are left out.
     """
     try:
         return msgspec.convert(
@@ -176,13 +174,13 @@ def read_args(args: Mapping[str, Any], into: type[A]) -> A:
 class PreEnqueuePlugin(Plugin):
     @abstractmethod
     def pre_enqueue(self, pod: Pod) -> Status:
-        """Anything but success keeps the pod out of the active queue."""
+        """Any status but success keeps the pod out of the active queue."""
 
 
 class QueueSortPlugin(Plugin):
     @abstractmethod
     def sort_key(self, info: PodInfo, enqueued_at: float) -> tuple[float, ...]:
-        """Pods are handed out in ascending order of this key."""
+        """The active queue hands out pods in ascending order of this key."""
 
 
 class PreFilterPlugin(Plugin):
@@ -190,8 +188,8 @@ class PreFilterPlugin(Plugin):
     def pre_filter(
         self, state: CycleState, info: PodInfo, snapshot: Snapshot
     ) -> Status | PreFilterResult:
-        """A PreFilterResult or success goes on; SKIP goes on without this plugin's Filter; all else
-        ends it.
+        """The attempt goes on after success, a PreFilterResult, or SKIP, which leaves out this
+        plugin's Filter. Any other status ends it.
         """
 
 
@@ -201,8 +199,8 @@ class FilterPlugin(Plugin):
         """A verdict for every position of the view, or None if every node passes."""
 
     def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
-        """bool[nodes.size]: where `filter` lets the pod in, or None for everywhere; for who can
-        tell that with less.
+        """bool[nodes.size]: True where `filter` accepts the node; None if every node passes.
+        Override it if that is cheaper to compute than verdicts.
         """
         verdicts = self.filter(state, info, nodes)
         return None if verdicts is None else np.asarray(verdicts.codes == PASSES)
@@ -217,34 +215,34 @@ class NodeFilterPlugin(Plugin):
 class PostFilterPlugin(Plugin):
     @abstractmethod
     def post_filter(self, attempt: FailedAttempt) -> PostFiltered | Steps[PostFiltered]:
-        """What to do for a pod that fits nowhere; success ends the search, all else lets the next
-        plugin try.
+        """Tries to make room for a pod that fits on no node. Success ends the search; after any
+        other status the next plugin tries.
         """
 
 
 class PreScorePlugin(Plugin):
     @abstractmethod
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
-        """SKIP goes on without this plugin's Score. `nodes` are the feasible ones."""
+        """`nodes` are the feasible nodes. SKIP leaves out this plugin's Score."""
 
 
 class ScorePlugin(Plugin):
     @abstractmethod
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
-        """int64[nodes.size], each from 0 to MAX_NODE_SCORE, or any range if `normalize` brings it
-        there.
+        """int64[nodes.size], each from 0 to MAX_NODE_SCORE, or in any range that `normalize` maps
+        to it.
         """
 
     def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
-        """Bring the raw scores of all feasible nodes into the range from 0 to MAX_NODE_SCORE."""
+        """Maps the raw scores of all feasible nodes to the range from 0 to MAX_NODE_SCORE."""
         return scores
 
 
 class NodeScorePlugin(Plugin):
     @abstractmethod
     def score_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> int:
-        """The scalar form of Score: from 0 to MAX_NODE_SCORE, or any range if `normalize_scores`
-        brings it there.
+        """The scalar form of Score: from 0 to MAX_NODE_SCORE, or in any range that
+        `normalize_scores` maps to it.
         """
 
     def normalize_scores(self, state: CycleState, info: PodInfo, scores: list[int]) -> list[int]:
@@ -254,17 +252,17 @@ class NodeScorePlugin(Plugin):
 class ReservePlugin(Plugin):
     @abstractmethod
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        """Set aside what the pod needs on the node."""
+        """Reserves what the pod needs on the node."""
 
     @abstractmethod
     def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
-        """Undo `reserve`; must do no harm if reserve never ran."""
+        """Undoes `reserve`. It must do no harm if `reserve` did not run."""
 
 
 class PermitPlugin(Plugin):
     @abstractmethod
     def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, float]:
-        """A status, and for WAIT how many seconds to wait at most."""
+        """A status, and for WAIT the longest wait in seconds."""
 
 
 class PreBindPlugin(Plugin):
@@ -272,14 +270,14 @@ class PreBindPlugin(Plugin):
     """Whether it may run at the same time as the neighbours in the order that say so too."""
 
     def pre_bind_pre_flight(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        """Whether `pre_bind` has something to do for this pod: success, or SKIP to leave it out.
-        Must be quick.
+        """Success if `pre_bind` has something to do for this pod, SKIP to leave it out. It must be
+        quick.
         """
         return SUCCESS
 
     @abstractmethod
     async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        """Prepare the node or the pod's volumes; may take long. It is cancelled if the pod is
+        """Prepares the node or the pod's volumes. It may take long, and is cancelled if the pod is
         preempted.
         """
 
@@ -296,8 +294,8 @@ class PostBindPlugin(Plugin):
 
 
 def default_normalize(scores: Ints, *, reverse: bool) -> Ints:
-    """Scale to 0..100 by the highest score; `reverse` turns the scale over. All zero: 0, or 100 if
-    reversed.
+    """Scales scores to 0..100 by the highest score; `reverse` inverts the scale. If all are zero,
+    the result is all 0, or all 100 with `reverse`.
     """
     highest = int(scores.max(initial=0))
     if highest == 0:

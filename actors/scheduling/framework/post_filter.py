@@ -1,4 +1,4 @@
-"""PostFilter: what a plugin sees of an attempt that found no node, and what it may answer."""
+"""PostFilter: the failed attempt that a plugin gets, and the answers that it may give."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Rng(Protocol):
 class Nomination(msgspec.Struct, frozen=True):
     """The node that is promised to a pod once the victims are gone.
 
-    `displaced` are pods that were promised the node before and are not any more.
+    `displaced` are pods that lose their nomination to the node.
     """
 
     node: str
@@ -37,7 +37,7 @@ class Nomination(msgspec.Struct, frozen=True):
 class PostFiltered(msgspec.Struct, frozen=True):
     """The answer of a PostFilter plugin.
 
-    Success comes with a nomination. With `denominate` an earlier nomination of the pod is given up.
+    Success comes with a nomination. `denominate` withdraws an earlier nomination of the pod.
     """
 
     status: Status
@@ -68,18 +68,22 @@ class FailedAttempt(ABC):
     @property
     @abstractmethod
     def row_by_row(self) -> bool:
-        """True if what the filters say of a row depends on nothing but that row."""
+        """True if each filter's verdict about a row depends on that row alone."""
 
     @abstractmethod
     def supposed(self, rows: Ints) -> Diagnosis:
-        """What the filters say of some rows while something is supposed. Raises PluginError."""
+        """The filters' diagnosis of some rows with the pods that are supposed there. Raises
+        PluginError.
+        """
 
     @cached_property
     def helped(self) -> Bools:
-        """bool[nodes], in the node tree's order: true where evictions may let the pod in."""
+        """bool[nodes], in the node tree's order: True where evictions may make room for the pod."""
         return np.asarray(self.codes == _UNSCHEDULABLE)
 
     @property
     def potential(self) -> Ints:
-        """The rows of the nodes where evictions may let the pod in, in the node tree's order."""
+        """The rows of the nodes where evictions may make room for the pod, in the node tree's
+        order.
+        """
         return np.asarray(self.snapshot.columns.order[self.helped])

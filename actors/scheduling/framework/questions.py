@@ -1,5 +1,5 @@
-"""What a decision asks of extenders, as values: a decision yields a question and is sent the
-answer.
+"""The questions of a decision to extenders, as values: a decision yields a question and receives
+the answer.
 """
 
 from __future__ import annotations
@@ -15,36 +15,38 @@ from berth.actors.scheduling.model.columns import Ints
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
 
-EXTENDER = "Extender"  # stands in the place of a plugin's name where an extender rejected nodes
+EXTENDER = "Extender"  # takes the place of a plugin's name where an extender rejected nodes
 T = TypeVar("T")
 
 
 class FilterNodes(msgspec.Struct, frozen=True):
-    """Ask the extenders which of these nodes they leave; the answer is Filtered, or the Status of
-    what went wrong.
+    """Which of these nodes do the extenders leave? The answer is Filtered, or the Status of a
+    failure.
     """
 
     nodes: NodeView
 
 
 class PrioritizeNodes(msgspec.Struct, frozen=True):
-    """Ask the extenders what they think of these nodes; the answer is int64 a position, to be added
-    to the totals.
+    """How do the extenders rate these nodes? The answer is int64 for each position, to be added to
+    the totals.
     """
 
     nodes: NodeView
 
 
 class Victims(msgspec.Struct, frozen=True):
-    """The pods that would have to go from one node, and how many budgets that would break."""
+    """The pods that would have to be deleted from a node, and how many disruption budgets that
+    would break.
+    """
 
     pods: tuple[PodInfo, ...]
     pdb_violations: int = 0
 
 
 class PreemptVictims(msgspec.Struct, frozen=True):
-    """Ask the extenders which candidates they leave, node -> victims; the answer is such a mapping,
-    or a Status.
+    """Which candidates (node -> victims) do the extenders leave? The answer is such a mapping, or a
+    Status.
     """
 
     snapshot: Snapshot
@@ -55,13 +57,13 @@ Question = FilterNodes | PrioritizeNodes | PreemptVictims
 
 
 class Filtered(msgspec.Struct, frozen=True):
-    """The rows that every extender left, in the order they had, and by row why others are gone."""
+    """The rows that every extender left, in their order, and for each other row the reason."""
 
     rows: Ints
     rejected: Mapping[int, Status]
 
     def added_to(self, diagnosis: Diagnosis) -> Diagnosis:
-        """A copy of the plugins' diagnosis that holds the extenders' rejections too."""
+        """A copy of the plugins' diagnosis with the extenders' rejections added."""
         merged = diagnosis.copy()
         if not self.rejected:
             return merged
@@ -75,15 +77,15 @@ class Filtered(msgspec.Struct, frozen=True):
         return merged
 
 
-# To a FilterNodes the first or a Status, to a PrioritizeNodes the second, to a PreemptVictims the
-# third or a Status.
+# The answer to FilterNodes is Filtered or a Status, to PrioritizeNodes Ints, to PreemptVictims a
+# mapping or a Status.
 Answer = Filtered | Ints | dict[str, Victims] | Status
 Steps = Generator[Question, Answer, T]
 
 
 def unasked(steps: Steps[T]) -> T:
-    """Take a decision to its end where there is no extender: victims are left as they are, nothing
-    else is asked.
+    """Runs a decision to its end where there is no extender: the candidates of preemption are left
+    as given. No other question may come.
     """
     answer: Answer | None = None
     while True:

@@ -1,7 +1,7 @@
-"""Status: what a plugin answers, in the codes of the scheduling framework.
+"""Status: a plugin's answer, with the codes of the scheduling framework.
 
-A Status is a value; plugins return it for everything they expect. SUCCESS is shared, so `status is
-SUCCESS` is cheap.
+A Status is a value. Plugins return one for everything that they expect to happen. SUCCESS is
+shared, so `status is SUCCESS` is cheap.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ import msgspec
 
 
 class Code(enum.IntEnum):
-    """The codes of the scheduling framework, by the names that users see in metrics and
-    explanations.
-    """
+    """The codes of the scheduling framework."""
 
     SUCCESS = 0
     ERROR = 1
@@ -43,15 +41,13 @@ _LABELS = {
 }
 
 
-# Looking a member up in its class is slow where it is done for every plugin and pod.
+# Looking up a member in its class is too slow to do for every plugin and pod.
 _SUCCESS = Code.SUCCESS
 _REJECTED = frozenset((Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING))
 
 
 class Status(msgspec.Struct, frozen=True):
-    """A plugin's answer: a code, the reasons a user reads, and the plugin that gave it ("" for
-    none).
-    """
+    """A plugin's answer: a code, reasons for users, and the plugin's name ("" if none is set)."""
 
     code: Code
     reasons: tuple[str, ...] = ()
@@ -71,19 +67,17 @@ class Status(msgspec.Struct, frozen=True):
         return ", ".join(self.reasons)
 
     def by(self, plugin: str) -> Status:
-        """The same answer, signed by `plugin`, unless it is signed already."""
+        """The same answer with `plugin` as its plugin, unless it names one already."""
         return self if self.plugin else Status(self.code, self.reasons, plugin)
 
     def on_chosen_node(self) -> Status:
-        """A rejection after a node was chosen, told as users know it: no node of one is
-        available.
-        """
+        """A rejection on the chosen node, in the words for users: 0 of 1 nodes are available."""
         return Status(self.code, (fit_error(1, self.reasons),), self.plugin)
 
 
 def fit_error(nodes: int, reasons: Iterable[str]) -> str:
-    """`0/N nodes are available: ...`, as users of kube-scheduler know it; each reason once, with
-    how often it came.
+    """`0/N nodes are available: ...` in kube-scheduler's words: each distinct reason with its
+    count.
     """
     counts = Counter(reasons)
     head = f"0/{nodes} nodes are available:"

@@ -1,8 +1,8 @@
 """Verdicts: a filter's answer for many nodes at once, and the diagnosis of all filters together.
 
-A filter tells for each position of a view a code and a key; the key stands for the reasons and is
-only turned into words when somebody reads them. Each node keeps the first plugin that rejected it,
-as Kubernetes reports it.
+A filter gives a code and a key for each position of a view. The key stands for the reasons, and is
+put into words only when somebody reads them. Each node keeps the first plugin that rejected it, as
+Kubernetes reports it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Explain = Callable[[int], tuple[str, ...]]
 
 
 class Verdicts:
-    """Per position of a view: codes int8[n] (Code.SUCCESS passes) and keys int64[n]; `explain(key)`
-    gives reasons.
+    """For each position of a view: codes int8[n] (Code.SUCCESS passes) and keys int64[n];
+    `explain(key)` gives the reasons.
     """
 
     __slots__ = ("codes", "explain", "keys")
@@ -35,14 +35,14 @@ class Verdicts:
 
     @classmethod
     def rejecting(cls, rejected: Bools, code: Code, *reasons: str) -> Verdicts:
-        """The same code and reasons wherever `rejected` holds."""
+        """The same code and reasons for every position where `rejected` is True."""
         codes = np.where(rejected, np.int8(code), np.int8(0))
         return cls(codes, np.zeros(len(rejected), dtype=np.int64), lambda _: reasons)
 
 
 class _Tally:
-    """How many of the `live` positions a filter rejected with which key, and how many of them only
-    have to wait.
+    """For each filter: how many of the `live` positions it rejected with each key, and how many
+    with PENDING.
     """
 
     def __init__(self, diagnosis: Diagnosis, live: Bools) -> None:
@@ -50,13 +50,13 @@ class _Tally:
         self.keys: dict[int, dict[int, int]] = {}
         self.pending: dict[int, int] = {}
         for by in range(len(diagnosis.plugins)):
-            told = diagnosis.keys[live & (diagnosis.by == by)]
-            if not len(told):
+            rejected = diagnosis.keys[live & (diagnosis.by == by)]
+            if not len(rejected):
                 continue
-            if highest(told) == lowest(told):
-                self.keys[by] = {int(told[0]): len(told)}  # as most often: they need not be sorted
+            if highest(rejected) == lowest(rejected):
+                self.keys[by] = {int(rejected[0]): len(rejected)}  # the usual case: no need to sort
             else:
-                keys, counted = np.unique(told, return_counts=True)
+                keys, counted = np.unique(rejected, return_counts=True)
                 self.keys[by] = dict(zip(keys.tolist(), counted.tolist(), strict=True))
         waits = live & (diagnosis.codes == _PENDING)
         if any_true(waits):
@@ -64,7 +64,7 @@ class _Tally:
             self.pending = {by: number for by, number in enumerate(counted.tolist()) if number}
 
     def count(self, diagnosis: Diagnosis, position: int, number: int) -> None:
-        """What is said of a position comes to count (+1), or counts no longer (-1)."""
+        """Adds (+1) or removes (-1) the rejection of a position."""
         by = int(diagnosis.by[position])
         if by < 0 or not self.live[position]:
             return
@@ -82,10 +82,10 @@ def _count(counts: dict[int, int], key: int, number: int) -> None:
 
 
 class Diagnosis:
-    """Why each node of a view passed or not, after all filters ran, and what PreFilter had to say.
+    """Why each node of a view passed or not, after all filters ran.
 
-    `codes` int8[n]; `by` int16[n], the position in `plugins` of the filter that rejected, -1 if
-    none did.
+    `codes` int8[n]; `by` int16[n], the position in `plugins` of the filter that rejected the node,
+    -1 if none did.
     """
 
     def __init__(self, view: NodeView) -> None:
@@ -95,7 +95,7 @@ class Diagnosis:
         self.keys: Ints = np.zeros(view.size, dtype=np.int64)
         self.plugins: list[str] = []
         self._explain: list[Explain] = []
-        self._told: dict[str, int] = {}
+        self._place_of: dict[str, int] = {}
         self._words: dict[tuple[str, ...], int] = {}
         self._tally: _Tally | None = None
 
@@ -103,12 +103,12 @@ class Diagnosis:
         copy = Diagnosis(self.view)
         copy.codes, copy.by, copy.keys = self.codes.copy(), self.by.copy(), self.keys.copy()
         copy.plugins, copy._explain = self.plugins.copy(), self._explain.copy()
-        copy._told = self._told.copy()
-        copy._words = self._words  # Only ever added to, so that both can read it.
+        copy._place_of = self._place_of.copy()
+        copy._words = self._words  # only ever added to, so both can use it
         return copy
 
     def add(self, plugin: str, verdicts: Verdicts) -> None:
-        """Take a filter's verdicts for the nodes that no earlier filter rejected."""
+        """Adds a filter's verdicts for the nodes that no earlier filter rejected."""
         newly = (self.codes == PASSES) & (verdicts.codes != PASSES)
         if not any_true(newly):
             return
@@ -120,14 +120,14 @@ class Diagnosis:
         self._explain.append(verdicts.explain)
 
     def put(self, position: int, status: Status) -> None:
-        """Let the node at a position of the view have this status, whatever was said of it."""
+        """Replaces the status of the node at a position of the view."""
         if self._tally is not None:
             self._tally.count(self, position, -1)
         self.codes[position] = status.code
         if status.ok:
             self.by[position] = -1
             return
-        by = self._told.setdefault(status.plugin, len(self.plugins))
+        by = self._place_of.setdefault(status.plugin, len(self.plugins))
         if by == len(self.plugins):
             self.plugins.append(status.plugin)
             self._explain.append(lambda key: list(self._words)[key])
@@ -159,9 +159,7 @@ class Diagnosis:
         return counts
 
     def pending_plugins(self, live: Bools) -> frozenset[str]:
-        """Those of the plugins that rejected a `live` position which only wait for something to
-        happen.
-        """
+        """The plugins that rejected a `live` position with PENDING."""
         return frozenset(self.plugins[by] for by in self._tallied(live).pending)
 
     def rejecting_plugins(self, live: Bools) -> frozenset[str]:
@@ -169,7 +167,7 @@ class Diagnosis:
         return frozenset(self.plugins[by] for by in self._tallied(live).keys)
 
     def _tallied(self, live: Bools) -> _Tally:
-        """Counted once, and from then on kept up to date."""
+        """The tally of the `live` positions, counted once and kept up to date afterwards."""
         if self._tally is None or self._tally.live is not live:
             self._tally = _Tally(self, live)
         return self._tally
