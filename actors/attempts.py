@@ -6,6 +6,7 @@ The scheduling cycle and the binding cycle both end attempts, and do it here.
 from __future__ import annotations
 
 import structlog
+
 from berth.actors import pod_events
 from berth.actors.failure import Failure, condition_and_event, requeue
 from berth.actors.mailboxes import Mailboxes

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 
 import msgspec
+
 from berth.actors.messages import AttemptFailed, QueuedPod, RecordEvent, SetUnschedulable
 from berth.actors.pod_events import failed_scheduling
 from berth.actors.scheduling.decision.algorithm import Unfit

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
+
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.events import ClusterEvent
 from berth.actors.scheduling.kube.core import Node, Pod
@@ -181,7 +182,7 @@ class PreemptionEnded(msgspec.Struct, frozen=True):
 
 
 class IsHeld(Order[bool], frozen=True):
-    """True if the pod of this key and uid is in the queue and is held by the hold with this number."""
+    """True if the pod of this key and uid is in the queue and held by the hold of this number."""
 
     key: str
     uid: str
@@ -334,7 +335,7 @@ class NodeDeleted(msgspec.Struct, frozen=True):
 
 
 class AssumedPodDeleted(msgspec.Struct, frozen=True):
-    """A pod without a node was deleted or is being deleted: if it is assumed, it will not be bound."""
+    """A pod without a node was or is being deleted: if it is assumed, it will not be bound."""
 
     pod: Pod
 
@@ -464,7 +465,7 @@ class TakeSnapshot(Order[Snapshot], frozen=True):
 
 
 class ReturnSnapshot(msgspec.Struct, frozen=True):
-    """The decision is made, and the snapshot is no longer read. `placed` is the order that follows."""
+    """The decision is made; the snapshot is no longer read. `placed` is the order that follows."""
 
     placed: Assume | None = None
 
@@ -540,7 +541,7 @@ class StopBinding(Order[bool], frozen=True):
 
 
 class WaitingPodDump(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod that waits on Permit, for people to read; `waits_for` are the seconds left, by plugin."""
+    """A pod that waits on Permit, for people. `waits_for` are the seconds left, by plugin."""
 
     key: str
     uid: str
@@ -593,7 +594,7 @@ class SetNominatedNode(msgspec.Struct, frozen=True):
 
 
 class FinishSeries(msgspec.Struct, frozen=True):
-    """Six minutes have passed: end each series that nothing was added to, and write its last count."""
+    """Six minutes have passed: end each series without an addition and write its last count."""
 
 
 class RefreshSeries(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 
 import structlog
+
 from berth.actors.scheduling.decision.failures import CRASHES, let_pass, text_of
 from berth.actors.scheduling.decision.registry import OnDemand, RegistryError
 from berth.plugin import Plugin

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import click
 import msgspec
+
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load
 from berth.actors.config_file import load_file
@@ -55,7 +56,7 @@ DURATION = DurationParameter()
     "--master", default="", metavar="URL", help="The API server; overrides the kubeconfig's."
 )
 @click.option("--kubeconfig", default="", metavar="FILE",
-              help="How to reach the API server. Without it and --master: as a pod of the cluster.")  # fmt: skip
+              help="How to reach the API server; without it and --master, as a pod.")  # fmt: skip
 @click.option(
     "--leader-elect/--no-leader-elect",
     default=None,
@@ -96,11 +97,12 @@ DURATION = DurationParameter()
     help="Requests at once; ignored with --config. [default: 100]",
 )
 @click.option("--feature-gates", default="", metavar="NAME=BOOL,...",
-              help="Feature gates of Kubernetes; they are checked, and passed to plugins.")  # fmt: skip
-@click.option("--pod-max-in-unschedulable-pods-duration", "max_unschedulable", type=DURATION, default="5m",
-              show_default=True, help="A pod parked for this long is tried again, even without an event.")  # fmt: skip
+              help="Feature gates of Kubernetes: checked, and passed to plugins.")  # fmt: skip
+@click.option("--pod-max-in-unschedulable-pods-duration", "max_unschedulable",
+              type=DURATION, default="5m", show_default=True,
+              help="A pod parked for this long is tried again, even without an event.")  # fmt: skip
 @click.option("--bind-address", default="127.0.0.1", show_default=True, metavar="HOST",
-              help="The address for health, metrics, configuration and debug pages, over plain HTTP.")  # fmt: skip
+              help="Address of health, metrics, configuration and debug pages (HTTP).")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True,
               help="Their port, such as 10251; 0 serves nothing.")  # fmt: skip
 @click.option(
@@ -175,7 +177,7 @@ def run(
 def _with(
     configuration: KubeSchedulerConfiguration, part: str, given: dict[str, Any]
 ) -> KubeSchedulerConfiguration:
-    """The configuration, with the values that are not None in place of those of one of its parts."""
+    """The configuration with one of its parts changed to the values that are not None."""
     changed = msgspec.structs.replace(
         getattr(configuration, part),
         **{name: value for name, value in given.items() if value is not None},

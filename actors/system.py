@@ -16,6 +16,7 @@ from uuid import UUID
 import anyio
 import msgspec
 from anyio.abc import TaskStatus
+
 from berth.actors.binding.actor import BindingActor
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.cache.actor import CacheActor
@@ -108,7 +109,7 @@ def profiles_of(configuration: KubeSchedulerConfiguration, handle: Handle) -> di
     return build_profiles(without_ignored_resources(configuration), with_installed(IN_TREE), handle)
 
 
-# ------------------------------------------------------------------------- from the queue to a binding
+# ---------------------------------------------------------------------- from the queue to a binding
 
 
 class Core:
@@ -175,7 +176,7 @@ def _queue_rules(
     )
 
 
-# ----------------------------------------------------------------------------------------- informers
+# ---------------------------------------------------------------------------------------- informers
 
 
 class Informers:
@@ -234,7 +235,7 @@ def _looked_up(profiles: Collection[Profile]) -> set[WatchedKind]:
     return {kind for kind in LOOKED_UP if kind.type in types or kind.kind in waited_for}
 
 
-# -------------------------------------------------------------------------------- health and metrics
+# ------------------------------------------------------------------------------- health and metrics
 
 
 class Readiness(TaskStatus[None]):
@@ -289,7 +290,7 @@ def _server(
     )
 
 
-# -------------------------------------------------------------------------------------- the scheduler
+# ------------------------------------------------------------------------------------ the scheduler
 
 
 async def run_scheduler(

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
+
 from berth.config.types import (
     Extender,
     KubeSchedulerConfiguration,

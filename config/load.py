@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import yaml
+
 from berth.config.extenders import extender_problems
 from berth.config.fields import path_first, without_nulls
 from berth.config.types import API_VERSION, KIND, Duration, KubeSchedulerConfiguration

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 import msgspec
+
 from berth.config.types import EXTENSION_POINTS, KubeSchedulerProfile, PluginRef, PluginSet
 
 DEFAULT_MULTI_POINT = (

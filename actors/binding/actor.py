@@ -1,4 +1,5 @@
-"""The binding actor: each placement is a job for a worker, from the wait on Permit to the bound pod.
+"""The binding actor: each placement is a job for a worker, from the wait on Permit to the bound
+pod.
 
 A binding that fails is undone in reverse (Unreserve, Forget), the pod goes back to the queue, and
 the pods that the free room may help are woken. A binding that is cancelled, because the lease is
@@ -17,6 +18,7 @@ from typing import assert_never
 import anyio
 import msgspec
 from anyio.abc import TaskGroup, TaskStatus
+
 from berth.actors.attempts import Attempts
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.client.extender.calls import Extenders
@@ -122,8 +124,8 @@ class BindingActor(Actor[BindingMessage]):
             await self._undo(profile, placement, failure)
 
     async def _bound(self, profile: Profile, placement: Placement) -> Failure | None:
-        """Wait on Permit, run PreBind and Bind, and return the failure, if there is one. An extender
-        may bind in place of the plugins.
+        """Wait on Permit, run PreBind and Bind, and return the failure, if there is one. An
+        extender may bind in place of the plugins.
         """
         info, node = placement.pod.info, placement.node
         flight = profile.pre_bind_pre_flight(placement.cycle, info, node)

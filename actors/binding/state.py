@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import msgspec
+
 from berth.actors.messages import WaitingPodDump
 from berth.actors.scheduling.framework.interface import WaitingPod
 from berth.actors.scheduling.framework.status import SUCCESS, Code, Status, error, unschedulable

@@ -15,6 +15,7 @@ import anyio.lowlevel
 import msgspec
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
+
 from berth.actors.cache.state import (
     CacheState,
     Compared,

@@ -16,6 +16,7 @@ import anyio.lowlevel
 import msgspec
 import structlog
 from anyio.abc import TaskStatus
+
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     Compare,

@@ -20,6 +20,7 @@ from itertools import islice
 from typing import assert_never
 
 import msgspec
+
 from berth.actors.cache.comparison import node_differences, pod_differences, takes_room
 from berth.actors.messages import (
     Answer,

@@ -14,6 +14,7 @@ from typing import Protocol
 import anyio
 import msgspec
 import structlog
+
 from berth.actors.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)

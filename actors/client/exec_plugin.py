@@ -14,6 +14,7 @@ from typing import Annotated
 
 import anyio
 import msgspec
+
 from berth.actors.client.credentials import KubeconfigError, Proof, bearer, reason
 from berth.actors.client.tls import show_certificate
 from berth.actors.runtime.clock import Clock

@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
+
 from berth.actors.client.credentials import (
     ANONYMOUS,
     Credentials,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 
 import msgspec
+
 from berth.actors.runtime.backoff import Backoff, Rng
 
 RESET_AFTER_SECONDS = 120.0

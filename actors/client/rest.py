@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import anyio
 import msgspec
+
 from berth.actors.client.credentials import ANONYMOUS, Credentials, KubeconfigError, Proof
 from berth.actors.client.rate_limit import RateLimit
 from berth.actors.client.reply import Reply

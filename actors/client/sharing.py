@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 import msgspec
+
 from berth.actors.scheduling.kube.core import Pod, PodCondition, PodSpec, PodStatus
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.kube.reading import Reader

@@ -24,6 +24,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 import structlog
+
 from berth.actors.client.reflector_state import Ended, Next, ReflectorState
 from berth.actors.client.rest import (
     ApiError,

@@ -14,6 +14,7 @@ from itertools import count
 
 import anyio
 from anyio.abc import TaskStatus
+
 from berth.actors import pod_events
 from berth.actors.attempts import Attempts
 from berth.actors.client.extender.calls import Extenders

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar, assert_never
 import anyio
 import structlog
 from anyio.abc import TaskStatus
+
 from berth.actors.client.access import Source
 from berth.actors.client.watch import Changed, Deleted, Listed, Unlisted, Unreadable
 from berth.actors.informer.routing import Routed

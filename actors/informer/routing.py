@@ -1,5 +1,5 @@
-"""Where a change goes: a pending pod to the queue, an assigned pod or a node to the cache, and every
-change to the queue as cluster events. Pure.
+"""Where a change goes: a pending pod to the queue, an assigned pod or a node to the cache, and
+every change to the queue as cluster events. Pure.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import msgspec
+
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.stale_node import StaleNode

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 import msgspec
+
 from berth.actors.informer.stand_ins import last_or_rest
 from berth.actors.scheduling.kube.meta import HasMetadata, key
 

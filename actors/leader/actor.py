@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import structlog
 from anyio.abc import TaskStatus
+
 from berth.actors.leader.state import Terms
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import EventType, RecordEvent

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import anyio
 import structlog
+
 from berth.actors.client.access import Calls
 from berth.actors.client.rest import ApiError, ConnectionFailedError
 from berth.actors.client.tenure import NEVER, Tenure
@@ -55,8 +56,8 @@ class Election:
         self._attempt_seconds = max(terms.retry_period, terms.renew_deadline / 2)
 
     async def run(self, leads: Callable[[], None]) -> None:
-        """Wait for the lease, call `leads`, and renew the lease. Returns when it is lost; releases it
-        when cancelled.
+        """Wait for the lease, call `leads`, and renew the lease. Returns when it is lost; releases
+        it when cancelled.
         """
         await self._acquire()
         leads()

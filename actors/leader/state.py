@@ -17,6 +17,7 @@ import math
 from datetime import datetime
 
 import msgspec
+
 from berth.actors.scheduling.kube.coordination import Lease, LeaseSpec
 from berth.actors.scheduling.kube.meta import ObjectMeta
 
@@ -59,7 +60,7 @@ class LeaderState:
 
     @property
     def leads_until(self) -> float:
-        """The time at which the lease is lost unless it is renewed; minus infinity if not leading."""
+        """When the lease is lost unless it is renewed; minus infinity if not leading."""
         return (
             float("-inf")
             if self._renewed_at is None
@@ -100,7 +101,7 @@ class LeaderState:
         )
 
     def written(self, lease: Lease, asked_at: float) -> None:
-        """Note that our write succeeded. It counts from when it was sent, and not from its answer."""
+        """Note that our write succeeded. It counts from when it was sent."""
         self._seen, self._seen_at = lease.spec, asked_at
         self._renewed_at = asked_at
 

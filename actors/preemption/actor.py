@@ -20,6 +20,7 @@ import anyio
 import msgspec
 import structlog
 from anyio.abc import TaskStatus
+
 from berth.actors import pod_events
 from berth.actors.client.access import Calls
 from berth.actors.client.rest import Accepted, ApiError, ConnectionFailedError
@@ -126,8 +127,8 @@ class PreemptionActor(Actor[PreemptionMessage]):
             await self._finish(begun)
 
     async def _finish(self, begun: _Begun) -> None:
-        """Evict the last victim if all others were evicted: without any one of them there is no room
-        for the preemptor.
+        """Evict the last victim if all others were evicted: without any one of them there is no
+        room for the preemptor.
         """
         failed = begun.failed or not await self._evict(begun.order, begun.last)
         self._end(begun.order, failed=failed)
@@ -137,8 +138,8 @@ class PreemptionActor(Actor[PreemptionMessage]):
         self._queue.tell(PreemptionEnded(info.key, info.uid, order.hold, failed))
 
     async def _evict(self, order: Preempt, victim: PodInfo) -> bool:
-        """True if the victim goes, or is gone already. False if the preemptor no longer waits, or if
-        the API server refuses.
+        """True if the victim goes, or is gone already. False if the preemptor no longer waits, or
+        if the API server refuses.
         """
         failures = 0
         in_memory = False

@@ -11,6 +11,7 @@ from typing import assert_never
 import anyio
 import structlog
 from anyio.abc import TaskStatus
+
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     Answer,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import msgspec
+
 from berth.actors.messages import ClusterChanged
 from berth.actors.queue.entry import Entry
 from berth.actors.scheduling.framework.events import (

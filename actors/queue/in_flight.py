@@ -18,7 +18,7 @@ from berth.actors.scheduling.kube.core import Pod
 
 
 class InFlight:
-    """By uid, because a pod may be deleted and created again with its name while its attempt runs."""
+    """By uid: a pod may be deleted and created again by its name while its attempt runs."""
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}

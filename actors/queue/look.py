@@ -1,8 +1,8 @@
 """What the queue shows of itself: its pods, for people to read, and their differences from the
 pending pods at the API server. Pure.
 
-Every pending pod of ours is in the queue or in flight until it is bound or deleted. kube-scheduler's
-CacheComparer also looks at its queue, but heals nothing.
+Every pending pod of ours is in the queue or in flight until it is bound or deleted.
+kube-scheduler's CacheComparer also looks at its queue, but heals nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from berth.actors.scheduling.kube.core import Pod
 def differences(
     known: Mapping[str, Pod | None], queued: Mapping[str, Entry], flying: Mapping[str, Entry]
 ) -> Iterator[Difference]:
-    """The differences of the queue from the `known` pods; None is a pod that is deleted or bound."""
+    """The differences of the queue from the `known` pods; None is a deleted or bound pod."""
     for key, pod in known.items():
         entry = queued.get(key) or flying.get(key)
         if pod is None:

@@ -15,6 +15,7 @@ from itertools import count
 from typing import assert_never
 
 import msgspec
+
 from berth.actors.messages import (
     Activate,
     Answer,

@@ -11,6 +11,7 @@ import anyio
 import msgspec
 import structlog
 from anyio.abc import TaskStatus
+
 from berth.actors.client.access import Calls
 from berth.actors.client.rest import (
     ApiError,

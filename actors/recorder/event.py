@@ -7,6 +7,7 @@ Immutable: to count, a new Event is made from the old one, with another series.
 from __future__ import annotations
 
 import msgspec
+
 from berth.actors.messages import EventType
 from berth.actors.scheduling.kube.meta import ObjectReference
 

@@ -16,6 +16,7 @@ from collections import OrderedDict
 from datetime import datetime
 
 import msgspec
+
 from berth.actors.messages import EventType, RecordEvent
 from berth.actors.recorder.event import Event, EventMetadata, EventSeries
 from berth.actors.scheduling.kube.meta import ObjectReference

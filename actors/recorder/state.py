@@ -18,6 +18,7 @@ from datetime import datetime
 from typing import Any, assert_never
 
 import msgspec
+
 from berth.actors.messages import (
     FinishSeries,
     RecorderMessage,
@@ -84,7 +85,7 @@ class RecorderState:
                 assert_never(message)
 
     def take(self) -> Work | None:
-        """Remove the next work and return it; None if there is none. It is under way until `done`."""
+        """Remove and return the next work, None if there is none. It is under way until `done`."""
         self._turn += 1
         order = (
             self._order
@@ -168,7 +169,7 @@ class RecorderState:
             self._conditions.popitem(last=False)
 
     def _renominates(self, place: str, order: StatusOrder) -> bool:
-        """True if the order may change the pod's nomination, as any may while another is written."""
+        """True if the order may change the nomination, as any may while another is written."""
         if order.nominated_node is None:
             return False
         return place in self._under_way or _nominated(order.pod, self._written.get(place)) != {

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 import anyio
 from anyio.abc import TaskStatus
+
 from berth.actors.runtime.mailbox import Mailbox
 
 M = TypeVar("M")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import anyio
+
 from berth.actors.runtime.mailbox import Mailbox
 
 M = TypeVar("M")

@@ -4,8 +4,8 @@ The story of a pod is the lines with its key. From verbosity 0 on, every attempt
 ends in a line:
 
     attempted  pod=default/web result=scheduled node=node-3 attempt=2 seconds=0.004
-    attempted  pod=default/web result=unschedulable attempt=1 seconds=0.001 reason='0/3 nodes are available: ...'
-    attempted  pod=default/web result=error node=node-3 attempt=1 seconds=0.2 reason='running Bind plugin ...'
+    attempted  pod=default/web result=unschedulable attempt=1 seconds=0.001 reason='0/3 nodes ...'
+    attempted  pod=default/web result=error node=node-3 attempt=1 seconds=0.2 reason='running ...'
 
 The results are those of kube-scheduler's metric `schedule_attempts_total`. `seconds` counts from
 the moment in which the queue handed the pod out. There is a `node` if one was chosen, and a
@@ -126,7 +126,7 @@ class Repeats:
     def __call__(
         self, _logger: object, _method: str, fields: structlog.types.EventDict
     ) -> structlog.types.EventDict:
-        """Limit the lines with a field `repeats`, which gives their kind. A processor of structlog."""
+        """Limit lines with a field `repeats`, which gives their kind. A processor of structlog."""
         kind = fields.pop("repeats", None)
         if kind is not None:
             left_out = self.admit(kind, time.monotonic())

@@ -1,4 +1,4 @@
-"""A second event loop in a second thread, for work that must go on while the main loop is blocked."""
+"""A second event loop in a thread, for work that goes on while the main loop is blocked."""
 
 from __future__ import annotations
 

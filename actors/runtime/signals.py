@@ -15,6 +15,7 @@ from types import FrameType
 import anyio
 import structlog
 from anyio.abc import TaskStatus
+
 from berth.actors.runtime.watchdog import ENDING, Watchdog
 
 log = structlog.get_logger(__name__)

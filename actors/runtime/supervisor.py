@@ -18,6 +18,7 @@ import anyio
 import msgspec
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
+
 from berth.actors.runtime.backoff import Backoff, Rng
 from berth.actors.runtime.clock import Clock
 

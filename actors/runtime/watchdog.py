@@ -27,6 +27,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 import structlog
+
 from berth.actors.runtime.heartbeat import Heartbeat
 
 log = structlog.get_logger(__name__)

@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
+
 from berth.actors.runtime.bell import Bell
 
 J = TypeVar("J")

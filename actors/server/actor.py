@@ -16,6 +16,7 @@ import msgspec
 import structlog
 from aiohttp import web
 from anyio.abc import TaskStatus
+
 from berth.actors.server.debug import Debug, answered
 
 log = structlog.get_logger(__name__)

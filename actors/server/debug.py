@@ -16,6 +16,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 from aiohttp import web
+
 from berth.actors.messages import (
     Difference,
     DumpQueued,

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
-from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import CacheStatistics, CountCached, CountQueued, QueueStatistics
-from berth.actors.runtime.ask import ask
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from berth.actors.mailboxes import Mailboxes
+from berth.actors.messages import CacheStatistics, CountCached, CountQueued, QueueStatistics
+from berth.actors.runtime.ask import ask
 
 BUCKETS = tuple(0.001 * 2**i for i in range(15))
 

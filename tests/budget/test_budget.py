@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from berth.plugin import Node, Pod
 
+from berth.plugin import Node, Pod
 from tests.kit.calls import CallCounter
 from tests.kit.pipeline import Pipeline, pipeline
 

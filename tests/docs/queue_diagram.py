@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from berth.actors.messages import Place
 from berth.actors.queue.places import TRANSITIONS, Happened
-
 from tests.docs.blocks import ARCHITECTURE, Block, blocks
 
 KIND = "stateDiagram-v2"

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
+
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.config.load import from_mapping
@@ -17,8 +19,6 @@ from berth.tools.bench.command import bench
 from berth.tools.bench.measure import Result
 from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.decision import Decision, decide
-from click.testing import CliRunner
-
 from tests.docs.blocks import (
     BENCH,
     EXPLAIN,

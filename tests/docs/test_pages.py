@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import msgspec
 import pytest
+
 from berth.actors.config_file import load_file
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import CacheStatistics, QueueStatistics
@@ -25,7 +26,6 @@ from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import Plugin
 from berth.tools.bench.measure import Result
 from berth.tools.explain.decision import Decision, Preemption
-
 from tests.docs.blocks import BENCH, EXPLAIN, PAGES, PREEMPTION, ROOT, Block, blocks
 from tests.kit.handle import NoApi
 

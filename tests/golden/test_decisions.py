@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 import pytest
+
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.system import profiles_of
 from berth.config.load import from_mapping
 from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.decision import decide
-
 from tests.golden.scenarios import comparable, difference, load
 from tests.kit.handle import NoApi
 

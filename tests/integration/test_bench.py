@@ -9,6 +9,8 @@ from typing import Any
 
 import anyio
 import pytest
+from click.testing import CliRunner
+
 from berth.actors.client.rest import Client, Connection
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.logs import configure_logs
@@ -17,7 +19,6 @@ from berth.config.types import KubeSchedulerConfiguration, LeaderElectionConfigu
 from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.kubeconfig import kubeconfig
 from berth.tools.bench.command import bench
-from click.testing import CliRunner
 
 NODE = """
 apiVersion: v1

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from berth.tools.bench import scale, steady
 from click.testing import CliRunner
+
+from berth.tools.bench import scale, steady
 
 
 def test_the_cost_of_more_nodes() -> None:

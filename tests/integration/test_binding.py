@@ -10,6 +10,7 @@ from typing import ClassVar
 import anyio
 import msgspec
 import pytest
+
 from berth.actors.binding.actor import MOST_WRITES
 from berth.actors.messages import (
     AssignedPodAdded,
@@ -38,7 +39,6 @@ from berth.plugin import (
     error,
     unschedulable,
 )
-
 from tests.kit.pipeline import Pipeline, pipeline
 from tests.kit.queue import place_of
 

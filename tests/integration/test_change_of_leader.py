@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import anyio
+
 from berth.actors.client.rest import Client, Connection
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.system import run_scheduler
@@ -18,7 +19,6 @@ from berth.tools.apiserver.app import Server
 from berth.tools.apiserver.http import Follow, Response, Stream, listen
 from berth.tools.apiserver.http_reader import Request
 from berth.tools.apiserver.store import Store
-
 from tests.kit.messages import no_room
 
 Document = dict[str, Any]

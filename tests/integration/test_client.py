@@ -20,6 +20,7 @@ import msgspec
 import pytest
 import yaml
 from aiohttp import web
+
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load
 from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
@@ -27,7 +28,6 @@ from berth.actors.client.watch import Changed, Deleted, Listed, Reflector, Unrea
 from berth.actors.client.wire import MAX_CONNECTIONS
 from berth.actors.runtime.own_thread import in_own_thread
 from berth.plugin import Pod
-
 from tests.kit.certificates import Authority
 from tests.kit.clock import VirtualClock
 from tests.kit.virtual_loop import in_virtual_time

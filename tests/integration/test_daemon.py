@@ -20,11 +20,11 @@ from typing import Any
 import anyio
 import pytest
 from aiohttp import ClientSession
+
 from berth.actors.client.rest import Client, Connection
 from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.kube.core import Pod
-
 from tests.kit.messages import no_room
 from tests.kit.processes import POLL_SECONDS, Berth, berth, free_port
 

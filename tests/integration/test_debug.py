@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import msgspec
 from aiohttp import ClientSession
+
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.cache.actor import CacheActor
 from berth.actors.cache.debugger import CacheDebugger
@@ -36,7 +37,6 @@ from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.server.actor import Address, ServerActor
 from berth.actors.server.debug import SLICE, Debug, QueuePage
 from berth.plugin import SUCCESS, Node, Pod, PodInfo
-
 from tests.integration.test_daemon import cluster
 from tests.kit.clock import VirtualClock
 from tests.kit.processes import berth, free_port

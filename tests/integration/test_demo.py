@@ -11,10 +11,10 @@ from pathlib import Path
 
 import anyio
 import pytest
-from berth.tools.demo.command import demo
-from berth.tools.hollow.kubelet import hollow_node
 from click.testing import CliRunner
 
+from berth.tools.demo.command import demo
+from berth.tools.hollow.kubelet import hollow_node
 from tests.kit.processes import berth
 
 ZONE = "topology.kubernetes.io/zone"

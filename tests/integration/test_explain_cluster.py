@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+
 from berth.actors.client.rest import Connection
 from berth.config.load import from_mapping
 from berth.tools.explain.command import answer
 from berth.tools.explain.decision import Decision
 from berth.tools.explain.source import from_cluster
-
 from tests.integration.test_client import served
 from tests.kit.daemon import node, pod
 

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.scheduling.framework.questions import Victims
 from berth.actors.scheduling.framework.status import Code, Status
@@ -19,7 +20,6 @@ from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.config.load import ConfigError
 from berth.config.types import Duration, Extender, ExtenderManagedResource, ExtenderTLSConfig
 from berth.tools.explain.cluster import snapshot_of
-
 from tests.kit.certificates import Authority
 from tests.kit.extender import (
     FAILURES,

@@ -13,6 +13,8 @@ import anyio
 import pytest
 import structlog
 import yaml
+from click.testing import CliRunner, Result
+
 from berth.actors.client.rest import Client, Connection
 from berth.actors.runtime.clock import Clock, SystemClock
 from berth.actors.system import run_scheduler
@@ -20,8 +22,6 @@ from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND
 from berth.tools.apiserver.app import serve
 from berth.tools.explain.command import explain
-from click.testing import CliRunner, Result
-
 from tests.kit.extender import (
     FAILURES,
     Answer,

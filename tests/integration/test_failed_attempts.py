@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 import structlog
+
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.plugin import (
     SUCCESS,
@@ -23,7 +24,6 @@ from berth.plugin import (
     Status,
     unschedulable,
 )
-
 from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
 
 PREEMPTORS = 200

@@ -8,6 +8,8 @@ import asyncio
 from typing import ClassVar
 
 import pytest
+from structlog.testing import capture_logs
+
 from berth.actors.messages import RecordEvent, SetUnschedulable
 from berth.plugin import (
     SUCCESS,
@@ -22,8 +24,6 @@ from berth.plugin import (
     PreEnqueuePlugin,
     Status,
 )
-from structlog.testing import capture_logs
-
 from tests.integration.test_pipeline import node, pod
 from tests.kit.pipeline import Pipeline, pipeline
 

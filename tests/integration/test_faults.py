@@ -18,6 +18,7 @@ import anyio
 import msgspec
 import pytest
 import structlog
+
 from berth.actors.client.rest import ANSWER_SECONDS, Client, Connection
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.system import run_scheduler
@@ -40,7 +41,6 @@ from berth.tools.apiserver.http import Follow, Response, Stream, listen
 from berth.tools.apiserver.http_reader import Request
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Store
-
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
 NODES, PODS = 200, 2000

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+
 from berth.actors.client.rest import ApiError
 from berth.actors.messages import AssignedPodDeleted, PendingPodDeleted
 from berth.plugin import Code, CycleState, Node, PermitPlugin, Pod, PodInfo, Status
-
 from tests.kit.pipeline import Pipeline, pipeline
 
 PODS, ROUNDS = 10, 12

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+
 from berth.actors.client.rest import ApiError, Client, Connection
 from berth.actors.runtime.clock import Clock, SystemClock
 from berth.actors.system import run_scheduler
@@ -17,7 +18,6 @@ from berth.config.types import KubeSchedulerConfiguration, LeaderElectionConfigu
 from berth.tools.apiserver.app import serve
 from berth.tools.hollow.controllers import collection, run_controllers
 from berth.tools.hollow.kubelet import hollow_node, run_kubelets
-
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
 Document = dict[str, Any]

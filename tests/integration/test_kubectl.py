@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 import anyio
 import pytest
+
 from berth.actors.client.rest import Client, Connection
 from berth.actors.scheduling.kube.yaml_documents import documents
 from berth.tools.apiserver.app import serve

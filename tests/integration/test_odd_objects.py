@@ -6,11 +6,11 @@ from typing import Any
 
 import aiohttp
 import pytest
+from structlog.testing import capture_logs
+
 from berth.actors.scheduling.kube.kinds import NODES, PODS
 from berth.actors.server.actor import Address
 from berth.actors.system import Options
-from structlog.testing import capture_logs
-
 from tests.kit.daemon import daemon
 from tests.kit.processes import free_port
 

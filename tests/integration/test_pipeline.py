@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
+
 from berth.actors.client.rest import ApiError
 from berth.actors.messages import (
     EventType,
@@ -31,7 +32,6 @@ from berth.plugin import (
     Status,
     unschedulable,
 )
-
 from tests.kit.messages import no_room
 from tests.kit.pipeline import Pipeline, pipeline
 from tests.kit.queue import place_of, story_of

@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 import pytest
 import yaml
-from berth.tools.explain.command import explain
 from click.testing import CliRunner
 
+from berth.tools.explain.command import explain
 from tests.integration.test_extenders import (
     PODS,
     SOON,

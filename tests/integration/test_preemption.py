@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import anyio
+
 from berth.actors.client.rest import Client, Connection
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.system import run_scheduler

@@ -11,6 +11,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 import pytest
+
 from berth.actors.client.rest import ApiError, Client, Connection
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (

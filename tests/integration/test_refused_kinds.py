@@ -7,6 +7,8 @@ from typing import Any
 import aiohttp
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
+
 from berth.actors.client.rest import ApiError
 from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
@@ -27,8 +29,6 @@ from berth.plugin import (
     Resource,
     Verdicts,
 )
-from structlog.testing import capture_logs
-
 from tests.kit.clock import VirtualClock
 from tests.kit.daemon import Daemon, daemon
 from tests.kit.processes import free_port

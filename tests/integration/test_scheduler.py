@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+
 from berth.actors.client.rest import ApiError, Client, Connection
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.system import run_scheduler
@@ -19,7 +20,6 @@ from berth.config.types import (
     LeaderElectionConfiguration,
 )
 from berth.tools.apiserver.app import serve
-
 from tests.kit.messages import no_room
 
 Document = dict[str, Any]

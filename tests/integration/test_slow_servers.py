@@ -17,6 +17,7 @@ import anyio.lowlevel
 import pytest
 from aiohttp import web
 from anyio.abc import SocketAttribute, SocketStream
+
 from berth.actors.client.rest import Client, Connection, ConnectionFailedError
 from berth.actors.client.silence import CHECK_SECONDS, SILENCE_SECONDS
 from berth.actors.client.tls import client_context
@@ -24,7 +25,6 @@ from berth.actors.client.watch import Changed, Listed, Reflector
 from berth.actors.client.wire import MAX_CONNECTIONS
 from berth.actors.runtime.clock import SystemClock
 from berth.plugin import Pod
-
 from tests.integration.test_client import WatchServer, connection, pod_line, served
 from tests.kit.certificates import Authority
 from tests.kit.proxy import proxy

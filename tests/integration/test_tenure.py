@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import pytest
 from aiohttp import web
+
 from berth.actors.client.credentials import ANONYMOUS, Credentials, Proof
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.rest import Client, Connection, ConnectionFailedError, DeposedError
@@ -27,7 +28,6 @@ from berth.actors.recorder.state import RecorderState
 from berth.actors.scheduling.kube.meta import ObjectMeta, ObjectReference
 from berth.config.types import Duration, Extender
 from berth.plugin import Pod
-
 from tests.integration.test_client import served
 from tests.kit.certificates import Authority
 from tests.kit.extender import small_extender

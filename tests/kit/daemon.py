@@ -9,12 +9,12 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskStatus
+
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.runtime.observer import NOBODY, Observer
 from berth.actors.scheduling.kube.kinds import NODES, PODS
 from berth.actors.system import DEFAULT_OPTIONS, Options, schedule
 from berth.config.load import from_mapping
-
 from tests.kit.clock import VirtualClock
 from tests.kit.small_api import NOTHING, Hostile, SmallApi
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.framework.events import Action, ClusterEvent, Hint, Resource
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.config.load import from_mapping
-
 from tests.kit.handle import NoApi
 
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import anyio
 import msgspec
+
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.rest import ApiError
@@ -35,7 +36,6 @@ from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.system import ApiWrites, Core, SchedulerHandle
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
-
 from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
 

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import msgspec
+
 from berth.actors.client.access import Calls, Source
 from berth.actors.client.rest import ApiError, Client, UnreadableAnswerError
 from berth.actors.client.tenure import Tenure
@@ -21,7 +22,6 @@ from berth.actors.scheduling.kube.core import FINISHED
 from berth.actors.scheduling.kube.kinds import PODS
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
-
 from tests.kit.clock import VirtualClock
 
 T = TypeVar("T")

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
+
 from berth.actors.client.access import Calls, Source
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.rest import ApiError, ConnectionFailedError
@@ -35,7 +36,6 @@ from berth.config.load import from_mapping
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.bench.inproc import InProcess
 from berth.tools.bench.pods import PodTracker
-
 from tests.kit.clock import VirtualClock
 
 T = TypeVar("T")
@@ -183,7 +183,7 @@ class VirtualCluster:
         if wanted not in (None, pod.metadata.resource_version):
             raise ApiError(409, "Conflict", f"{namespace}/{name} has changed")
 
-    # -------------------------------------------------------------------------------------- for tests
+    # ------------------------------------------------------------------------------------ for tests
 
     async def create(self, document: Document) -> None:
         kind = BY_KIND[document["apiVersion"], document["kind"]]

@@ -5,13 +5,13 @@ story.
 from __future__ import annotations
 
 import msgspec
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
 from berth.actors.binding.state import MOST_WAIT_SECONDS, PodsInBinding
 from berth.actors.scheduling.framework.status import SUCCESS, Code, Status, error
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-
 from tests.kit.histories import histories
 
 UIDS = st.sampled_from(["u1", "u2", "u3"])

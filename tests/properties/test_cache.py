@@ -10,6 +10,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
 from berth.actors.cache.state import (
     CacheState,
     Compared,
@@ -40,9 +43,6 @@ from berth.actors.scheduling.kube.labels import from_label_selector
 from berth.actors.scheduling.kube.meta import LabelSelector
 from berth.actors.scheduling.model.pod_counts import pods_selected
 from berth.plugin import Node, Pod, PodInfo, Snapshot
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-
 from tests.kit.handle import Nowhere
 from tests.kit.histories import histories
 

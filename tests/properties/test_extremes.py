@@ -12,6 +12,10 @@ from random import Random
 from typing import Any
 
 import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import (
     AssignedPodAdded,
@@ -32,10 +36,6 @@ from berth.actors.system import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND
 from berth.tools.explain.decision import Decision, decide
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-
 from tests.kit.handle import NoApi, Nowhere
 
 MOST = (1 << 63) - 1

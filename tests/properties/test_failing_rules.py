@@ -11,6 +11,10 @@ from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import NodeAdded, NodeUpdated, TakeSnapshot
 from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
@@ -39,10 +43,6 @@ from berth.plugin import (
     Verdicts,
     unschedulable,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from structlog.testing import capture_logs
-
 from tests.kit.handle import NoApi, Nowhere
 
 BROKEN, SHUT = "broken", "shut"

@@ -17,6 +17,9 @@ import msgspec
 import numpy as np
 import pytest
 import structlog
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.extender.merging import Filtering
 from berth.actors.scheduling.decision.algorithm import Failed
@@ -51,9 +54,6 @@ from berth.plugin import (
     Victims,
     error,
 )
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
 
 SHORTEST_BACKOFF = 1.0

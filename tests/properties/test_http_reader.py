@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from berth.tools.apiserver.http_reader import BadRequestError, Request, RequestReader
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from berth.tools.apiserver.http_reader import BadRequestError, Request, RequestReader
 
 BODIES = st.binary(max_size=30)
 HEADERS = st.sampled_from(

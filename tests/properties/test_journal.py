@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.journal import Journal
 from berth.tools.apiserver.patch import MERGE
 from berth.tools.apiserver.requests import DeleteOptions
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Refused, Store, Stored
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-
 from tests.kit.disk import failing_disk
 
 MAPS = BY_KIND["v1", "ConfigMap"]

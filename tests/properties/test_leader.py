@@ -7,11 +7,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import msgspec
-from berth.actors.leader.state import LeaderState, Terms, Wait, Write
-from berth.actors.scheduling.kube.coordination import Lease
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from berth.actors.leader.state import LeaderState, Terms, Wait, Write
+from berth.actors.scheduling.kube.coordination import Lease
 
 WHO = st.sampled_from(["a", "b", "c"])
 

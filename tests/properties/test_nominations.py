@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import msgspec
-from berth.actors.scheduling.model.nominations import Nominations
-from berth.plugin import Pod, PodInfo
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from berth.actors.scheduling.model.nominations import Nominations
+from berth.plugin import Pod, PodInfo
 
 NAMES, NODES = st.sampled_from("abcd"), st.sampled_from(["n1", "n2", "n3"])
 UIDS = st.sampled_from(["first", "second"])

@@ -17,13 +17,13 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
-from berth.actors.runtime.signals import DUMP
-from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind
-from berth.actors.system import Options
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from berth.actors.runtime.signals import DUMP
+from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind
+from berth.actors.system import Options
 from tests.kit.clock import VirtualClock
 from tests.kit.daemon import Daemon, Document, daemon, node, pod
 from tests.kit.odd import broken, document

@@ -9,6 +9,9 @@ from random import Random
 from typing import Any
 
 import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.app import APPLY, JSON, YAML, Server
 from berth.tools.apiserver.http import Response
@@ -19,8 +22,6 @@ from berth.tools.apiserver.protobuf import MAGIC
 from berth.tools.apiserver.resources import KINDS, Kind
 from berth.tools.apiserver.schema import TYPES, Shape
 from berth.tools.apiserver.store import Store
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"

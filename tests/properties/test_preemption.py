@@ -17,6 +17,9 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from berth.actors.scheduling.decision.failed_attempt import Attempt
 from berth.actors.scheduling.decision.feasibility import evaluate
 from berth.actors.scheduling.framework.post_filter import FailedAttempt
@@ -39,9 +42,6 @@ from berth.actors.scheduling.plugins.default_preemption.victims import (
 from berth.actors.system import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.explain.cluster import snapshot_of
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from tests.kit.handle import NoApi
 
 Document = dict[str, Any]

@@ -13,6 +13,10 @@ from collections import Counter
 from itertools import count
 
 import msgspec
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
 from berth.actors.messages import (
     Activate,
     Answer,
@@ -49,10 +53,6 @@ from berth.plugin import (
     Status,
     unresolvable,
 )
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-
 from tests.kit.handle import Nowhere
 from tests.kit.queue import handle_and_follow, place_of
 from tests.kit.queue_model import QueueModel

@@ -7,10 +7,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 import anyio
-from berth.actors.client.rate_limit import RateLimit, TokenBucket
 from hypothesis import given
 from hypothesis import strategies as st
 
+from berth.actors.client.rate_limit import RateLimit, TokenBucket
 from tests.kit.clock import VirtualClock
 
 GAPS = st.lists(st.integers(0, 3000).map(lambda ms: ms / 1000), min_size=1, max_size=60)

@@ -6,6 +6,10 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import msgspec
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
 from berth.actors.messages import (
     EventType,
     FinishSeries,
@@ -19,9 +23,6 @@ from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState, Work, status_patch
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import ObjectMeta, ObjectReference
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PODS = st.sampled_from(["a", "b", "c", "d"])

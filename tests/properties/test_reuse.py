@@ -14,6 +14,10 @@ from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import (
     AssignedPodAdded,
@@ -65,10 +69,6 @@ from berth.plugin import (
     Verdicts,
     default_normalize,
 )
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-
 from tests.kit.handle import NoApi, Nowhere
 
 PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.journal import Journal
 from berth.tools.apiserver.patch import MERGE
 from berth.tools.apiserver.requests import DeleteOptions
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Refused, Store
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 MAPS, PODS = BY_KIND["v1", "ConfigMap"], BY_KIND["v1", "Pod"]
 KINDS = st.sampled_from([MAPS, PODS])

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from berth import plugin
 
+from berth import plugin
 from tests.docs.blocks import PLUGINS, ROOT, blocks, write_files
 
 README = ROOT / "README.md"

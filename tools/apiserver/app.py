@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
+
 from berth.actors.scheduling.kube.yaml_documents import documents
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.conversion import served_raw

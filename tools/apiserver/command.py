@@ -10,6 +10,7 @@ from pathlib import Path
 
 import anyio
 import click
+
 from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.journal import Journal, JournalError
 from berth.tools.apiserver.kubeconfig import kubeconfig

@@ -7,6 +7,7 @@ differ in the names of their fields and in what a client may write (see rules.cl
 from __future__ import annotations
 
 import msgspec
+
 from berth.tools.apiserver.resources import Kind
 from berth.tools.apiserver.store import Document, Stored
 

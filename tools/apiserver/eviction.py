@@ -8,6 +8,7 @@ use the same one.
 from __future__ import annotations
 
 import msgspec
+
 from berth.actors.scheduling.kube.labels import from_label_selector
 from berth.actors.scheduling.kube.meta import LabelSelector
 from berth.tools.apiserver.clock import now

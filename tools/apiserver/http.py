@@ -15,6 +15,7 @@ from typing import cast
 
 import anyio
 import msgspec
+
 from berth.tools.apiserver.http_reader import BadRequestError, Request, RequestReader
 
 STOP_SECONDS = 0.5

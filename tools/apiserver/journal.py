@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 import msgspec
+
 from berth.tools.apiserver.resources import BY_KIND, Kind
 from berth.tools.apiserver.store import Document, Event, Refused, Store
 

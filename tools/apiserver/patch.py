@@ -8,6 +8,7 @@ from typing import Any
 
 import jsonpatch
 import msgspec
+
 from berth.tools.apiserver.resources import Kind
 from berth.tools.apiserver.schema import TYPES, Shape
 from berth.tools.apiserver.store import Document, Refused

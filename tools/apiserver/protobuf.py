@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
+
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.schema import TYPES, Field, Shape
 from berth.tools.apiserver.store import Document, Refused

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
+
 from berth.tools.apiserver.store import Document, Refused
 
 _T = TypeVar("_T")

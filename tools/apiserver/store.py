@@ -16,6 +16,7 @@ from itertools import islice, takewhile
 from typing import Any
 
 import msgspec
+
 from berth.tools.apiserver.resources import Kind
 
 Document = dict[str, Any]

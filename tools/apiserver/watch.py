@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 
 import msgspec
+
 from berth.tools.apiserver.conversion import served_raw
 from berth.tools.apiserver.http import Stream
 from berth.tools.apiserver.http_reader import Request

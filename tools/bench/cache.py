@@ -17,6 +17,9 @@ import anyio
 import anyio.lowlevel
 import click
 import msgspec
+from rich.console import Console
+from rich.table import Table
+
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.cache.actor import CacheActor
 from berth.actors.cache.debugger import CacheDebugger
@@ -40,8 +43,6 @@ from berth.actors.scheduling.framework.status import SUCCESS
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.meta import key
 from berth.actors.scheduling.model.pod_info import PodInfo
-from rich.console import Console
-from rich.table import Table
 
 SIZES = (1_000, 10_000, 100_000)
 PODS_A_NODE = 50

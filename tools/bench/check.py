@@ -18,6 +18,7 @@ from random import Random
 from typing import Generic, TypeVar, assert_never
 
 import msgspec
+
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import Assume, NodeAdded, Nominate, ObjectPut, TakeSnapshot
 from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit

@@ -9,6 +9,9 @@ from pathlib import Path
 import anyio
 import click
 import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load as load_connection
 from berth.actors.runtime.logs import configure_logs
@@ -20,8 +23,6 @@ from berth.tools.bench.operations import Report
 from berth.tools.bench.report import differences_table, profile_tables, results_table
 from berth.tools.bench.session import NotRunError, Settings, Where, measure
 from berth.tools.bench.workload import Run, load, plan, select
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 WIDTH = 160
 

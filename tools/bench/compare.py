@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from berth.tools.bench.measure import Result
 from rich.table import Table
+
+from berth.tools.bench.measure import Result
 
 
 class CompareError(ValueError):

@@ -18,6 +18,9 @@ from typing import Any
 import click
 import msgspec
 import numpy as np
+from rich.console import Console
+from rich.table import Table
+
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import (
     AssignedPodAdded,
@@ -36,8 +39,6 @@ from berth.actors.system import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.bench.cache import NoReply
 from berth.tools.explain.handle import ReadOnlyHandle
-from rich.console import Console
-from rich.table import Table
 
 NODES = 5_000
 ZONES = 3

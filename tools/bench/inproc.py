@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from typing import Any, Generic, TypeVar
 
 import msgspec
+
 from berth.actors.client.access import Calls, Source
 from berth.actors.client.rest import CONTENT_TYPES, ApiError
 from berth.actors.client.tenure import Tenure

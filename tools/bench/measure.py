@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 import msgspec
+
 from berth.tools.bench.sampling import Sampler, Stacks
 
 INTERVAL = 1.0

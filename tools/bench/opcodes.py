@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
+
 from berth.tools.bench.templates import Value
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")

@@ -15,6 +15,7 @@ from typing import TypeVar
 import anyio
 import msgspec
 from anyio.abc import TaskGroup
+
 from berth.actors.scheduling.kube.core import Pod
 from berth.config.feature_gates import DEFAULTS as KNOWN_GATES
 from berth.tools.apiserver.resources import BY_KIND, Kind

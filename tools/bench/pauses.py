@@ -15,6 +15,7 @@ from typing import Literal
 
 import anyio
 import msgspec
+
 from berth.tools.bench.measure import Collections, Effort, Meter, Pauses, nearest_rank
 
 GENERATIONS = 3

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
+
 from berth.actors.scheduling.kube.core import Pod
 
 REFUSED = "not supported by this version of berth"

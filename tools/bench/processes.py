@@ -12,6 +12,7 @@ import anyio
 import msgspec
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
+
 from berth.tools.bench.measure import Checked, Effort
 from berth.tools.bench.worker import (
     Answer,

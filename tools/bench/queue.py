@@ -14,6 +14,9 @@ from time import perf_counter
 
 import click
 import msgspec
+from rich.console import Console
+from rich.table import Table
+
 from berth.actors.messages import (
     AttemptFailed,
     ClusterChanged,
@@ -38,8 +41,6 @@ from berth.actors.scheduling.framework.events import (
 from berth.actors.scheduling.framework.status import SUCCESS
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
-from rich.console import Console
-from rich.table import Table
 
 SIZES = (1_000, 10_000, 100_000)
 OPERATIONS = 1_000

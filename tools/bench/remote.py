@@ -7,6 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from random import Random
 
 import anyio
+
 from berth.actors.client.rest import (
     CONTENT_TYPES,
     ApiError,

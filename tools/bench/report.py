@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.table import Table
+
 from berth.tools.bench.measure import Checked, Latency, Result
 from berth.tools.bench.sampling import Share, Stacks, functions, rooms
-from rich.table import Table
 
 MEGABYTE = 1 << 20
 

@@ -18,6 +18,9 @@ from typing import Any
 import anyio
 import click
 import msgspec
+from rich.console import Console
+from rich.table import Table
+
 from berth.actors.runtime.logs import configure_logs
 from berth.tools.bench import decision
 from berth.tools.bench.decision import HOST, SPECS, ZONE, ZONES
@@ -25,8 +28,6 @@ from berth.tools.bench.measure import Result
 from berth.tools.bench.session import NotRunError, Settings
 from berth.tools.bench.session import measure as run_workload
 from berth.tools.bench.workload import load, plan, select
-from rich.console import Console
-from rich.table import Table
 
 KINDS = ("basic", "spread", "pod anti-affinity")
 STALL_SECONDS = 300.0

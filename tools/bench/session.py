@@ -9,6 +9,7 @@ from typing import Literal
 
 import anyio
 import msgspec
+
 from berth.actors.client.rest import Connection
 from berth.tools.bench.cluster import ClusterError
 from berth.tools.bench.measure import NoMeter, Result

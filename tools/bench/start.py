@@ -17,6 +17,9 @@ from typing import Any
 import anyio
 import click
 import msgspec
+from rich.console import Console
+from rich.table import Table
+
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.clock import now
@@ -24,8 +27,6 @@ from berth.tools.apiserver.store import Document, Store
 from berth.tools.bench.objects import HOSTNAME, NODES, PODS
 from berth.tools.bench.processes import worker
 from berth.tools.bench.worker import RunScheduler
-from rich.console import Console
-from rich.table import Table
 
 TEMPLATES = 50
 ZONES = 3

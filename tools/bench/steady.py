@@ -20,6 +20,9 @@ from itertools import cycle
 import anyio
 import click
 import msgspec
+from rich.console import Console
+from rich.table import Table
+
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.clock import now
@@ -31,8 +34,6 @@ from berth.tools.bench.objects import NODES, PODS
 from berth.tools.bench.processes import Worker, worker
 from berth.tools.bench.start import filled
 from berth.tools.bench.worker import RunScheduler
-from rich.console import Console
-from rich.table import Table
 
 LONGEST_PAUSE_MS = 20.0
 TURN_SECONDS = 0.1

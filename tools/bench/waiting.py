@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 
 import anyio
+
 from berth.tools.bench.pods import PodTracker
 
 POLL_SECONDS = 0.05

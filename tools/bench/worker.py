@@ -18,6 +18,7 @@ from random import Random
 
 import anyio
 import msgspec
+
 from berth.actors.client.access import remote
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.extender.calls import Extenders

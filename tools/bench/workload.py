@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import yaml
+
 from berth.tools.bench.opcodes import (
     CreatePods,
     CreatePodSets,

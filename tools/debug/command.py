@@ -13,6 +13,8 @@ import aiohttp
 import anyio
 import click
 import msgspec
+from rich.console import Console
+
 from berth.actors.server.debug import (
     CachePage,
     ComparisonPage,
@@ -22,7 +24,6 @@ from berth.actors.server.debug import (
     WaitingPage,
 )
 from berth.tools.debug.report import show_pod, show_section
-from rich.console import Console
 
 SECTIONS = {
     "cache": CachePage,

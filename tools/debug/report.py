@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import time
 
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
 from berth.actors.messages import NodeDump, QueuedPodDump, StoryStep, WaitingPodDump
 from berth.actors.server.debug import (
     CachePage,
@@ -14,9 +18,6 @@ from berth.actors.server.debug import (
     WaitingPage,
 )
 from berth.config.types import Duration
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 MOST_NAMES = 8
 FRAME, FRAME_OF_COLUMN = 1, 3  # characters that lines and spaces take in a row of a table

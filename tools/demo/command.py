@@ -16,6 +16,10 @@ import anyio
 import click
 import msgspec
 from anyio.abc import TaskGroup
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+
 from berth.actors.client.rest import ApiError, Client, Connection
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.logs import configure_logs
@@ -27,9 +31,6 @@ from berth.tools.apiserver.resources import BY_KIND, Kind
 from berth.tools.hollow.controllers import run_controllers
 from berth.tools.hollow.kubelet import hollow_node, run_kubelets
 from berth.tools.manifests import ManifestError, read
-from rich.console import Console, Group
-from rich.live import Live
-from rich.table import Table
 
 SAMPLE = Path(__file__).parent / "sample.yaml"
 NODES, PODS, NAMESPACES = BY_KIND["v1", "Node"], BY_KIND["v1", "Pod"], BY_KIND["v1", "Namespace"]

@@ -13,6 +13,8 @@ from pathlib import Path
 import anyio
 import click
 import msgspec
+from rich.console import Console
+
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.kubeconfig import load
@@ -42,7 +44,6 @@ from berth.tools.explain.source import (
     from_manifests,
     from_scenario,
 )
-from rich.console import Console
 
 CHUNK = 8
 

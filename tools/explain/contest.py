@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+
 from berth.actors.scheduling.framework.post_filter import FailedAttempt, Nomination
 from berth.actors.scheduling.framework.questions import PreemptVictims, Steps, Victims
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
@@ -42,7 +43,8 @@ class Contest(msgspec.Struct, frozen=True):
             case None:
                 return ""
             case 0:
-                return f"victims against their budget: {mine.pdb_violations}, not {best.pdb_violations}"
+                broken = (mine.pdb_violations, best.pdb_violations)
+                return f"victims against their budget: {broken[0]}, not {broken[1]}"
             case 1:
                 highest = [
                     max(victim.priority for victim in victims.pods) for victims in (mine, best)

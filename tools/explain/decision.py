@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import msgspec
 import numpy as np
+
 from berth.actors.scheduling.decision.algorithm import (
     Chosen,
     Failed,

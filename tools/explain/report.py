@@ -6,11 +6,12 @@ import re
 from collections import defaultdict
 from typing import Any
 
+from rich.console import Console
+from rich.table import Table
+
 from berth.actors.scheduling.plugins.default_preemption.victims import Candidate
 from berth.tools.explain.contest import Contest
 from berth.tools.explain.decision import Decision, Explained, Failure, Verdict
-from rich.console import Console
-from rich.table import Table
 
 MOST_NAMES = 8
 MOST_CANDIDATES = 20

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 import msgspec
+
 from berth.actors.client.rest import ApiError, Client, Connection
 from berth.actors.scheduling.kube.kinds import BY_KIND as WATCHED
 from berth.actors.scheduling.kube.kinds import decode

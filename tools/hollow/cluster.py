@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 import msgspec
+
 from berth.tools.hollow.documents import (
     Document,
     controller_of,

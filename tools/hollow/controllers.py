@@ -12,6 +12,7 @@ from itertools import groupby
 import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
+
 from berth.actors.client.rest import ApiError, Client, ConnectionFailedError
 from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
 from berth.actors.runtime.backoff import Backoff, Rng

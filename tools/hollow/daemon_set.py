@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+
 from berth.actors.scheduling.kube.core import Node, NodeSelectorTerm, Taint, Toleration
 from berth.actors.scheduling.kube.node_selector import node_selector_matches
 from berth.actors.scheduling.kube.taints import tolerates_any

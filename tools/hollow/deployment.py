@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
+
 from berth.tools.hollow.claim import claim
 from berth.tools.hollow.documents import (
     Document,

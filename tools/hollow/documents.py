@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+
 from berth.actors.scheduling.kube.core import Taint, Toleration
 
 Document = dict[str, Any]

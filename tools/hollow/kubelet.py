@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
+
 from berth.actors.client.rest import ApiError, Client, ConnectionFailedError
 from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
 from berth.actors.runtime.clock import Clock

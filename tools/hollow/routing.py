@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 import msgspec
+
 from berth.tools.hollow import (
     daemon_set,
     deployment,

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal
 
 import msgspec
+
 from berth.tools.hollow.documents import (
     Document,
     annotations_of,

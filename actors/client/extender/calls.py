@@ -20,6 +20,7 @@ import aiohttp
 import anyio
 import msgspec
 import structlog
+
 from berth.actors.client.extender.merging import Filtering, merged_scores, remaining_victims
 from berth.actors.client.extender.wire import (
     ExtenderBindingResult,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
+
 from berth.actors.client.extender.wire import (
     ExtenderError,
     ExtenderFilterResult,

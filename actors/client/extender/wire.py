@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
+
 from berth.actors.scheduling.framework.questions import Victims
 from berth.actors.scheduling.kube.core import Container, Node, Pod
 from berth.actors.scheduling.kube.meta import ListMeta

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 import numpy as np
+
 from berth.actors.scheduling.decision.candidates import Candidates
 from berth.actors.scheduling.decision.failed_attempt import Attempt
 from berth.actors.scheduling.framework.cycle_state import CycleState

@@ -13,6 +13,7 @@ from math import isnan, nan
 from numbers import Real
 
 import numpy as np
+
 from berth.actors.scheduling.framework.events import (
     Action,
     ClusterEvent,

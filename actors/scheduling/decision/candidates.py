@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
+
 from berth.actors.scheduling.decision.feasibility import Evaluation, fits_on
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.framework.cycle_state import CycleState

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
+
 from berth.actors.scheduling.decision.feasibility import Evaluation, filter_nodes
 from berth.actors.scheduling.decision.rules import Rules
 from berth.actors.scheduling.framework.post_filter import FailedAttempt, Rng
@@ -13,7 +15,6 @@ from berth.actors.scheduling.framework.verdicts import Diagnosis
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.vectors import Ints
-from numpy.typing import NDArray
 
 _UNRESOLVABLE = np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import msgspec
 import structlog
+
 from berth.actors.scheduling.decision.answers import WrongAnswerError
 from berth.actors.scheduling.framework.interface import Plugin
 from berth.actors.scheduling.framework.status import Status, error
@@ -19,8 +20,9 @@ from berth.actors.scheduling.model.cluster_objects import UnlistedError
 
 log = structlog.get_logger(__name__)
 
-# A plugin may raise anything. A task that was cancelled elsewhere, or an extension that panics, raises
-# something that is not an Exception. `let_pass` raises again what does not come from the plugin.
+# A plugin may raise anything. A task that was cancelled elsewhere, or an extension that panics,
+# raises something that is not an Exception. `let_pass` raises again what does not come from the
+# plugin.
 CRASHES = BaseException
 MOST_CHARACTERS = 1_000  # of an exception's text
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+
 from berth.actors.scheduling.decision.rules import PreFiltered, Rules
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.questions import Filtered

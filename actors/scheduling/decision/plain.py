@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+
 from berth.actors.scheduling.decision.candidates import Candidates
 from berth.actors.scheduling.decision.feasibility import Evaluation, evaluate
 from berth.actors.scheduling.decision.profile import Profile

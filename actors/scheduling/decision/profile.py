@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from functools import partial
 
 import msgspec
+
 from berth.actors.scheduling.decision.answers import (
     as_hint,
     as_permission,

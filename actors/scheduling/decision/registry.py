@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import structlog
+
 from berth.actors.scheduling.decision.failures import CRASHES, let_pass, text_of
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.framework import interface as api

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
+
 from berth.actors.scheduling.decision.answers import (
     as_final_scores,
     as_passing,
@@ -53,7 +55,6 @@ from berth.actors.scheduling.model.columns import Bools, Ints
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
 from berth.actors.scheduling.model.vectors import any_true, highest, lowest
-from numpy.typing import NDArray
 
 # An extension point's name -> its plugins in order, each with its weight.
 Points = Mapping[str, Sequence[tuple[Plugin, int]]]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import cache
 
 import msgspec
+
 from berth.actors.scheduling.kube.core import Pod
 
 

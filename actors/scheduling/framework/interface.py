@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 import numpy as np
+
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.events import (
     Registration,

@@ -8,13 +8,14 @@ from typing import Protocol
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
+
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.status import Code, Status
 from berth.actors.scheduling.framework.verdicts import Diagnosis
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.vectors import Bools, Ints
-from numpy.typing import NDArray
 
 _UNSCHEDULABLE = np.int8(Code.UNSCHEDULABLE)
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 import numpy as np
+
 from berth.actors.scheduling.framework.status import Status
 from berth.actors.scheduling.framework.verdicts import Diagnosis, Verdicts
 from berth.actors.scheduling.model.columns import Ints

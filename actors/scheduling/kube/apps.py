@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+
 from berth.actors.scheduling.kube.meta import Int32, LabelSelector, Object, ObjectMeta
 
 

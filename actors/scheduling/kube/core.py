@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
+
 from berth.actors.scheduling.kube.meta import (
     Int32,
     Int64,

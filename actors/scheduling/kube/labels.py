@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 
 import msgspec
+
 from berth.actors.scheduling.kube.meta import LabelSelector
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import msgspec
+
 from berth.actors.scheduling.kube.core import Pod, PodAffinityTerm
 from berth.actors.scheduling.kube.labels import EVERYTHING, Selector, from_label_selector
 from berth.actors.scheduling.kube.selector_index import MAX_SCANNED, SelectorIndex

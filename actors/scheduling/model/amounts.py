@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+
 from berth.actors.scheduling.kube.quantity import MAX_INT64, clamp_amount
 from berth.actors.scheduling.model.vectors import Ints, grown
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 import msgspec
+
 from berth.actors.scheduling.model.columns import NodeColumns
 from berth.actors.scheduling.model.snapshot import Snapshot
 

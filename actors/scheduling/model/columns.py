@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+
 from berth.actors.scheduling.kube.core import Node, Taint
 from berth.actors.scheduling.kube.quantity import MAX_INT64
 from berth.actors.scheduling.model.amounts import (

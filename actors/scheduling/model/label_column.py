@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from berth.actors.scheduling.kube.node_selector import integer
 from berth.actors.scheduling.model.vectors import Bools, Ints
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
+
 from berth.actors.scheduling.kube.core import NodeSelectorRequirement, NodeSelectorTerm, Pod
 from berth.actors.scheduling.kube.node_selector import integer
 from berth.actors.scheduling.model.columns import Bools, Ints, LabelColumn

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import msgspec
 import numpy as np
+
 from berth.actors.scheduling.kube.labels import Selector, SelectorError
 from berth.actors.scheduling.kube.selector_index import MAX_SCANNED
 from berth.actors.scheduling.model.affinity_terms import (

@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
+
 from berth.actors.scheduling.kube.core import Pod, PodSpec
 from berth.actors.scheduling.kube.requests import (
     nonzero_requests,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+
 from berth.actors.scheduling.kube.core import Node
 from berth.actors.scheduling.model.amounts import Amounts
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects

@@ -8,6 +8,7 @@ nodes that happen to have an image.
 from __future__ import annotations
 
 import numpy as np
+
 from berth.actors.scheduling.kube.quantity import MAX_INT64
 from berth.plugin import (
     MAX_NODE_SCORE,

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+
 from berth.actors.scheduling.kube.labels import SelectorError
 from berth.actors.scheduling.model.affinity_terms import (
     NO_LABELS,

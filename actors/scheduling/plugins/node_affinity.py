@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+
 from berth.actors.scheduling.kube.core import (
     NodeAffinity as NodeAffinitySpec,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+
 from berth.actors.scheduling.kube.core import Taint
 from berth.actors.scheduling.kube.taints import tolerates_any
 from berth.actors.scheduling.model.node_info import WILDCARD_IP

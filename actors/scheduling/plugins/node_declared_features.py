@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+
 from berth.plugin import (
     SKIP,
     SUCCESS,

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from berth.actors.scheduling.model.amounts import SAFE_AMOUNT
 from berth.actors.scheduling.model.vectors import Floats, lowest
 from berth.actors.scheduling.plugins.node_resources_fit import NATIVE
@@ -33,7 +35,6 @@ from berth.plugin import (
     Status,
     read_args,
 )
-from numpy.typing import NDArray
 
 
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):

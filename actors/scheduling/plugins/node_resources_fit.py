@@ -13,6 +13,8 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from berth.actors.scheduling.kube.quantity import milli_value, value
 from berth.actors.scheduling.model.columns import CPU, MEMORY, PODS
 from berth.actors.scheduling.model.pod_info import info_of
@@ -55,7 +57,6 @@ from berth.plugin import (
     Verdicts,
     read_args,
 )
-from numpy.typing import NDArray
 
 MAX_BITS = 62  # of a key, which is never negative
 # The code if removing pods can help, and the code if even an empty node would not have enough. The

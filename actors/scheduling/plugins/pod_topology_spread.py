@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
+
 from berth.actors.scheduling.kube.core import TopologySpreadConstraint
 from berth.actors.scheduling.kube.labels import (
     EVERYTHING,

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
+
 from berth.actors.scheduling.kube.labels import Selector
 from berth.actors.scheduling.model.bookmark import Bookmark
 from berth.actors.scheduling.model.columns import LabelColumn, NodeColumns

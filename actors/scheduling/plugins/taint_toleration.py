@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+
 from berth.actors.scheduling.kube.core import Taint
 from berth.actors.scheduling.kube.taints import Tolerations, lets_in
 from berth.actors.scheduling.model.pod_template import PerTemplate

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from berth.actors.cli import main
 from click.testing import CliRunner
+
+from berth.actors.cli import main
 
 
 def test_version_and_help() -> None:

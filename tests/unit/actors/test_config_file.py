@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from berth.actors.config_file import load_file
 from berth.config.load import ConfigError
 

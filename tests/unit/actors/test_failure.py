@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+
 from berth.actors.failure import (
     NO_PLUGINS,
     Failure,
@@ -28,7 +29,6 @@ from berth.plugin import (
     unresolvable,
     unschedulable,
 )
-
 from tests.kit.hints import pod
 
 PLUGIN = frozenset(("P",))
@@ -42,7 +42,8 @@ def parked(message: str, nominated_node: str | None = "", hold: int = 0) -> Fail
     ("stage", "status", "expected"),
     [
         # PreEnqueue: the pod stays gated, and keeps its nomination.
-        (Stage.GATE, error("broken").by("P"), Failure("SchedulerError", "broken", nominated_node=None)),
+        (Stage.GATE, error("broken").by("P"),
+         Failure("SchedulerError", "broken", nominated_node=None)),
         # There are no nodes, or a plugin or an extender fails.
         (Stage.DECISION, unschedulable("no nodes"), Failure("Unschedulable", "no nodes")),
         (Stage.DECISION, error("broken").by("P"), Failure("SchedulerError", "broken")),
@@ -54,7 +55,8 @@ def parked(message: str, nominated_node: str | None = "", hold: int = 0) -> Fail
         (Stage.BEFORE_DONE, Status(Code.PENDING, ("soon",), "P"),
          Failure("Unschedulable", "0/1 nodes are available: 1 soon.", pending=PLUGIN)),
         (Stage.BEFORE_DONE, unschedulable().by("P"), parked("0/1 nodes are available:")),
-        (Stage.BEFORE_DONE, unschedulable("full", "full").by("P"), parked("0/1 nodes are available: 2 full.")),
+        (Stage.BEFORE_DONE, unschedulable("full", "full").by("P"),
+         parked("0/1 nodes are available: 2 full.")),
         (Stage.BEFORE_DONE, error("broken").by("P"), Failure("SchedulerError", "broken")),
         (Stage.BEFORE_DONE, Status(Code.SKIP, ("odd",), "P"), Failure("SchedulerError", "odd")),
         (Stage.BEFORE_DONE, unschedulable("removed"),

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
+
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.system import profiles_of
 from berth.config.load import from_mapping
 from berth.config.profiles import ProfileError
-from structlog.testing import capture_logs
-
 from tests.kit.handle import NoApi
 from tests.kit.processes import install
 

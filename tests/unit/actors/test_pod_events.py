@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from berth.actors.messages import EventType
 from berth.actors.pod_events import preempted
 from berth.actors.scheduling.kube.core import Pod, PodSpec, reference_to

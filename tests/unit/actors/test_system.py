@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from berth.actors.server.actor import Address
 from berth.actors.system import Options
-
 from tests.kit.daemon import Daemon, daemon
 from tests.kit.processes import free_port
 

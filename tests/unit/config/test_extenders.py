@@ -7,11 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from berth.actors.system import profiles_of
 from berth.config.extenders import is_extended_resource, is_url, without_ignored_resources
 from berth.config.load import ConfigError, from_mapping
 from berth.config.types import API_VERSION, KIND, Duration, Extender, KubeSchedulerConfiguration
-
 from tests.kit.handle import NoApi
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from berth.config.load import ConfigError, from_mapping
 from berth.config.types import API_VERSION, KIND, Duration, KubeSchedulerConfiguration
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from berth.tools import dev
 
 Made = list[bool]

@@ -7,9 +7,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
 from berth.tools.demo.command import demo
 from berth.tools.explain.command import explain
-from click.testing import CliRunner
 
 NODE = (
     "{apiVersion: v1, kind: Node, metadata: {name: one}, status: {allocatable: {cpu: 4, "
@@ -246,6 +247,11 @@ FIELDS = [
     ),
 ]
 
+# Twelve lists, each of nine aliases of the one before.
+BILLION = b"a: &a [x, x]\n" + b"".join(
+    b"b%d: &b%d [%s]\n" % (i, i, b", ".join([b"*b%d" % (i - 1) if i else b"*a"] * 9))
+    for i in range(12)
+)
 FILES = [
     (b"", "expected an object with apiVersion, kind and metadata, got nothing"),
     (
@@ -282,8 +288,7 @@ FILES = [
      "cannot be read: line 2: the key apiVersion occurs twice in the mapping of line 1"),
     (b"[" * 200_000, "cannot be read: line 1: expected at most 100 nested collections"),
     (b"a: &a [*a]", "cannot be read: line 1: expected the anchor of the alias *a to end before it"),
-    (b"a: &a [x, x]\n" + b"".join(b"b%d: &b%d [%s]\n" % (i, i, b", ".join([b"*b%d" % (i - 1) if i else b"*a"] * 9))
-                                  for i in range(12)), "expected aliases to expand to at most 1000000 values"),
+    (BILLION, "expected aliases to expand to at most 1000000 values"),
 ]  # fmt: skip
 
 

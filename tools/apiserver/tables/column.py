@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+
 from berth.tools.apiserver.store import Document
 from berth.tools.apiserver.tables.duration import age
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 
 import msgspec
+
 from berth.tools.apiserver.store import Document
 from berth.tools.apiserver.tables.column import (
     AGE,

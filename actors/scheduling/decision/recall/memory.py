@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+
 from berth.actors.scheduling.decision.feasibility import reject_for_nominated
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.recall.promised import Promised

@@ -8,6 +8,7 @@ filter that concerns the pod reads one row at a time.
 from __future__ import annotations
 
 import numpy as np
+
 from berth.actors.scheduling.decision.feasibility import reject_for_nominated
 from berth.actors.scheduling.decision.rules import Rules
 from berth.actors.scheduling.framework.cycle_state import CycleState

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 import numpy as np
+
 from berth.actors.scheduling.decision.candidates import Candidates
 from berth.actors.scheduling.decision.feasibility import Evaluation, evaluate
 from berth.actors.scheduling.decision.profile import Profile

@@ -7,6 +7,7 @@ row at a time.
 from __future__ import annotations
 
 import numpy as np
+
 from berth.actors.scheduling.decision.feasibility import Evaluation, filter_nodes
 from berth.actors.scheduling.decision.rules import PreFiltered, Rules
 from berth.actors.scheduling.framework.cycle_state import CycleState

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+
 from berth.actors.scheduling.model.pod_template import PodTemplate
 from berth.actors.scheduling.model.vectors import nth_true
 from berth.actors.scheduling.plugins.default_preemption.dry_runs import DryRuns, Search

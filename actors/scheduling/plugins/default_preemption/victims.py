@@ -15,6 +15,7 @@ from functools import cached_property
 
 import msgspec
 import numpy as np
+
 from berth.actors.scheduling.kube.labels import Selector, SelectorError, from_label_selector
 from berth.plugin import (
     FailedAttempt,

@@ -11,6 +11,7 @@ import anyio
 import msgspec
 import pytest
 import structlog
+
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.cache.actor import CacheActor
 from berth.actors.cache.debugger import LOOK_SECONDS, SLICE, CacheDebugger
@@ -31,7 +32,6 @@ from berth.actors.runtime.ask import ask
 from berth.actors.scheduling.framework.status import SUCCESS
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
-
 from tests.kit.clock import VirtualClock
 from tests.kit.queue import place_of
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import (
     AssignedPodAdded,
@@ -14,7 +15,6 @@ from berth.actors.messages import (
 )
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
-
 from tests.kit.handle import Nowhere
 
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import anyio
 import msgspec
+
 from berth.actors.cache.actor import SLICE, CacheActor
 from berth.actors.cache.state import CacheState
 from berth.actors.mailboxes import Mailboxes

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+
 from berth.actors.client.extender.merging import Filtering, merged_scores, remaining_victims
 from berth.actors.client.extender.wire import (
     ExtenderBindingResult,

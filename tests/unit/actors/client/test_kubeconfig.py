@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
+
 from berth.actors.client.credentials import ANONYMOUS, KubeconfigError, TokenFile
 from berth.actors.client.kubeconfig import load
 from berth.tools.apiserver.kubeconfig import kubeconfig
-
 from tests.kit.certificates import Authority
 from tests.kit.clock import VirtualClock
 
@@ -65,7 +65,10 @@ HOSTILE: list[tuple[Any, str]] = [
     (document(clusters={}), "config: clusters: Expected `array`, got `object`"),
     (
         document(clusters=None),
-        r"config: contexts\[x\].cluster: expected the name of a cluster, but none is defined, got 'c'",
+        (
+            r"config: contexts\[x\].cluster: expected the name of a cluster, "
+            r"but none is defined, got 'c'"
+        ),
     ),
     (document(clusters=[{}]), r"config: clusters\[0\]: Object missing required field `name`"),
     (document(users=[{"name": "v"}]), r"config: contexts\[x\].user: expected one of v, got 'u'"),
@@ -129,11 +132,17 @@ HOSTILE: list[tuple[Any, str]] = [
     ),
     (
         document(user={"client-certificate-data": NO_PEM}),
-        r"users\[u\].client-key: expected both the certificate and its key, got only the certificate",
+        (
+            r"users\[u\].client-key: expected both the certificate and its key, "
+            r"got only the certificate"
+        ),
     ),
     (
         document(user={"client-key-data": NO_PEM}),
-        r"users\[u\].client-certificate: expected both the certificate and its key, got only the key",
+        (
+            r"users\[u\].client-certificate: expected both the certificate and its key, "
+            r"got only the key"
+        ),
     ),
     (
         document(user={"client-certificate-data": NO_PEM, "client-key-data": NO_PEM}),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from berth.actors.client.reply import Reply, ReplyError, ReplyReader
 from hypothesis import given
 from hypothesis import strategies as st
+
+from berth.actors.client.reply import Reply, ReplyError, ReplyReader
 
 CREATED = b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\nbody"
 CHUNKED = (

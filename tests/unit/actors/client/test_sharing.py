@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+
 from berth.actors.client.sharing import MOST, Sharing
 from berth.actors.scheduling.kube.core import Container, Node, Pod, PodCondition, PodSpec, PodStatus
 from berth.actors.scheduling.kube.meta import ObjectMeta

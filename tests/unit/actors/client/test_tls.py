@@ -6,8 +6,8 @@ import ssl
 from pathlib import Path
 
 import pytest
-from berth.actors.client.tls import client_context, show_certificate
 
+from berth.actors.client.tls import client_context, show_certificate
 from tests.kit.certificates import Authority
 
 HOST = "h.example"

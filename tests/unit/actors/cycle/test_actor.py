@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import anyio
 import msgspec
+
 from berth.actors.cache.actor import CacheActor
 from berth.actors.cache.state import CacheState
 from berth.actors.client.extender.calls import Extenders
@@ -26,7 +27,6 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.system import profiles_of
 from berth.config.load import from_mapping
 from berth.tools.explain.handle import ReadOnlyHandle
-
 from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
 

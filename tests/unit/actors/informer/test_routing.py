@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+
 from berth.actors.informer.routing import route_node, route_object, route_pod
 from berth.actors.informer.stand_ins import node_without_new_pods
 from berth.actors.informer.state import Change
@@ -16,7 +17,6 @@ from berth.actors.messages import (
 )
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.plugin import Action, ClusterEvent, Namespace, Node, Pod, ReplicaSet, Resource, Service
-
 from tests.kit.hints import node, pod
 
 OURS = frozenset(("default-scheduler",))

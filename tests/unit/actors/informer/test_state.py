@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 import msgspec
+
 from berth.actors.informer.stand_ins import last_or_rest, node_without_new_pods, pod_with_its_room
 from berth.actors.informer.state import (
     BecameUnreadable,

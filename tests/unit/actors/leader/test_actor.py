@@ -7,11 +7,11 @@ from collections.abc import Callable
 import anyio
 import anyio.lowlevel
 import pytest
+
 from berth.actors.leader.actor import LeaderActor, LeaseLostError
 from berth.actors.leader.state import Terms
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import RecorderMessage, RecordEvent
-
 from tests.kit.inbox import Inbox
 
 TERMS = Terms("me", "ns", "l", 15, 10, 2)

@@ -10,12 +10,12 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+
 from berth.actors.client.rest import ApiError, ConnectionFailedError
 from berth.actors.client.tenure import Tenure
 from berth.actors.leader.election import Election
 from berth.actors.leader.state import Terms
 from berth.actors.scheduling.kube.coordination import Lease
-
 from tests.kit.clock import VirtualClock
 
 DURATION, DEADLINE, RETRY = 15.0, 10.0, 2.0
@@ -128,9 +128,7 @@ async def running(*candidates: Candidate) -> AsyncIterator[None]:
         group.cancel_scope.cancel()
 
 
-async def test_a_leader_without_renewal_may_write_until_its_deadline_and_another_leads_after_the_lease() -> (
-    None
-):
+async def test_without_renewal_a_leader_writes_until_its_deadline_and_another_leads_later() -> None:
     clock = VirtualClock()
     leases = Leases(clock)
     first, second = Candidate("first", leases, clock), Candidate("second", leases, clock)

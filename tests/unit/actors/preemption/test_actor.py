@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import anyio
 import msgspec
 import pytest
+
 from berth.actors.binding.actor import BindingActor
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.client.extender.calls import Extenders
@@ -39,7 +40,6 @@ from berth.actors.scheduling.framework.status import SUCCESS
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.tools.apiserver.app import serve
-
 from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
 from tests.kit.queue import place_of

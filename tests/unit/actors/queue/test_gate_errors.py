@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+
 from berth.actors.messages import (
     ClusterChanged,
     NextPod,
@@ -20,7 +21,6 @@ from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resource
 from berth.actors.scheduling.framework.status import SUCCESS, Status, error, unschedulable
 from berth.actors.scheduling.kube.core import Node, Pod
-
 from tests.kit.handle import Nowhere
 from tests.kit.queue import place_of
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from berth.actors.messages import (
     Answer,
     AttemptFailed,
@@ -11,7 +12,6 @@ from berth.actors.messages import (
     IsHeld,
     PreemptionEnded,
 )
-
 from tests.kit.handle import Nowhere
 from tests.kit.queue import place_of
 from tests.unit.actors.queue.test_state import POD_GONE, Harness, make_pod

@@ -16,7 +16,6 @@ from berth.actors.scheduling.framework.events import (
 )
 from berth.actors.scheduling.kube.core import Node
 from berth.actors.scheduling.model.pod_info import PodInfo
-
 from tests.kit.hints import pod
 
 RETAINTED = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT)

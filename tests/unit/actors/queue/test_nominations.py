@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
+
 from berth.actors.messages import (
     Activate,
     AttemptFailed,
@@ -22,7 +23,6 @@ from berth.actors.messages import (
 )
 from berth.actors.scheduling.framework.events import ASSIGNED_POD_DELETE
 from berth.actors.scheduling.kube.core import Pod
-
 from tests.unit.actors.queue.test_state import Harness, make_pod
 
 PODS = frozenset({"Pods"})

@@ -22,7 +22,6 @@ from berth.actors.queue.places import TRANSITIONS, Transition
 from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.scheduling.framework.status import SUCCESS, Status, unresolvable
 from berth.actors.scheduling.kube.core import Pod
-
 from tests.kit.handle import Nowhere
 from tests.kit.queue import handle_and_follow
 from tests.unit.actors.queue.test_state import POD_GONE, REGISTERED, make_pod

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
+
 from berth.actors.messages import (
     Activate,
     Answer,
@@ -35,7 +36,6 @@ from berth.actors.scheduling.framework.events import (
 )
 from berth.actors.scheduling.framework.status import SUCCESS, Status, unresolvable
 from berth.actors.scheduling.kube.core import Node, Pod, Toleration
-
 from tests.kit.handle import Nowhere
 from tests.kit.queue import place_of, story_of
 

@@ -9,6 +9,7 @@ from itertools import pairwise, product
 
 import msgspec
 import pytest
+
 from berth.actors.messages import SetNominatedNode, SetUnschedulable
 from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState, status_patch

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import msgspec
 import pytest
+
 from berth.actors.messages import EventType, RecordEvent, SetNominatedNode, SetUnschedulable
 from berth.actors.recorder.event import Event
 from berth.actors.recorder.series import SeriesTracker

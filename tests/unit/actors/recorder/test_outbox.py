@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import anyio
 import msgspec
+
 from berth.actors.client.rest import ApiError
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import EventType, RecordEvent, SetUnschedulable
@@ -18,7 +19,6 @@ from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
 from berth.actors.scheduling.kube.core import Pod, reference_to
 from berth.actors.scheduling.kube.meta import ObjectMeta
-
 from tests.kit.clock import VirtualClock
 
 T = TypeVar("T")
@@ -28,8 +28,8 @@ NODES_NOMINATED = 100  # one attempt of so many ends with a nomination
 
 
 class SlowServer:
-    """Takes a second for each request. Notes when each pod's condition was written, and which events
-    were.
+    """Takes a second for each request. Notes when each pod's condition was written, and which
+    events were.
     """
 
     def __init__(self, clock: VirtualClock) -> None:
@@ -77,9 +77,7 @@ def failed(of: Pod, message: str) -> RecordEvent:
     )
 
 
-async def test_in_a_flood_the_newest_attempts_and_every_nomination_go_first_and_nothing_starves() -> (
-    None
-):
+async def test_in_a_flood_new_attempts_and_nominations_go_first_and_nothing_starves() -> None:
     clock = VirtualClock()
     server = SlowServer(clock)
     state = RecorderState(SeriesTracker("here", MOST_FACTS), MOST_EVENTS)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+
 from berth.actors.messages import EventType, RecordEvent
 from berth.actors.recorder.event import Event, EventSeries
 from berth.actors.recorder.series import SeriesTracker, cut

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import anyio
 import msgspec
+
 from berth.actors.client.rest import ConnectionFailedError
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import EventType, RecordEvent
@@ -15,7 +16,6 @@ from berth.actors.recorder.event import Event
 from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
 from berth.actors.scheduling.kube.meta import ObjectReference
-
 from tests.kit.clock import VirtualClock
 
 T = TypeVar("T")

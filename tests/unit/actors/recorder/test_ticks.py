@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import anyio
 import msgspec
+
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import EventType, RecordEvent
 from berth.actors.recorder.actor import RecorderActor
@@ -16,7 +17,6 @@ from berth.actors.recorder.event import Event
 from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
 from berth.actors.scheduling.kube.meta import ObjectReference
-
 from tests.kit.clock import VirtualClock
 
 T = TypeVar("T")

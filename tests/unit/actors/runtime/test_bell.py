@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 import anyio.lowlevel
+
 from berth.actors.runtime.bell import Bell
 
 

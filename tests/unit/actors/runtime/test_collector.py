@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import anyio
 import pytest
+
 from berth.actors.runtime import collector
 from berth.actors.runtime.collector import (
     FULL_EVERY,
@@ -108,7 +109,7 @@ def test_there_is_no_thorough_collection_if_nothing_was_set_aside_since(
 async def test_objects_replaced_one_by_one_are_set_aside_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """CPython counts the objects made less those freed, so alone it would let all of them pile up."""
+    """CPython counts objects made less those freed: alone it would let all pile up."""
     kept = [[number] for number in range(MANY)]
     young = []
 

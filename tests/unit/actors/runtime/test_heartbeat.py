@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import anyio
+
 from berth.actors.runtime.heartbeat import BEAT_SECONDS, Heartbeat
 
 

@@ -7,6 +7,7 @@ import re
 
 import pytest
 import structlog
+
 from berth.actors.runtime.logs import (
     MOST_REPEATED,
     PAD_EVENT_TO,

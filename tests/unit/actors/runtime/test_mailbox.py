@@ -7,6 +7,7 @@ from collections.abc import Callable
 import anyio
 import anyio.lowlevel
 import pytest
+
 from berth.actors.runtime.ask import Reply, ask
 from berth.actors.runtime.mailbox import BATCH, Mailbox, MailboxClosedError
 

@@ -7,6 +7,7 @@ import time
 
 import anyio
 import pytest
+
 from berth.actors.runtime.own_thread import in_own_thread
 
 

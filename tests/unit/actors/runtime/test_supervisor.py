@@ -7,8 +7,8 @@ import asyncio
 import anyio
 import pytest
 from anyio.abc import TaskStatus
-from berth.actors.runtime.supervisor import Child, ChildEndedError, OnCrash, Run, Supervisor
 
+from berth.actors.runtime.supervisor import Child, ChildEndedError, OnCrash, Run, Supervisor
 from tests.kit.clock import VirtualClock
 
 

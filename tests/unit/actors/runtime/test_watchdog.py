@@ -1,4 +1,4 @@
-"""The watchdog logs a blocked loop once, with the code that was running, and the end of the block."""
+"""The watchdog logs a blocked loop once, with the running code, and the end of the block."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import threading
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
+
 from berth.actors.runtime.heartbeat import BEAT_SECONDS, Heartbeat
 from berth.actors.runtime.watchdog import Watchdog
-from structlog.testing import capture_logs
 
 
 class Time:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 from anyio.abc import TaskGroup
+
 from berth.actors.runtime.workers import Line, Workers
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.patch import JSON_PATCH, MERGE, STRATEGIC
 from berth.tools.apiserver.requests import DeleteOptions, Preconditions

@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+
 from berth.actors.client.rest import ApiError, Client, Connection
 from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.journal import Journal

@@ -8,6 +8,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+
 from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.store import Store
 

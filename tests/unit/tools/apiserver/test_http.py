@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import anyio
 import pytest
+
 from berth.tools.apiserver.http import (
     IDLE_SECONDS,
     SWEEP_SECONDS,
@@ -17,7 +18,6 @@ from berth.tools.apiserver.http import (
     listen,
 )
 from berth.tools.apiserver.http_reader import Request, RequestReader
-
 from tests.kit.virtual_loop import in_virtual_time
 
 

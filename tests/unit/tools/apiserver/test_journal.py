@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.journal import Journal, JournalError, Tail
 from berth.tools.apiserver.patch import MERGE
 from berth.tools.apiserver.requests import DeleteOptions
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Refused, Store
-
 from tests.kit.disk import Disk, failing_disk
 
 MAPS = BY_KIND["v1", "ConfigMap"]

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import pytest
+
 from berth.tools.apiserver.patch import JSON_PATCH, MERGE, STRATEGIC, patched
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Refused

@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from berth.tools.apiserver.protobuf import MAGIC, decoded
 from berth.tools.apiserver.resources import KINDS
 from berth.tools.apiserver.schema import TYPES, Field, Findings, Shape, unknown_and_mistyped
 from berth.tools.apiserver.store import Refused
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 VARINT, FIXED64, BYTES, GROUP, GROUP_END, FIXED32 = range(6)
 

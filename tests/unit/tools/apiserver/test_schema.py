@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from berth.tools.apiserver import openapi, schema
 from berth.tools.apiserver.resources import KINDS
 from berth.tools.apiserver.schema import Shape

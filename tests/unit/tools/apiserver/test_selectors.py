@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.selectors import matches_of
 from berth.tools.apiserver.store import Refused

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
+
 from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Store

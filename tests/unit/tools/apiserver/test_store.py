@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from berth.tools.apiserver.journal import Journal, JournalError
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Refused, Store

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+
 from berth.tools.apiserver.resources import BY_PATH, KINDS, Kind
 from berth.tools.apiserver.store import Document, Refused
 from berth.tools.apiserver.tables import COLUMNS, table

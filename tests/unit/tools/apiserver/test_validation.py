@@ -8,6 +8,7 @@ import copy
 from typing import Any
 
 import pytest
+
 from berth.tools.apiserver.validation import invalid_details, invalid_message, problems
 
 SELECTOR = {"matchLabels": {"app": "x"}}

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+
 from berth.actors.cache.state import CacheState
 from berth.actors.messages import (
     AssignedPodAdded,

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from berth.tools.bench.command import bench
 from click.testing import CliRunner
+
+from berth.tools.bench.command import bench
 
 
 def entry(name: str, average: float, decision: float | None, rss: int = 100) -> dict[str, Any]:

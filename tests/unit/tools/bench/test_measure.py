@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+
 from berth.tools.bench.measure import (
     Checked,
     Difference,
@@ -17,7 +18,6 @@ from berth.tools.bench.measure import (
     samples,
     throughput,
 )
-
 from tests.kit.busy import busy
 
 

@@ -8,9 +8,9 @@ from itertools import count
 
 import anyio
 import pytest
+
 from berth.tools.bench.measure import Stopwatch
 from berth.tools.bench.pauses import PauseMeter
-
 from tests.kit.virtual_loop import in_virtual_time
 
 

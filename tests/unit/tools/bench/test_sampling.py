@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 
 import pytest
-from berth.tools.bench.sampling import ELSEWHERE, SECONDS, Sampler, Share, functions, rooms
 
+from berth.tools.bench.sampling import ELSEWHERE, SECONDS, Sampler, Share, functions, rooms
 from tests.kit.busy import LOOKS, busy
 
 STACKS = {

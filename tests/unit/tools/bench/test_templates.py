@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from berth.tools.bench.templates import Template, TemplateError, Value, fill
 
 VALUES: dict[str, Value] = {"Index": 27, "Count": 1000, "Zone": "a", "On": True}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from berth.tools.bench.opcodes import CreatePods, CreatePodSets, Sleep, WorkloadError, seconds
 from berth.tools.bench.workload import Run, load, plan, select
 

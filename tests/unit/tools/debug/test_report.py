@@ -5,10 +5,11 @@ from __future__ import annotations
 from io import StringIO
 
 import pytest
+from rich.console import Console
+
 from berth.actors.messages import NodeDump, Place, QueuedPodDump, StoryStep
 from berth.actors.server.debug import CachePage, PodPage, QueuePage
 from berth.tools.debug.report import show_pod, show_section
-from rich.console import Console
 
 STORY = (
     StoryStep(0.0, Place.ACTIVE, "UnschedulablePodAdd"),

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from berth.tools.explain.command import explain
 from click.testing import CliRunner
 
+from berth.tools.explain.command import explain
 from tests.kit.messages import no_room
 
 CLUSTER = """

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
+from click.testing import CliRunner
+
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.plugins.default_preemption.victims import Candidate
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
@@ -29,8 +31,6 @@ from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.command import explain
 from berth.tools.explain.contest import Contest
 from berth.tools.explain.decision import Decision, decide
-from click.testing import CliRunner
-
 from tests.kit.handle import NoApi
 
 Document = dict[str, Any]

@@ -8,6 +8,7 @@ from random import Random
 import msgspec
 import numpy as np
 import pytest
+
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import NodeAdded, Nominate, TakeSnapshot
 from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
@@ -25,7 +26,6 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
 from berth.actors.system import profiles_of
 from berth.config.load import from_mapping
-
 from tests.kit.handle import NoApi, Nowhere
 
 PROFILE = profiles_of(from_mapping(None), NoApi())["default-scheduler"]

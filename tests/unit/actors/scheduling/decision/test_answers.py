@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
+
 from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
@@ -59,8 +61,6 @@ from berth.plugin import (
     unschedulable,
 )
 from berth.tools.explain.cluster import snapshot_of
-from structlog.testing import capture_logs
-
 from tests.kit.handle import NoApi
 
 ANY = object()

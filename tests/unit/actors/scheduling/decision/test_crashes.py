@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
+
 from berth.actors.scheduling.decision.algorithm import Failed, Outcome
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
@@ -51,8 +53,6 @@ from berth.plugin import (
     unschedulable,
 )
 from berth.tools.explain.cluster import snapshot_of
-from structlog.testing import capture_logs
-
 from tests.kit.handle import NoApi
 
 RAISED: list[BaseException] = [OSError("disk full")]

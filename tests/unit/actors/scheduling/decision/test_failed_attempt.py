@@ -6,6 +6,7 @@ from random import Random
 
 import msgspec
 import numpy as np
+
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import NodeAdded, TakeSnapshot
 from berth.actors.scheduling.decision.failed_attempt import Attempt

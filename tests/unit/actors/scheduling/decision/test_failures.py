@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.scheduling.decision.algorithm import Failed, Unfit
 from berth.actors.scheduling.decision.profile import Profile
@@ -52,7 +53,6 @@ from berth.plugin import (
     unschedulable,
 )
 from berth.tools.explain.cluster import snapshot_of
-
 from tests.kit.handle import NoApi
 
 NODE = {

@@ -10,6 +10,10 @@ from typing import Any, ClassVar
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
 from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
@@ -38,10 +42,6 @@ from berth.plugin import (
 )
 from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.decision import Decision, Failure, decide
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from structlog.testing import capture_logs
-
 from tests.kit.handle import NoApi
 
 Answer = Status | PreFilterResult | None  # None raises

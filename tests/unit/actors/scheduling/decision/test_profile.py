@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
+
 from berth.actors.scheduling.decision.algorithm import Unfit
 from berth.actors.scheduling.decision.feasibility import evaluate
 from berth.actors.scheduling.decision.profile import Profile
@@ -47,8 +49,6 @@ from berth.plugin import (
     read_args,
 )
 from berth.tools.explain.cluster import snapshot_of
-from structlog.testing import capture_logs
-
 from tests.kit.handle import NoApi
 
 NODE = {

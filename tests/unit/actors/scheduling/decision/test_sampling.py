@@ -6,6 +6,7 @@ from random import Random
 
 import msgspec
 import pytest
+
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import Assume, NodeAdded, TakeSnapshot
 from berth.actors.scheduling.decision.algorithm import Chosen, Unfit
@@ -17,7 +18,6 @@ from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.system import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
-
 from tests.kit.handle import NoApi, Nowhere
 
 PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]

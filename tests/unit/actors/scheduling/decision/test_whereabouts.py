@@ -6,6 +6,7 @@ import re
 import sys
 
 import pytest
+
 from berth.actors.scheduling.decision.profile import hinting
 from berth.actors.scheduling.decision.whereabouts import whereabouts
 from berth.plugin import (
@@ -23,7 +24,6 @@ from berth.plugin import (
     Resource,
     Status,
 )
-
 from tests.kit.handle import NoApi
 from tests.unit.actors.scheduling.decision.test_profile import profile_with
 

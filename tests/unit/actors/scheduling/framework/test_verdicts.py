@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
 from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
 from berth.actors.scheduling.framework.verdicts import Diagnosis, Verdicts
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
 from berth.actors.scheduling.model.vectors import Bools, nth_true
-from hypothesis import given
-from hypothesis import strategies as st
 
 NODES = 5
 STATUSES = st.sampled_from(

@@ -6,9 +6,10 @@ import math
 from fractions import Fraction
 
 import pytest
-from berth.actors.scheduling.kube.quantity import MAX_INT64, QuantityError, milli_value, value
 from hypothesis import given
 from hypothesis import strategies as st
+
+from berth.actors.scheduling.kube.quantity import MAX_INT64, QuantityError, milli_value, value
 
 SCALES = {
     **{

@@ -9,14 +9,15 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from berth.actors.scheduling.kube.coordination import Lease
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.kinds import BY_KIND, decode
 from berth.actors.scheduling.kube.meta import ListMeta, Status
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.kube.reading import UNREADABLE, Reader, UnreadableError
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 KINDS = (*(kind.type for kind in BY_KIND.values()), Lease, ListMeta, Status)
 TEXTS = st.sampled_from(["", "1", "2Gi"])

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.requests import nonzero_requests, pod_requests
 from berth.actors.scheduling.model.pod_info import PodInfo

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from berth.actors.scheduling.kube.core import Taint, Toleration
 from berth.actors.scheduling.kube.labels import EVERYTHING, NOTHING, Requirement, Selector
 from berth.actors.scheduling.kube.selector_index import SelectorIndex
 from berth.actors.scheduling.kube.taints import Tolerations, lets_in, tolerates_any
-from hypothesis import given
-from hypothesis import strategies as st
 
 KEY, VALUE = st.sampled_from("abc"), st.sampled_from(["", "1", "2"])
 VALUES = st.lists(VALUE, min_size=1, max_size=3, unique=True).map(

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from berth.actors.scheduling.kube.yaml_documents import MAX_DEPTH, YamlError, documents
 from hypothesis import given
 from hypothesis import strategies as st
 
+from berth.actors.scheduling.kube.yaml_documents import MAX_DEPTH, YamlError, documents
 from tests.kit.calls import CallCounter
 
 

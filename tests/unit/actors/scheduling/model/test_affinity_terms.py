@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from berth.actors.scheduling.kube.labels import EVERYTHING, NOTHING, Requirement, Selector
 from berth.actors.scheduling.model.affinity_terms import (
     MAX_WEIGHT,
@@ -10,8 +13,6 @@ from berth.actors.scheduling.model.affinity_terms import (
     WeightedTerm,
     with_namespaces,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 APP = st.sampled_from(["a", "b"])
 SELECTOR = (

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from berth.actors.scheduling.kube.quantity import MAX_INT64
-from berth.actors.scheduling.model.amounts import SAFE_AMOUNT, Amounts
 from hypothesis import given
 from hypothesis import strategies as st
+
+from berth.actors.scheduling.kube.quantity import MAX_INT64
+from berth.actors.scheduling.model.amounts import SAFE_AMOUNT, Amounts
 
 ROWS = 128
 RESOURCES = ("cpu", "example.com/fpga", "example.com/gpu")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import Assume, NodeAdded, NodeUpdated, Nominate, TakeSnapshot
 from berth.actors.scheduling.kube.core import Node, Pod
@@ -11,7 +12,6 @@ from berth.actors.scheduling.model.bookmark import NOTHING, Bookmark
 from berth.actors.scheduling.model.change_log import MAX_CHANGES
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-
 from tests.kit.handle import Nowhere
 
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from berth.actors.scheduling.kube.core import Node, NodeSelectorRequirement, NodeSelectorTerm, Pod
 from berth.actors.scheduling.kube.node_selector import integer, node_selector_matches
 from berth.actors.scheduling.model.node_selection import NodeTerms, pod_affinity_matches
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.tools.explain.cluster import snapshot_of
-from hypothesis import given
-from hypothesis import strategies as st
 
 KEYS = ["zone", "rank", "gone"]
 VALUES = [

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+
 from berth.actors.scheduling.kube.core import ContainerStatus, Pod, PodSpec
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.pod_info import PodInfo

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
+
 from berth.actors.scheduling.framework.events import Action, Registration, Resource
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.plugins.image_locality import ImageLocality
-
 from tests.kit.hints import node, pod, profile, wakes
 
 DEFAULT = profile()

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -16,7 +17,6 @@ from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND
 from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.decision import Decision, Failure, decide
-
 from tests.kit.handle import NoApi
 
 NODES: list[dict[str, Any]] = [

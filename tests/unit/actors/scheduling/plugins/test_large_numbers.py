@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+
 from berth.plugin import Pod, PodInfo, Snapshot, default_normalize
 from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.decision import Decision, decide
-
 from tests.kit.hints import profile
 
 MOST = (1 << 63) - 1

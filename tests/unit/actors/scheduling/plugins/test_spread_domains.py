@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import AssignedPodAdded, NodeAdded, TakeSnapshot
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.plugins.pod_topology_spread import HARD, own_constraints
 from berth.actors.scheduling.plugins.spread_domains import Eligibility, pods_by_domain
-
 from tests.kit.handle import Nowhere
 
 LABELS = {"app": "web"}

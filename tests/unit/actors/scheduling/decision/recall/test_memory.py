@@ -7,6 +7,7 @@ from random import Random
 import msgspec
 import numpy as np
 import pytest
+
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import NodeAdded, NodeUpdated, TakeSnapshot
 from berth.actors.scheduling.decision.algorithm import Chosen
@@ -31,7 +32,6 @@ from berth.plugin import (
     ScorePlugin,
     Snapshot,
 )
-
 from tests.kit.handle import NoApi, Nowhere
 
 PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]

@@ -6,6 +6,7 @@ from random import Random
 
 import msgspec
 import pytest
+
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import (
     AssignedPodAdded,
@@ -22,7 +23,6 @@ from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.system import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
-
 from tests.kit.handle import NoApi, Nowhere
 
 
