@@ -1,4 +1,4 @@
-"""What follows from a failed attempt, wherever it failed. Pure.
+"""The consequences of a failed attempt, wherever it failed. Pure.
 
 The queue, the scheduling cycle and the binding cycle all ask here, so that a pod's nomination, its
 place in the queue, its condition and its event can never contradict each other.

@@ -107,7 +107,7 @@ class PodsInBinding:
     # ---------------------------------------------------------------------------- the binding cycle
 
     def wait(self, info: PodInfo, node: str, waits: Mapping[str, float], now: float) -> None:
-        """Have a pod wait for each plugin in `waits`, for so many seconds, 15 minutes at most."""
+        """Have a pod wait for each plugin in `waits` for its seconds, 15 minutes at most."""
         assert waits
         seconds = {plugin: min(wait, MOST_WAIT_SECONDS) for plugin, wait in waits.items()}
         self._waiting[info.uid] = _Waiting(info, node, seconds, now)

@@ -2,7 +2,7 @@
 
 A cluster's pods come from few templates, and a pod's spec and labels are most of what is kept of
 it: without this, 150,000 pods are a gigabyte. Objects are frozen, so that nobody can tell the
-difference. What was met long ago is forgotten, which costs memory alone. A spec is checked when it
+difference. Parts met long ago are forgotten, which costs memory alone. A spec is checked when it
 is met first. Kubernetes has no name for it.
 """
 

@@ -150,8 +150,9 @@ def _counted(known: _Known) -> Event:
 
 
 def cut(note: str, most: int = NOTE_BYTES, end: str = NOTE_END) -> str:
-    """The note in at most so many bytes of UTF-8. If it is cut, it ends in `end`, and never in half
-    a character.
+    """The note in at most `most` bytes of UTF-8.
+
+    If it is cut, it ends in `end`, and never in half a character.
     """
     if 4 * len(note) <= most:
         return note

@@ -21,8 +21,9 @@ BUCKETS = tuple(0.001 * 2**i for i in range(15))
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """What is counted when the metrics are read. `unreadable` are the numbers of objects that
-    cannot be read, by kind.
+    """The sizes that are counted when the metrics are read.
+
+    `unreadable` are the numbers of objects that cannot be read, by kind.
     """
 
     queue: QueueStatistics

@@ -1,4 +1,4 @@
-"""What is measured: throughput by the second, latencies, and the scheduler's CPU time and memory.
+"""Measurements: throughput by the second, latencies, and the scheduler's CPU time and memory.
 
 Throughput is sampled once a second as scheduler_perf does it. The first sample with pods is left
 out, as is the incomplete last second; seconds without a pod are spread over the next sample. A

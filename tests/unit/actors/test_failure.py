@@ -1,4 +1,4 @@
-"""What follows from a failed attempt: the table of docs/architecture.md, row by row."""
+"""The consequences of a failed attempt: the table of docs/architecture.md, row by row."""
 
 from __future__ import annotations
 

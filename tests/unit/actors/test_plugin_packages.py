@@ -1,6 +1,4 @@
-"""Packages with plugins: those that no profile names are left alone, those that one names are had
-or told about.
-"""
+"""Packages with plugins: one that a profile names is loaded or its problem is named."""
 
 from __future__ import annotations
 

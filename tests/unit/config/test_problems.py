@@ -15,7 +15,7 @@ from berth.tools.explain.command import explain
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 POD = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}"
 
-# What follows the head, and what is said of it after the file's name or alone.
+# The text after the head, and the problem named after the file's name or alone.
 FIELDS = [
     ("paralelism: 3", "paralelism: unknown field"),
     ("leaderElection: {leaderElected: true}", "leaderElection.leaderElected: unknown field"),

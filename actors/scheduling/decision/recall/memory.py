@@ -92,7 +92,7 @@ class Memory:
             try:
                 prefiltered = profile.parts[reads].pre_filter(self.state, info, snapshot)
             except PluginError as failure:
-                # What follows from a rejection or a failure depends on the order of all plugins,
+                # The consequence of a rejection or a failure depends on the order of all plugins,
                 # also of those that are never remembered.
                 raise NotReusableError from failure
             if not prefiltered.status.ok:

@@ -155,7 +155,7 @@ class Recall:
         try:
             prefiltered = rules.pre_filter(state, info, snapshot)
         except PluginError:
-            return None  # What follows depends on the order of all rules, as after a rejection.
+            return None  # The consequence depends on the order of all rules.
         if not prefiltered.status.ok or prefiltered.node_names is not None:
             return None
         alone = rules.filters_row_by_row(state)

@@ -38,7 +38,7 @@ class Rejections:
         changes = self._bookmark.turn(snapshot)
         if changes is None:
             return False
-        # What is nominated to a node counts for every pod but the nominated one itself.
+        # A nominated pod counts for every pod but itself.
         changed = changes.rows_with(columns, self._own, own)
         self._own = own
         if changed:

@@ -1,10 +1,9 @@
-"""Dry runs kept from pod to pod: where preemption helps pods of one template, and what it costs
-there.
+"""Dry runs kept from pod to pod: where preemption helps pods of one template, and what it costs.
 
-What is known of a node stays for as long as nothing changed that its dry run looked at. It lies in
-arrays, in the node tree's order, so that a search over thousands of candidates is a few operations
-and not a walk; only nodes of which nothing is known are dry run. It never changes which candidates
-are found, or in which order.
+A result is kept until something changes that its dry run looked at. The results lie in
+arrays, in the node tree's order, so that a search over thousands of candidates is a few operations;
+only nodes without a result are dry run. Keeping it never changes which candidates are
+found, or their order.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from berth.actors.scheduling.plugins.default_preemption.victims import Budget, C
 BUDGET_BROKEN = unschedulable("preemption would break a PodDisruptionBudget")
 CRITERIA = 5  # what Candidate.cost compares
 CHUNK = 256
-# What is known of a node.
+# The result of a node.
 _UNKNOWN, _REFUSED, _BREAKING, _SOUND = range(4)
 
 
 class Search(msgspec.Struct, frozen=True):
-    """The candidates that were found, by position in the node tree's order, as they were met.
+    """The positions of the candidates that were found, in the order of the search.
 
-    If there is none, `refused` says how many nodes could make no room and for which reason, and
-    `failure` is the first error met.
+    If there is none, `refused` counts the nodes that can make no room by reason, and `failure` is
+    the first error.
     """
 
     candidates: Ints
@@ -43,8 +42,9 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class DryRuns:
-    """Victims are told as they were when the node was looked at; only their status may have changed
-    since.
+    """The results of the nodes, by position in the node tree's order.
+
+    The victims are those of the time of the dry run; since then only their status may have changed.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class DryRuns:
         self._limits: Sequence[Budget] = ()
         self._bookmark: Bookmark | None = None
         self._own = ""
-        self._lasts = False  # whether what is known may be asked for again
+        self._lasts = False  # true if what is known may be kept
 
     def search(
         self,
@@ -63,10 +63,10 @@ class DryRuns:
         *,
         sound_only: bool = False,
     ) -> Search:
-        """The first candidates from a position on and around: `enough`, one of them without a
-        broken budget.
+        """The first `enough` candidates, from `start` to the end and on from the beginning.
 
-        `sound_only`: no candidate breaks a budget. Raises PluginError.
+        At least one of them breaks no budget, if there is such a candidate; with `sound_only` none
+        breaks one. Raises PluginError.
         """
         potential, nodes, least = (
             attempt.helped,
@@ -90,7 +90,7 @@ class DryRuns:
             unknown = (potential[begin:end] & (self._known[begin:end] == _UNKNOWN)).nonzero()[
                 0
             ] + begin
-            if len(unknown) > most:  # Wide is what is cheap to look at, not what is to be learnt.
+            if len(unknown) > most:  # Looking is cheap, dry runs are not.
                 end, unknown = int(unknown[most]), unknown[:most]
             for at in range(0, len(unknown), together):
                 self._learn(attempt, unknown[at : at + together])
@@ -113,7 +113,7 @@ class DryRuns:
         return found
 
     def cheapest(self, positions: Ints) -> Ints:
-        """The candidates at these positions that nothing tells apart from the best."""
+        """The candidates at these positions that cost as little as the cheapest."""
         for cost in self._costs:
             costs = cost[positions]
             least = costs[costs.argmin()]
@@ -132,7 +132,7 @@ class DryRuns:
         self._known: NDArray[np.int8] = np.full(nodes, _UNKNOWN, dtype=np.int8)
         self._costs: Floats = np.zeros((CRITERIA, nodes))
         self._candidates: list[Candidate | None] = [None] * nodes
-        self._told: Ints = np.zeros(nodes, dtype=np.int64)
+        self._refusals: Ints = np.zeros(nodes, dtype=np.int64)
         self._statuses: dict[Status, int] = {}
         self._bookmark = Bookmark(snapshot)
 
@@ -163,26 +163,26 @@ class DryRuns:
                 self._known[position] = _BREAKING if outcome.victims.pdb_violations else _SOUND
             else:
                 self._known[position] = _REFUSED
-                self._told[position] = self._statuses.setdefault(outcome, len(self._statuses))
+                self._refusals[position] = self._statuses.setdefault(outcome, len(self._statuses))
 
     def _refusal(self, potential: Bools, start: int) -> Search:
-        """Why no node can make room, all of them having been looked at."""
-        told = self._told[potential & (self._known == _REFUSED)]
+        """Why no node can make room, once all have been looked at."""
+        refusals = self._refusals[potential & (self._known == _REFUSED)]
         refused: Counter[Status] = Counter()
         failure = None
-        if len(told):
-            counts = [(int(told[0]), len(told))]
-            if highest(told) != lowest(told):
-                counts = list(enumerate(np.bincount(told).tolist()))
+        if len(refusals):
+            counts = [(int(refusals[0]), len(refusals))]
+            if highest(refusals) != lowest(refusals):
+                counts = list(enumerate(np.bincount(refusals).tolist()))
             statuses = list(self._statuses)
             refused.update({statuses[code]: number for code, number in counts if number})
             failed = [self._statuses[status] for status in refused if status.code is Code.ERROR]
             if failed:
                 where = (
-                    potential & (self._known == _REFUSED) & np.isin(self._told, failed)
+                    potential & (self._known == _REFUSED) & np.isin(self._refusals, failed)
                 ).nonzero()[0]
                 first = int(where[np.searchsorted(where, start) % len(where)])
-                failure = statuses[int(self._told[first])]
+                failure = statuses[int(self._refusals[first])]
         breaking = int(np.count_nonzero(potential & (self._known == _BREAKING)))
         if breaking:
             refused[BUDGET_BROKEN] = breaking

@@ -24,7 +24,7 @@ from tests.kit.clock import VirtualClock
 T = TypeVar("T")
 PODS, A_SECOND, SECONDS = 5_000, 100, 120
 MOST_EVENTS, MOST_FACTS = 500, 2_000
-NODES_NOMINATED = 100  # one attempt of so many ends with a nomination
+NODES_NOMINATED = 100  # one of this number of attempts ends with a nomination
 
 
 class SlowServer:

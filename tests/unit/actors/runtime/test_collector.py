@@ -47,7 +47,7 @@ class Tail:
 
 
 def ticks(rounds: Rounds, start: float, number: int, busy: float = 0.0) -> float:
-    """Runs so many ticks, half a second apart, and returns the time of the last one."""
+    """Runs that many ticks, half a second apart, and returns the time of the last one."""
     for tick in range(1, number + 1):
         now = start + tick * collector.SECONDS
         rounds.tick(now, now * busy)

@@ -386,8 +386,8 @@ def test_what_is_remembered_is_looked_at(
     scheduler, profile = Scheduler(Random(1)), profile_with(_Passing, answer, Reads.NODE)
     with capture_logs() as logs:
         outcomes = [scheduler.schedule(profile, info, snapshot) for _ in range(ROUNDS)]
-    # It is told, and the decision is made without a memory: the plain form of the plugin answers as
-    # it should.
+    # It is reported, and the decision is made without a memory: the plugin's plain form answers
+    # correctly.
     assert all(isinstance(outcome, Chosen) for outcome in outcomes)
     assert {entry["error"] for entry in logs} == {message}
 

@@ -1,4 +1,4 @@
-"""What a PostFilter plugin is told of an attempt that found no node."""
+"""The view of a PostFilter plugin on an attempt that found no node."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def web() -> PodInfo:
 
 
 def scheduled(*answers: Answer) -> tuple[Outcome, list[str]]:
-    """What comes of it, and which plugins ran."""
+    """The outcome, and the plugins that ran."""
     MADE.clear()
     outcome = Scheduler(Random(1)).schedule(profile_with(answers), web(), cluster())
     return outcome, MADE[: len(answers)]

@@ -1,4 +1,4 @@
-"""What is remembered of nodes gives way to what becomes of them."""
+"""A memory of nodes follows their changes."""
 
 from __future__ import annotations
 
