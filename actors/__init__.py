@@ -12,7 +12,7 @@ The actors. One folder each: state.py decides and is pure, actor.py waits.
     recorder/     writes events and conditions
     server/       health, metrics and debug pages over HTTP
 
-The library that they decide with. Pure: no event loop, no I/O, no clock, no chance.
+The library that they decide with. It has no event loop, no I/O, no clock and no chance.
 
     scheduling/decision/    chooses a node: algorithm.py, from PreFilter to the chosen node
     scheduling/plugins/     the in-tree plugins, one file or folder each
