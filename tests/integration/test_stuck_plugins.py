@@ -23,7 +23,7 @@ import sys
 import time
 
 import anyio
-
+from berth.plugin import SUCCESS, NodeFilterPlugin, PreBindPlugin, ReservePlugin
 
 
 class Stuck(NodeFilterPlugin, ReservePlugin, PreBindPlugin):
