@@ -15,12 +15,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.actors.scheduling.framework.post_filter import FailedAttempt
-from berth.actors.scheduling.framework.status import Code, Status, unschedulable
 from berth.actors.scheduling.model.bookmark import Bookmark
-from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.scheduling.model.vectors import Bools, Floats, Ints, any_true, highest, lowest
+from berth.actors.scheduling.model.vectors import Floats, any_true, highest, lowest
 from berth.actors.scheduling.plugins.default_preemption.victims import Budget, Candidate, dry_run
+from berth.plugin import Bools, Code, FailedAttempt, Ints, Snapshot, Status, unschedulable
 
 BUDGET_BROKEN = unschedulable("preemption would break a PodDisruptionBudget")
 CRITERIA = 5  # what Candidate.cost compares
