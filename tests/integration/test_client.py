@@ -186,11 +186,14 @@ async def test_a_client_certificate_is_presented(
 
 
 SCRIPT = """
-import json, os, sys
+import fcntl, json, os, sys
 from pathlib import Path
-runs = Path(sys.argv[1])
-number = int(runs.read_text()) + 1 if runs.exists() else 1
-runs.write_text(str(number))
+with open(sys.argv[1], "a+") as runs:
+    fcntl.flock(runs, fcntl.LOCK_EX)  # two threads may each run it at the same time
+    runs.seek(0)
+    number = int(runs.read() or 0) + 1
+    runs.truncate(0)
+    runs.write(str(number))
 info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
 status = json.loads(os.environ["STATUS"])
 if "token" in status:
@@ -249,8 +252,13 @@ async def test_another_thread_has_separate_credentials(tmp_path: Path) -> None:
         async def ask(client: Client) -> None:
             answers.append((await client.call("POST", "/", dict, {}))["header"])
 
+        opened: list[Client] = []
+
         async def ask_together(mine: Connection) -> None:
             async with Client(mine) as client, anyio.create_task_group() as group:
+                opened.append(client)  # which has run the plugin once
+                while len(opened) < 2:
+                    await anyio.sleep(0.01)
                 for _ in range(5):
                     group.start_soon(ask, client)
 
