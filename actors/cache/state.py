@@ -60,7 +60,7 @@ from berth.actors.scheduling.model.columns import NodeColumns
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.node_tree import NodeTree
 from berth.actors.scheduling.model.nominations import Nominations
-from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.pod_info import PodInfo, PodInfos
 from berth.actors.scheduling.model.snapshot import Snapshot
 
 
@@ -117,6 +117,7 @@ class CacheState:
         self._healed = 0
         self._repaired = 0
         self._infos: dict[str, NodeInfo] = {}
+        self._pod_infos = PodInfos()
         self._node_of: dict[str, str] = {}  # pod key -> node name
         self._pods: dict[str, Pod] = {}  # pod key -> the pod as it counts there
         self._assumed: set[str] = set()
@@ -229,7 +230,7 @@ class CacheState:
         before = None if here is None else here.pods.get(name)
         if before is not None and before.uid != pod.metadata.uid:
             before = None
-        info = PodInfo(pod, before)
+        info = self._pod_infos.of(pod, before)
         if here is not None and before is not None and here.replace_pod(info):
             self._pods[name] = pod
             self._assumed.discard(name)

@@ -8,7 +8,6 @@ is met first. Kubernetes has no name for it.
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import TypeVar
 
 import msgspec
@@ -16,19 +15,19 @@ import msgspec
 from berth.actors.scheduling.kube.core import Pod, PodCondition, PodSpec, PodStatus
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.kube.reading import Reader
+from berth.actors.scheduling.model.interner import Interner
+from berth.actors.scheduling.model.pod_template import spec_key
 
 T = TypeVar("T")
-MOST = 8192  # of each sort
-_SPEC = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
 _ENCODER = msgspec.msgpack.Encoder()
 _SPECS, _STATUSES = Reader(PodSpec, "spec"), Reader(PodStatus, "status")
 
 
 class Sharing:
     def __init__(self) -> None:
-        self._specs: dict[bytes, PodSpec] = {}
-        self._metadata: dict[bytes, ObjectMeta] = {}
-        self._texts: dict[str, str] = {}
+        self._specs: Interner[bytes, PodSpec] = Interner()
+        self._metadata: Interner[bytes, ObjectMeta] = Interner()
+        self._texts: Interner[str, str] = Interner()
 
     def shared(self, item: T) -> T:
         """A pod, or one that is equal to it; other objects as they are. Raises UnreadableError."""
@@ -45,10 +44,11 @@ class Sharing:
         return msgspec.structs.replace(item, metadata=metadata, spec=spec, status=status)
 
     def _spec(self, spec: PodSpec) -> PodSpec:
-        key = _ENCODER.encode(_SPEC(spec))
-        if key not in self._specs:
+        key = spec_key(spec)
+        first = self._specs.get(key)
+        if first is None:
             _SPECS.check(spec)
-        first = _first(self._specs, key, spec)
+            first = self._specs.put(key, spec)
         if first.node_name == spec.node_name:
             return first
         return msgspec.structs.replace(first, node_name=self._text(spec.node_name))
@@ -60,7 +60,7 @@ class Sharing:
             metadata.labels,
             metadata.owner_references,
         )
-        first = _first(self._metadata, _ENCODER.encode(same), metadata)
+        first = self._metadata.first(_ENCODER.encode(same), metadata)
         return msgspec.structs.replace(
             metadata,
             generate_name=first.generate_name,
@@ -81,18 +81,4 @@ class Sharing:
         )
 
     def _text(self, text: str) -> str:
-        return _first(self._texts, text, text)
-
-
-K = TypeVar("K")
-
-
-def _first(known: dict[K, T], key: K, value: T) -> T:
-    """The value that was met first under the key."""
-    found = known.get(key)
-    if found is not None:
-        return found
-    if len(known) >= MOST:
-        known.clear()
-    known[key] = value
-    return value
+        return self._texts.first(text, text)

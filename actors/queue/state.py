@@ -86,7 +86,7 @@ from berth.actors.scheduling.framework.events import (
 from berth.actors.scheduling.framework.status import Status
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import key
-from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.pod_info import PodInfo, PodInfos
 
 PREEMPTION = "DefaultPreemption"  # the plugin that gates a pod while room is being made for it
 # Moves that no cluster event causes, as the metric queue_incoming_pods_total names them.
@@ -117,6 +117,7 @@ class QueueRules(msgspec.Struct, frozen=True):
 class QueueState:
     def __init__(self, rules: QueueRules) -> None:
         self._rules = rules
+        self._pod_infos = PodInfos()
         self._arrival = count()
         self._entries: dict[str, Entry] = {}  # by pod key: the pods in the four queues
         self._hints = HintTable(rules.hints)
@@ -179,7 +180,7 @@ class QueueState:
         if pod.metadata.uid in self._in_flight:
             self._in_flight.updated(pod)
             return ()
-        info = PodInfo(pod)
+        info = self._pod_infos.of(pod)
         known = self._entries.get(info.key)
         if known is None:
             return self._requeue(Entry(info, now, next(self._arrival)), ADDED, why, now)
@@ -201,7 +202,7 @@ class QueueState:
         entry = self._entries.get(key(new))
         if entry is None or entry.info.uid != uid:
             return self._add(new, POD_UPDATED, now)
-        entry.info = PodInfo(new, entry.info)
+        entry.info = self._pod_infos.of(new, entry.info)
         effects: list[Effect] = []
         if entry.first_attempt_at is not None:
             effects += self._nominate(entry, _nominated_node(entry, old, new))
@@ -256,7 +257,7 @@ class QueueState:
             return ()  # It was deleted, or bound by another scheduler, during the attempt.
         entry, latest, missed = landed
         if latest is not None:
-            entry.info = PodInfo(latest, entry.info)
+            entry.info = self._pod_infos.of(latest, entry.info)
         if entry.key in self._entries:  # A new pod of this name is in the queue already.
             return self._remove(entry, now)
         entry.failed(failure.unschedulable, failure.pending, now, next(self._arrival))

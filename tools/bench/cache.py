@@ -42,7 +42,7 @@ from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.framework.status import SUCCESS
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.meta import key
-from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.pod_info import PodInfos
 
 SIZES = (1_000, 10_000, 100_000)
 PODS_A_NODE = 50
@@ -132,7 +132,8 @@ def measure(size: int) -> Figures:
 
         return each(both, times)
 
-    fresh = [PodInfo(make_pod(size + number)) for number in range(OPERATIONS)]
+    infos = PodInfos()
+    fresh = [infos.of(make_pod(size + number)) for number in range(OPERATIONS)]
     where = [f"n{number % nodes}" for number in range(OPERATIONS)]
     bound = [make_pod(size + number, where[number]) for number in range(OPERATIONS)]
     assume = send([Assume(info, node) for info, node in zip(fresh, where, strict=True)])

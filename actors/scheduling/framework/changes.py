@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from berth.actors.scheduling.framework.events import Action
 from berth.actors.scheduling.kube.core import Node, Pod
-from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.kube.requests import pod_requests
 
 
 def pod_changes(old: Pod, new: Pod) -> tuple[Action, ...]:
@@ -32,7 +32,7 @@ _OTHER = (Action.UPDATE_OTHER,)
 def _scaled_down(old: Pod, new: Pod) -> bool:
     if old.spec == new.spec and old.status == new.status:
         return False
-    before, after = PodInfo(old).requests, PodInfo(new).requests
+    before, after = pod_requests(old), pod_requests(new)
     return any(name not in after or amount > after[name] for name, amount in before.items())
 
 

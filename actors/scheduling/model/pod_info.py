@@ -16,11 +16,11 @@ from berth.actors.scheduling.model.pod_template import (
     GroupKey,
     HostPort,
     PodTemplate,
+    Templates,
     same_template,
-    template_of,
 )
 
-__all__ = ["GroupKey", "PodInfo", "info_of"]
+__all__ = ["GroupKey", "LatestPodInfos", "PodInfo", "PodInfos"]
 
 MAX_KEPT = 1024
 
@@ -30,13 +30,10 @@ class PodInfo:
 
     __slots__ = ("_started", "key", "pod", "priority", "template", "uid")
 
-    def __init__(self, pod: Pod, before: PodInfo | None = None) -> None:
-        """`before` is an earlier state of the pod, whose template is reused if it still applies."""
+    def __init__(self, pod: Pod, template: PodTemplate | None = None) -> None:
+        """`template` is one that other pods share; without it the pod gets a new one."""
         self.pod: Pod = pod
-        if before is not None and same_template(before.pod, pod):
-            self.template: PodTemplate = before.template
-        else:
-            self.template = template_of(pod)
+        self.template = PodTemplate(pod) if template is None else template
         self._started: float | None = None
         self.key = key(pod)
         self.uid = pod.metadata.uid
@@ -104,20 +101,35 @@ class PodInfo:
         return f"PodInfo({self.key})"
 
 
-_kept: dict[int, PodInfo] = {}
+class PodInfos:
+    """Makes the PodInfos of one owner; pods of one template share it."""
+
+    def __init__(self) -> None:
+        self._templates = Templates()
+
+    def of(self, pod: Pod, before: PodInfo | None = None) -> PodInfo:
+        """`before` is an earlier state of the pod, whose template is reused if it still applies."""
+        if before is not None and same_template(before.pod, pod):
+            return PodInfo(pod, before.template)
+        return PodInfo(pod, self._templates.of(pod))
 
 
-def info_of(pod: Pod) -> PodInfo:
-    """Returns the PodInfo of a pod, and keeps it for the next call.
+class LatestPodInfos:
+    """The PodInfos of the pods that hints ask about again and again.
 
-    Hints call this again and again for the same parked pods. The MAX_KEPT // 2 latest are kept at
-    least.
+    At least the MAX_KEPT // 2 latest are kept.
     """
-    number = id(pod)
-    info = _kept.get(number)
-    if info is None or info.pod is not pod:
-        if len(_kept) >= MAX_KEPT:
-            for oldest in list(_kept)[: MAX_KEPT // 2]:
-                del _kept[oldest]
-        info = _kept[number] = PodInfo(pod)
-    return info
+
+    def __init__(self) -> None:
+        self._infos = PodInfos()
+        self._kept: dict[int, PodInfo] = {}
+
+    def of(self, pod: Pod) -> PodInfo:
+        number = id(pod)
+        info = self._kept.get(number)
+        if info is None or info.pod is not pod:
+            if len(self._kept) >= MAX_KEPT:
+                for oldest in list(self._kept)[: MAX_KEPT // 2]:
+                    del self._kept[oldest]
+            info = self._kept[number] = self._infos.of(pod)
+        return info

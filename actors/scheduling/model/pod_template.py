@@ -1,9 +1,8 @@
-"""PodTemplate: what pods made from one template share, worked out once for all of them.
+"""PodTemplate: the values that pods of one template have in common, derived once for all of them.
 
-Pods whose namespace, labels, annotations and spec are the same (the node they were given apart) ask
-for the same, and every rule that looks at nothing else of a pod decides the same for them.
-Templates are found by the bytes of these fields; the few that were met last are kept. Mirrors what
-kube-scheduler calls a pod's signature.
+Pods are of one template if their namespaces, labels, annotations and specs are equal; the node does
+not count. Every rule that reads nothing else of a pod decides the same for them. Mirrors
+kube-scheduler's signature of a pod.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from operator import attrgetter
-from typing import Generic, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -24,14 +22,11 @@ from berth.actors.scheduling.kube.requests import (
 )
 from berth.actors.scheduling.kube.taints import Tolerations
 from berth.actors.scheduling.model.affinity_terms import AffinityTerms, terms_of
+from berth.actors.scheduling.model.interner import Interner
 
 T = TypeVar("T")
 
-MOST_TEMPLATES = 8192
-MOST_BYTES = (
-    64 << 20
-)  # of signatures: few pods are so large that thousands of them are too much to keep
-_SPEC = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
+_SPEC_FIELDS = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
 _RESIZE = attrgetter(
     "container_statuses", "init_container_statuses", "resources", "allocated_resources"
 )
@@ -55,18 +50,39 @@ class GroupKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class PodTemplate:
-    """`requests` are what a pod counts with on its node: cpu in thousandths of a core, all else in
-    whole units.
+    """Values derived from a pod that hold for all pods of its template.
 
-    `nonzero` is (milli-CPU, bytes of memory) with the defaults for containers that request nothing.
-    A pod that still needs a node is judged by its spec alone: nothing of it can have been resized.
+    `requests` are the amounts that a pod takes on its node: cpu in thousandths of a core, all else
+    in whole units. `nonzero` is (milli-CPU, bytes of memory) with the defaults for containers that
+    request nothing. Only the spec of a pod without a node counts: it cannot have been resized. Two
+    templates of equal pods are equal, but derive their values separately. `derived` is
+    PerTemplate's.
     """
 
-    def __init__(self, pod: Pod) -> None:
+    def __init__(self, pod: Pod, signature: bytes | None = None) -> None:
         self._pod = pod
+        if signature is not None:
+            self.signature = signature
+        self._hash: int | None = None
+        self.derived: dict[PerTemplate[Any], Any] = {}
+
+    @cached_property
+    def signature(self) -> bytes:
+        """The pod's namespace, labels, annotations and spec, encoded."""
+        return _signature(self._pod)
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(self.signature)
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, PodTemplate) and self.signature == other.signature
+        )
 
     def is_of(self, pod: Pod) -> bool:
-        """Whether a pod is of this template for certain."""
+        """True if a pod is certainly of this template."""
         return same_template(self._pod, pod)
 
     @cached_property
@@ -137,48 +153,41 @@ class PodTemplate:
 
 
 class PerTemplate(Generic[T]):
-    """What a rule derives from a pod, once a template; it must look at nothing that the template
-    leaves out.
+    """A value that a rule derives from a pod, once for each template.
+
+    It must depend on nothing that the template leaves out.
     """
 
     def __init__(self, derive: Callable[[Pod], T]) -> None:
         self._derive = derive
-        self._derived: WeakKeyDictionary[PodTemplate, T] = WeakKeyDictionary()
 
     def __call__(self, template: PodTemplate, pod: Pod) -> T:
         try:
-            return self._derived[template]
+            derived: T = template.derived[self]
         except KeyError:
-            derived = self._derived[template] = self._derive(pod)
-            return derived
+            derived = template.derived[self] = self._derive(pod)
+        return derived
 
 
-_templates: dict[bytes, PodTemplate] = {}
-_held = [0]  # bytes of signatures
-_latest: list[PodTemplate] = []  # the one that was met last: pods come in batches of one template
+class Templates:
+    """The templates of one owner's pods: the same object for pods that differ in nothing else."""
 
+    def __init__(self) -> None:
+        self._templates: Interner[bytes, PodTemplate] = Interner()
+        self._latest: PodTemplate | None = None  # pods come in batches of one template
 
-def template_of(pod: Pod) -> PodTemplate:
-    """The template of a pod: the same object for pods that differ in nothing that it stands for."""
-    if _latest and _latest[0].is_of(pod):
-        return _latest[0]
-    signature = _signature(pod)
-    template = _templates.get(signature)
-    if template is None:
-        _held[0] += len(signature)
-        if len(_templates) >= MOST_TEMPLATES or _held[0] > MOST_BYTES:
-            for oldest in list(_templates)[: len(_templates) // 2 + 1]:
-                _held[0] -= len(oldest)
-                del _templates[oldest]
-        template = _templates[signature] = PodTemplate(pod)
-    _latest[:] = [template]
-    return template
+    def of(self, pod: Pod) -> PodTemplate:
+        if self._latest is None or not self._latest.is_of(pod):
+            signature = _signature(pod)
+            found = self._templates.get(signature)
+            if found is None:
+                found = self._templates.put(signature, PodTemplate(pod, signature))
+            self._latest = found
+        return self._latest
 
 
 def same_template(one: Pod, other: Pod) -> bool:
-    """Whether two pods are of one template for certain; most of what they have in common is mostly
-    the same object.
-    """
+    """True if two pods are certainly of one template. Equal parts are mostly the same objects."""
     mine, its = one.metadata, other.metadata
     return (
         mine.namespace == its.namespace
@@ -186,12 +195,12 @@ def same_template(one: Pod, other: Pod) -> bool:
         and mine.annotations == its.annotations
         and not _is_resized(one)
         and not _is_resized(other)
-        and (one.spec is other.spec or bool(_SPEC(one.spec) == _SPEC(other.spec)))
+        and (one.spec is other.spec or bool(_SPEC_FIELDS(one.spec) == _SPEC_FIELDS(other.spec)))
     )
 
 
 def _is_resized(pod: Pod) -> bool:
-    """Whether the status says of the pod's resources what the spec does not."""
+    """True if the status knows more about the pod's resources than the spec."""
     status = pod.status
     return bool(
         status.container_statuses
@@ -201,9 +210,14 @@ def _is_resized(pod: Pod) -> bool:
     )
 
 
+def spec_key(spec: PodSpec) -> bytes:
+    """A spec without its node, encoded: equal for equal specs."""
+    return _ENCODER.encode(_SPEC_FIELDS(spec))
+
+
 def _signature(pod: Pod) -> bytes:
     metadata, status = pod.metadata, pod.status
-    fields = (metadata.namespace, metadata.labels, metadata.annotations, _SPEC(pod.spec))
+    fields: tuple[object, ...] = (metadata.namespace, metadata.labels, metadata.annotations)
     if _is_resized(pod):
-        return _ENCODER.encode((*fields, _RESIZE(status), resize_is_infeasible(pod)))
-    return _ENCODER.encode(fields)
+        fields = (*fields, _RESIZE(status), resize_is_infeasible(pod))
+    return _ENCODER.encode(fields) + spec_key(pod.spec)

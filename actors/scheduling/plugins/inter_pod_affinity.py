@@ -27,7 +27,7 @@ from berth.actors.scheduling.model.affinity_terms import (
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.actors.scheduling.model.columns import NodeColumns
 from berth.actors.scheduling.model.pod_counts import MAX_COLUMNS, Column, Counted, Weighed
-from berth.actors.scheduling.model.pod_info import info_of
+from berth.actors.scheduling.model.pod_info import LatestPodInfos
 from berth.actors.scheduling.model.vectors import any_true, highest, lowest
 from berth.plugin import (
     MAX_NODE_SCORE,
@@ -284,11 +284,13 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     # --------------------------------------------------------------------------------------- events
 
     def events_to_register(self) -> Sequence[Registration]:
+        infos = LatestPodInfos()
+
         def pod_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
-            return Hint.QUEUE if _pod_matters(pod, old, new) else Hint.SKIP
+            return Hint.QUEUE if _pod_matters(infos, pod, old, new) else Hint.SKIP
 
         def node_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
-            return Hint.QUEUE if _node_matters(pod, old, new) else Hint.SKIP
+            return Hint.QUEUE if _node_matters(_terms(infos, pod), old, new) else Hint.SKIP
 
         pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL
         nodes = Action.ADD | Action.UPDATE_NODE_LABEL
@@ -387,16 +389,16 @@ def _nodes_in(marked: MarkedDomains, nodes: NodeView) -> Bools | None:
     return inside
 
 
-def _terms(pod: Pod) -> AffinityTerms:
+def _terms(infos: LatestPodInfos, pod: Pod) -> AffinityTerms:
     if pod.spec.affinity is None:
         return NO_TERMS
     try:
-        return info_of(pod).affinity_terms
+        return infos.of(pod).affinity_terms
     except SelectorError:
         return NO_TERMS
 
 
-def _pod_matters(pod: Pod, old: object | None, new: object | None) -> bool:
+def _pod_matters(infos: LatestPodInfos, pod: Pod, old: object | None, new: object | None) -> bool:
     """True if the change of another pod can help the parked pod.
 
     It helps if a pod that its affinity requires appeared, or if a pod disappeared that its
@@ -406,7 +408,7 @@ def _pod_matters(pod: Pod, old: object | None, new: object | None) -> bool:
     assert isinstance(changed, Pod)
     if changed.metadata.uid == pod.metadata.uid:
         return True
-    own = _terms(pod)
+    own = _terms(infos, pod)
 
     def all_match(terms: Sequence[AffinityTerm], other: object | None) -> bool:
         return isinstance(other, Pod) and all(_might_match(term, other) for term in terms)
@@ -421,7 +423,7 @@ def _pod_matters(pod: Pod, old: object | None, new: object | None) -> bool:
     anti = own.required_anti_weights
     if own.required_anti and any_match(anti, old) and not any_match(anti, new):
         return True
-    return not isinstance(new, Pod) and any_match(_terms(changed).required_anti_weights, pod)
+    return not isinstance(new, Pod) and any_match(_terms(infos, changed).required_anti_weights, pod)
 
 
 def _might_match(term: AffinityTerm, pod: Pod) -> bool:
@@ -431,15 +433,14 @@ def _might_match(term: AffinityTerm, pod: Pod) -> bool:
     )
 
 
-def _node_matters(pod: Pod, old: object | None, new: object | None) -> bool:
-    """True if the change of a node can help the parked pod.
+def _node_matters(own: AffinityTerms, old: object | None, new: object | None) -> bool:
+    """True if the change of a node can help a parked pod with these terms.
 
     It helps if the node joined a topology of its affinity, or left one of its anti-affinity. A pod
     without own terms was rejected because of the terms of pods on nodes. The topologies of these
     terms are unknown here, so any change may help it.
     """
     assert isinstance(new, Node)
-    own = _terms(pod)
     after = new.metadata.labels
     if not isinstance(old, Node):
         return (

@@ -12,7 +12,7 @@ import numpy as np
 from berth.actors.scheduling.kube.core import Taint
 from berth.actors.scheduling.kube.taints import tolerates_any
 from berth.actors.scheduling.model.node_info import WILDCARD_IP
-from berth.actors.scheduling.model.pod_info import info_of
+from berth.actors.scheduling.model.pod_info import LatestPodInfos
 from berth.actors.scheduling.model.pod_template import HostPort
 from berth.plugin import (
     SKIP,
@@ -175,16 +175,18 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         )
 
     def events_to_register(self) -> Sequence[Registration]:
+        infos = LatestPodInfos()
+
         def freed(pod: Pod, old: object | None, _new: object | None) -> Hint:
             assert isinstance(old, Pod)
             if not old.spec.node_name and not old.status.nominated_node_name:
                 return Hint.SKIP
             wanted: dict[tuple[str, int], list[HostPort]] = {}
-            for port in info_of(pod).host_ports:
+            for port in infos.of(pod).host_ports:
                 wanted.setdefault((port.protocol, port.port), []).append(port)
             conflicted = any(
                 _conflicts(port, released.ip)
-                for released in info_of(old).host_ports
+                for released in infos.of(old).host_ports
                 for port in wanted.get((released.protocol, released.port), ())
             )
             return Hint.QUEUE if conflicted else Hint.SKIP

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from berth.actors.scheduling.kube.quantity import milli_value, value
 from berth.actors.scheduling.model.columns import CPU, MEMORY, PODS
-from berth.actors.scheduling.model.pod_info import info_of
+from berth.actors.scheduling.model.pod_info import LatestPodInfos
 from berth.actors.scheduling.model.vectors import any_true, lowest
 from berth.actors.scheduling.plugins.resource_args import (
     NodeResourcesFitArgs,
@@ -80,6 +80,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
+        self._hinted = LatestPodInfos()
         parsed = read_args(args, NodeResourcesFitArgs)
         self._ignored = frozenset(parsed.ignored_resources or ())
         self._ignored_groups = frozenset(parsed.ignored_resource_groups or ())
@@ -193,7 +194,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def _wanted(self, pod: Pod) -> dict[str, int]:
         return {
-            n: a for n, a in info_of(pod).spec_requests.items() if a > 0 and not self._ignores(n)
+            n: a
+            for n, a in self._hinted.of(pod).spec_requests.items()
+            if a > 0 and not self._ignores(n)
         }
 
     def _freed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
@@ -207,7 +210,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return Hint.QUEUE
         if not new.spec.node_name:
             return Hint.SKIP
-        before, after = info_of(old).requests, info_of(new).requests
+        before, after = self._hinted.of(old).requests, self._hinted.of(new).requests
         helps = any(before.get(name, 0) > after.get(name, 0) for name in self._wanted(pod))
         return Hint.QUEUE if helps else Hint.SKIP
 

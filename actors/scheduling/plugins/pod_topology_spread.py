@@ -26,7 +26,7 @@ from berth.actors.scheduling.kube.labels import (
 )
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.actors.scheduling.model.columns import LabelColumn
-from berth.actors.scheduling.model.pod_info import info_of
+from berth.actors.scheduling.model.pod_info import LatestPodInfos
 from berth.actors.scheduling.model.pod_template import PerTemplate
 from berth.actors.scheduling.model.vectors import Floats, any_true, highest, lowest
 from berth.actors.scheduling.plugins.spread_domains import (
@@ -143,6 +143,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
+        self._hinted = LatestPodInfos()
         read = read_args(args, PodTopologySpreadArgs)
         self._system_defaults = read.defaulting_type == "System"
         if self._system_defaults and read.default_constraints:
@@ -297,7 +298,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         The selector of a default constraint is None: without Services it is unknown.
         """
         if pod.spec.topology_spread_constraints:
-            own = _OWN[HARD](info_of(pod).template, pod)
+            own = _OWN[HARD](self._hinted.of(pod).template, pod)
             return [(constraint.topology_key, constraint.selector) for constraint in own]
         return [(c.topology_key, None) for c in self._defaults if c.when_unsatisfiable == HARD]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from berth.actors.client.sharing import MOST, Sharing
+from berth.actors.client.sharing import Sharing
 from berth.actors.scheduling.kube.core import Container, Node, Pod, PodCondition, PodSpec, PodStatus
 from berth.actors.scheduling.kube.meta import ObjectMeta
+from berth.actors.scheduling.model.interner import MAX_VALUES
 
 
 def pod(number: int, node: str = "", image: str = "i") -> Pod:
@@ -44,7 +45,7 @@ def test_equal_parts_are_kept_once_for_all_nodes() -> None:
 def test_the_number_of_remembered_parts_is_bounded() -> None:
     sharing = Sharing()
     first = sharing.shared(pod(0, image="0"))
-    for number in range(1, MOST + 1):
+    for number in range(1, MAX_VALUES + 1):
         sharing.shared(pod(number, image=str(number)))
     again = sharing.shared(copy_of(pod(0, image="0")))
     assert again.spec == first.spec

@@ -9,8 +9,8 @@ import pytest
 
 from berth.actors.scheduling.kube.core import ContainerStatus, Pod, PodSpec
 from berth.actors.scheduling.kube.meta import ObjectMeta
-from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.pod_template import template_of
+from berth.actors.scheduling.model.pod_info import PodInfo, PodInfos
+from berth.actors.scheduling.model.pod_template import Templates
 
 
 def pod() -> Pod:
@@ -24,9 +24,10 @@ def pod() -> Pod:
 
 
 def test_the_echo_of_a_binding_keeps_the_template() -> None:
-    before = PodInfo(pod())
+    infos = PodInfos()
+    before = infos.of(pod())
     spec = msgspec.structs.replace(pod().spec, node_name="n1")
-    after = PodInfo(msgspec.structs.replace(pod(), spec=spec), before)
+    after = infos.of(msgspec.structs.replace(pod(), spec=spec), before)
     assert after.template is before.template
     assert after.counts_like(before)
 
@@ -38,10 +39,11 @@ def test_large_templates_are_forgotten_sooner() -> None:
         )
         return msgspec.structs.replace(pod(), metadata=metadata)
 
-    first = template_of(large(0))
+    templates = Templates()
+    first = templates.of(large(0))
     for number in range(1, 100):
-        template_of(large(number))
-    assert template_of(large(0)) is not first
+        templates.of(large(number))
+    assert templates.of(large(0)) is not first
 
 
 @pytest.mark.parametrize("where", ["labels", "annotations", "spec", "status"])
@@ -58,7 +60,10 @@ def test_a_change_of_a_templates_part_makes_another_template(where: str) -> None
         case _:
             metadata = msgspec.structs.replace(metadata, **{where: {"app": "db"}})
     changed = Pod(metadata=metadata, spec=spec, status=status)
-    after = PodInfo(changed, PodInfo(first))
-    assert after.template is not template_of(first)
-    assert after.template is template_of(changed)
-    assert template_of(first) is PodInfo(pod()).template
+    infos = PodInfos()
+    before = infos.of(first)
+    after = infos.of(changed, before)
+    assert after.template != before.template
+    assert after.template is infos.of(changed).template
+    assert before.template is infos.of(pod()).template
+    assert before.template == PodInfo(pod()).template
