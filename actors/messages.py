@@ -134,9 +134,9 @@ class PendingPodDeleted(msgspec.Struct, frozen=True):
 class ClusterChanged(msgspec.Struct, frozen=True):
     """An event happened that may help parked pods; `old` and `new` are its objects.
 
-    `max_priority`: the event helps only pods of at most this priority. A nomination that ended was
-    in the way of no others. `except_uid`: the event does not help the pod of this uid. It is set
-    for the room that the pod itself gives up when its binding fails.
+    `max_priority`: the event helps only pods of at most this priority. An ended nomination blocked
+    only such pods. `except_uid`: the event does not help the pod of this uid. It is set for the
+    room that the pod itself gives up when its binding fails.
     """
 
     event: ClusterEvent

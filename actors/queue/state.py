@@ -363,9 +363,11 @@ class QueueState:
                 step = StoryStep(now, ACTIVE, "BackoffComplete")
                 effects += self._to_active(entry, BACKOFF_COMPLETE, step)
             return effects
-        for entry in self._unschedulable.longer_than(self._rules.max_unschedulable, now):
+        # A gated pod is parked anew at `now`: with a negative limit the loop would not end.
+        limit = max(self._rules.max_unschedulable, 0.0)
+        for entry in self._unschedulable.longer_than(limit, now):
             effects += self._requeue(entry, TIMEOUT, PARKED_TOO_LONG, now)
-        for entry in self._gated.longer_than(self._rules.max_unschedulable, now):
+        for entry in self._gated.longer_than(limit, now):
             self._gated.put(entry, (entry.gated_by,), now)
             effects += self._requeue(entry, TIMEOUT, PARKED_TOO_LONG, now)
         return effects

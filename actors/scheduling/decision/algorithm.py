@@ -44,9 +44,9 @@ class Chosen(msgspec.Struct, frozen=True):
 class Unfit(msgspec.Struct, frozen=True):
     """No node fits; `message` says why, PostFilter's part included.
 
-    `rejected_by` are the plugins whose events may help, `pending` those of them that only wait for
-    something to happen: the pod need not back off once it has. `post_filtered` is what PostFilter
-    answered, None if there is no PostFilter plugin.
+    `rejected_by` are the plugins whose events may help, `pending` those of them that wait for an
+    event: when it happens, the pod skips its backoff. `post_filtered` is what PostFilter answered,
+    None if there is no PostFilter plugin.
     """
 
     message: str

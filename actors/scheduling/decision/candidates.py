@@ -56,8 +56,8 @@ class Candidates(ABC):
     def first_fitting(self, start: int, wanted: int) -> tuple[Rows, int]:
         """The first `wanted` positions where the pod fits, and how many nodes were looked at.
 
-        The search goes from `start` to the end and on from the beginning. It looks at all nodes if
-        no more than `wanted` fit, unless these are the first nodes that it meets.
+        The search goes from `start` to the end and on from the beginning. If at most `wanted` nodes
+        fit, it looks at all nodes, unless the first `wanted` nodes all fit.
         """
 
     @abstractmethod

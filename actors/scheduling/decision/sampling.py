@@ -44,8 +44,9 @@ class Sampling:
     def __call__(self, candidates: Candidates) -> tuple[Rows, int]:
         """The positions of the feasible nodes to score, and how many nodes were looked at.
 
-        One node is enough if nothing is configured that could prefer another, be it of use for
-        this pod or not. `start` counts all nodes, also where PreFilter left only some.
+        One node is enough if no Score plugin and no extender that could prefer another is
+        configured, not even one that has no interest in this pod. `start` counts all nodes, also
+        where PreFilter left only some.
         """
         nodes, profile = len(candidates.order), candidates.profile
         if not nodes:

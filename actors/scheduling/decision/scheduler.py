@@ -51,8 +51,8 @@ class Scheduler:
                     )
                 )
             except PluginError:
-                # To remember, more was asked than this decision needs, and what is remembered is
-                # half written now. Without it there may be a decision.
+                # Recall asks more than this decision needs, and its memory is incomplete now. The
+                # plain candidates may still succeed.
                 self._recall.drop(info.template)
                 self._sampling.start = start
         try:

@@ -59,27 +59,19 @@ class PodTemplate:
     PerTemplate's.
     """
 
-    def __init__(self, pod: Pod, signature: bytes | None = None) -> None:
+    def __init__(self, pod: Pod, hashed: int | None = None) -> None:
+        """`hashed` is the hash of the pod's signature, if it is known."""
         self._pod = pod
-        if signature is not None:
-            self.signature = signature
-        self._hash: int | None = None
+        self._hash = hashed
         self.derived: dict[PerTemplate[Any], Any] = {}
-
-    @cached_property
-    def signature(self) -> bytes:
-        """The pod's namespace, labels, annotations and spec, encoded."""
-        return _signature(self._pod)
 
     def __hash__(self) -> int:
         if self._hash is None:
-            self._hash = hash(self.signature)
+            self._hash = hash(_signature(self._pod))
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, PodTemplate) and self.signature == other.signature
-        )
+        return self is other or (isinstance(other, PodTemplate) and self.is_of(other._pod))
 
     def is_of(self, pod: Pod) -> bool:
         """True if a pod is certainly of this template."""
@@ -181,7 +173,7 @@ class Templates:
             signature = _signature(pod)
             found = self._templates.get(signature)
             if found is None:
-                found = self._templates.put(signature, PodTemplate(pod, signature))
+                found = self._templates.put(signature, PodTemplate(pod, hash(signature)))
             self._latest = found
         return self._latest
 

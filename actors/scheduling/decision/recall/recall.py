@@ -105,7 +105,7 @@ class Recalled(Candidates):
         return fitting
 
     def _not_rejected(self, start: int, stop: int) -> Bools | None:
-        """Where the remembered rejections of a pod that fitted nowhere leave room by now."""
+        """The positions that no remembered rejection excludes any more."""
         memory = self._memory
         rejections = memory.rejections(self.state, self.info, self.snapshot)
         if rejections is None:

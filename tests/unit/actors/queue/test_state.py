@@ -59,14 +59,14 @@ def make_pod(name: str, priority: int = 0, uid: str = "") -> Pod:
 
 
 class Harness:
-    def __init__(self) -> None:
+    def __init__(self, max_unschedulable: float = 60.0) -> None:
         self.shut = False
         self.state = QueueState(
             QueueRules(
                 lambda info, at: (-info.priority, at),
                 self.gate,
                 {"s": REGISTERED},
-                max_unschedulable=60.0,
+                max_unschedulable=max_unschedulable,
             )
         )
         self.now = 0.0
@@ -364,6 +364,13 @@ class TestGates:
         queue.shut = False
         queue.send(Activate(("ns/p",)))
         assert queue.where("p") == "active"
+
+    def test_a_flush_with_a_negative_limit_ends(self) -> None:
+        queue = Harness(max_unschedulable=-1.0)
+        queue.shut = True
+        queue.send(PendingPodAdded(make_pod("p")))
+        queue.send(FlushUnschedulable())
+        assert queue.where("p") == "gated"
 
     def test_a_pod_that_would_back_off_is_gated(self, queue: Harness) -> None:
         queue.park("p", "Nodes")
