@@ -1,6 +1,7 @@
 """berth: a Kubernetes scheduler as a tree of actors. This is the map of the tree.
 
-The actors. One folder each: state.py decides and is pure, actor.py waits.
+The actors. One folder each: state.py decides and is pure, actor.py waits. The cycle decides with
+scheduling/, and the server decides nothing.
 
     informer/     lists and watches each kind of object, and passes on what changed
     queue/        the pending pods, and what wakes a parked one (hints.py)
@@ -14,7 +15,8 @@ The actors. One folder each: state.py decides and is pure, actor.py waits.
 
 The library that they decide with. It has no event loop, no I/O, no clock and no chance.
 
-    scheduling/decision/    chooses a node: algorithm.py, from PreFilter to the chosen node
+    scheduling/decision/    chooses a node: algorithm.py, from PreFilter to the chosen node; recall/
+                            keeps answers from pod to pod
     scheduling/plugins/     the in-tree plugins, one file or folder each
     scheduling/framework/   the contract with plugins: extension points, statuses, events, hints
     scheduling/model/       pods and nodes as the decision needs them, the snapshot and its columns
@@ -23,13 +25,13 @@ The library that they decide with. It has no event loop, no I/O, no clock and no
 What connects them.
 
     messages      every message that crosses a mailbox
-    mailboxes     the mailbox of each actor
+    mailboxes     the mailbox of each actor that takes messages
     attempts      how an attempt ends, with failure.py (what follows from one that failed) and
                   pod_events.py (the events about pods)
     runtime/      the actor kernel: mailbox, ask, actor, workers, supervisor, clock
     client/       the client of the API server and of extenders
     system        makes the actors, and puts them in their order; the only wiring
-    run, cli      the `berth` command
+    run, cli      the `berth` command; config_file and plugin_packages read what it needs
 
 A module imports only modules of lower floors; import-linter checks the floors in pyproject.toml.
 """

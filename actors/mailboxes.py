@@ -1,4 +1,4 @@
-"""The mailboxes of all actors: what an actor needs to reach the others."""
+"""The mailboxes of the actors that take messages, to reach them by."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Every message that crosses a mailbox, one union per mailbox.
 
-Facts are in the past tense (PodUpdated), orders in the imperative (Assume). A message is frozen;
-what it carries is either frozen too or handed over with it. An order that wants an answer carries a
-`reply`, set exactly once.
+Facts are in the past tense (PendingPodAdded), orders in the imperative (Assume). A message is
+frozen; what it carries is either frozen too or handed over with it. An order that wants an answer
+carries a `reply`, set exactly once.
 """
 
 from __future__ import annotations

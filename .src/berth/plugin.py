@@ -54,7 +54,7 @@ from berth.actors.scheduling.framework.status import (
     unresolvable,
     unschedulable,
 )
-from berth.actors.scheduling.framework.verdicts import Verdicts
+from berth.actors.scheduling.framework.verdicts import Diagnosis, Verdicts
 from berth.actors.scheduling.kube.apps import ReplicaSet, ReplicationController, StatefulSet
 from berth.actors.scheduling.kube.core import Namespace, Node, Pod, Service
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
@@ -77,6 +77,7 @@ __all__ = [
     "ClusterEvent",
     "Code",
     "CycleState",
+    "Diagnosis",
     "FailedAttempt",
     "FilterPlugin",
     "Handle",

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from berth.actors.scheduling.kube.core import Pod, PodCondition, PodSpec, PodStatus
-from berth.actors.scheduling.kube.meta import ObjectMeta
+from berth.actors.scheduling.kube.meta import ObjectMeta, OwnerReference
 from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.scheduling.model.interner import Interner
 from berth.actors.scheduling.model.pod_template import spec_key
@@ -23,10 +23,14 @@ _ENCODER = msgspec.msgpack.Encoder()
 _SPECS, _STATUSES = Reader(PodSpec, "spec"), Reader(PodStatus, "status")
 
 
+# Of a pod's metadata: generateName, namespace, labels and owners.
+_Parts = tuple[str, str, dict[str, str], tuple[OwnerReference, ...]]
+
+
 class Sharing:
     def __init__(self) -> None:
         self._specs: Interner[bytes, PodSpec] = Interner()
-        self._metadata: Interner[bytes, ObjectMeta] = Interner()
+        self._metadata: Interner[bytes, _Parts] = Interner()
         self._texts: Interner[str, str] = Interner()
 
     def shared(self, item: T) -> T:
@@ -60,13 +64,14 @@ class Sharing:
             metadata.labels,
             metadata.owner_references,
         )
-        first = self._metadata.first(_ENCODER.encode(same), metadata)
+        # Only these fields are kept, and not the annotations of a pod that is long gone.
+        generate_name, namespace, labels, owners = self._metadata.first(_ENCODER.encode(same), same)
         return msgspec.structs.replace(
             metadata,
-            generate_name=first.generate_name,
-            namespace=first.namespace,
-            labels=first.labels,
-            owner_references=first.owner_references,
+            generate_name=generate_name,
+            namespace=namespace,
+            labels=labels,
+            owner_references=owners,
         )
 
     def _condition(self, condition: PodCondition) -> PodCondition:

@@ -22,6 +22,7 @@ class Entry:
       for something to happen
     - `gated_by`: the PreEnqueue plugin that gates the pod
     - `gate_error`: the message of a PreEnqueue plugin that fails, "" if none does
+    - `gate_reported_at`: when such a message was last due for a report
     - `hold`: the number of the preemption that makes room for the pod, 0 for none
     - `nominated_node`: the node that the cache counts the pod on as nominated, "" for none
     """
@@ -32,6 +33,7 @@ class Entry:
         "errors",
         "first_attempt_at",
         "gate_error",
+        "gate_reported_at",
         "gated_by",
         "hold",
         "info",
@@ -56,6 +58,7 @@ class Entry:
         self.pending = NO_PLUGINS
         self.gated_by = ""
         self.gate_error = ""
+        self.gate_reported_at = now
         self.hold = 0
         self.nominated_node = ""
 

@@ -15,6 +15,7 @@ from berth.actors.messages import RecordEvent, SetUnschedulable
 from berth.actors.queue.entry import Entry
 from berth.actors.scheduling.framework.status import Code, Status, error
 
+REPORT_SECONDS = 60.0
 _ERROR = Code.ERROR  # Looking up a member of an enum in its class is slow.
 
 
@@ -24,11 +25,19 @@ class GateErrors:
     def __init__(self) -> None:
         self.unreported: dict[str, Entry] = {}
 
-    def note(self, entry: Entry, status: Status) -> None:
-        """Note the answer of PreEnqueue for the pod."""
+    def note(self, entry: Entry, status: Status, now: float) -> None:
+        """Note the answer of PreEnqueue for the pod.
+
+        Another message than the last one waits for REPORT_SECONDS: the report changes the pod,
+        which makes the queue ask again, and a message may differ each time.
+        """
         problem = status.message if status.code is _ERROR else ""
         if problem and problem != entry.gate_error:
+            reported = entry.gate_error and entry.key not in self.unreported
+            if reported and now - entry.gate_reported_at < REPORT_SECONDS:
+                return
             self.unreported[entry.key] = entry
+            entry.gate_reported_at = now
         entry.gate_error = problem
 
     def report(self, entries: Mapping[str, Entry]) -> Iterator[SetUnschedulable | RecordEvent]:

@@ -400,7 +400,7 @@ class QueueState:
         """
         status = self._rules.pre_enqueue(entry.info.pod)
         if not status.ok or entry.gate_error:
-            self._gate_errors.note(entry, status)
+            self._gate_errors.note(entry, status, now)
         event, cause = (ATTEMPT_FAILED, worth.event) if happened is FAILED else (worth.event, "")
         if not status.ok or entry.hold:
             plugin = PREEMPTION if status.ok else status.plugin

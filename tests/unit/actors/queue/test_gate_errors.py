@@ -17,6 +17,7 @@ from berth.actors.messages import (
     SetUnschedulable,
 )
 from berth.actors.queue.effects import HandOut
+from berth.actors.queue.gate_errors import REPORT_SECONDS
 from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resource
 from berth.actors.scheduling.framework.status import SUCCESS, Status, error, unschedulable
@@ -37,6 +38,7 @@ class Gate:
 
     def __init__(self) -> None:
         self.answer = SUCCESS
+        self.now = 1.0
         self.state = QueueState(QueueRules(lambda info, at: (at,), lambda _: self.answer, {}))
         self.handed_out: list[str] = []
 
@@ -44,7 +46,7 @@ class Gate:
         """Returns what is written for users."""
         written = []
         for message in messages:
-            effects = self.state.handle(message, 1.0)
+            effects = self.state.handle(message, self.now)
             self.state.validate()
             written += self.written(effects)
             self.handed_out += [
@@ -77,11 +79,25 @@ def test_each_failure_is_reported_once() -> None:
     assert gate.send(PendingPodAdded(make_pod("p"))) == ["p: no disk"]
     assert gate.send(LOOK, LOOK) == []
     gate.answers(error("no network"))
+    assert gate.send(LOOK) == []
+    gate.now += REPORT_SECONDS
     assert gate.send(LOOK, LOOK) == ["p: no network"]
     assert place_of(gate.state, "ns/p") == "gated"
     gate.answers(SUCCESS)
     assert gate.send(LOOK) == []
     assert gate.handed_out == ["ns/p"]
+
+
+def test_a_message_that_differs_each_time_is_reported_once_a_minute() -> None:
+    gate = Gate()
+    gate.asks()
+    gate.answers(error("request 0"))
+    written = gate.send(PendingPodAdded(make_pod("p")))
+    for number in range(1, 1000):
+        gate.answers(error(f"request {number}"))
+        gate.now += 0.1
+        written += gate.send(PendingPodUpdated(make_pod("p"), make_pod("p", label=str(number))))
+    assert len(written) == 2
 
 
 def test_a_rejection_is_not_reported() -> None:
