@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-K = TypeVar("K", bound=Hashable)
+K = TypeVar("K", bytes, str)
 V = TypeVar("V")
 MAX_VALUES = 8192
-MAX_BYTES = 64 << 20  # of keys; thousands of very large pods would be too much to keep
+MAX_BYTES = 64 << 20  # of keys, at most; thousands of very large pods would be too much to keep
 
 
 class Interner(Generic[K, V]):
     """Keeps the first value of each key. Beyond a limit it forgets the older half.
 
-    A forgotten value costs memory alone: a later equal value takes its place. Only keys of bytes
-    count towards MAX_BYTES.
+    A forgotten value costs memory alone: a later equal value takes its place. A character of a key
+    counts as a byte.
     """
 
     def __init__(self) -> None:
@@ -27,10 +26,10 @@ class Interner(Generic[K, V]):
 
     def put(self, key: K, value: V) -> V:
         """Keep a value whose key is not known yet, and return it."""
-        self._bytes += _size(key)
+        self._bytes += len(key)
         if len(self._first) >= MAX_VALUES or self._bytes > MAX_BYTES:
             for oldest in list(self._first)[: len(self._first) // 2 + 1]:
-                self._bytes -= _size(oldest)
+                self._bytes -= len(oldest)
                 del self._first[oldest]
         self._first[key] = value
         return value
@@ -39,7 +38,3 @@ class Interner(Generic[K, V]):
         """The first value of this key, which is this one if the key is new."""
         found = self._first.get(key)
         return self.put(key, value) if found is None else found
-
-
-def _size(key: Hashable) -> int:
-    return len(key) if isinstance(key, bytes) else 0
