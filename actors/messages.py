@@ -350,6 +350,20 @@ class ObjectRemoved(msgspec.Struct, frozen=True):
     item: HasMetadata
 
 
+class AssumeObject(msgspec.Struct, frozen=True):
+    """From the next snapshot on, look-ups find this version of an object, until the API server has
+    a newer one.
+    """
+
+    item: HasMetadata
+
+
+class RestoreObject(msgspec.Struct, frozen=True):
+    """An assumed object of this version will not be written: look-ups find the API server's."""
+
+    item: HasMetadata
+
+
 class KindListed(msgspec.Struct, frozen=True):
     """All objects of a kind that plugins look up have been sent. Otherwise the `problem` is the
     reason why they cannot be.
@@ -480,6 +494,8 @@ CacheMessage = (
     | AssumedPodDeleted
     | ObjectPut
     | ObjectRemoved
+    | AssumeObject
+    | RestoreObject
     | KindListed
     | Assume
     | Forget

@@ -128,6 +128,6 @@ class CacheActor(Actor[CacheMessage]):
             case Repaired(rows, nodes):
                 log.error("the snapshot was inconsistent and is built anew", rows=rows, nodes=nodes)
             case Refused(name, problem):
-                log.warning("refused", pod=name, problem=problem)
+                log.warning("refused", key=name, problem=problem)
             case _:
                 assert_never(effect)

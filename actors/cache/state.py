@@ -29,6 +29,7 @@ from berth.actors.messages import (
     AssignedPodUpdated,
     Assume,
     AssumedPodDeleted,
+    AssumeObject,
     CachedKeys,
     CacheMessage,
     CacheStatistics,
@@ -46,6 +47,7 @@ from berth.actors.messages import (
     ObjectPut,
     ObjectRemoved,
     PodDump,
+    RestoreObject,
     ReturnSnapshot,
     TakeDump,
     TakeSnapshot,
@@ -65,7 +67,9 @@ from berth.actors.scheduling.model.snapshot import Snapshot
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """An order that does not fit what the cache knows; it changed nothing."""
+    """An order that does not fit what the cache knows; it changed nothing. `key` is that of the pod
+    or the object.
+    """
 
     key: str
     problem: str
@@ -156,8 +160,8 @@ class CacheState:
                     return self._drop(key(pod))
             case NodeAdded() | NodeUpdated() | NodeDeleted() | Nominate() | Unnominate():
                 self._note(message)
-            case ObjectPut() | ObjectRemoved() | KindListed():
-                self._note_object(message)
+            case ObjectPut() | ObjectRemoved() | AssumeObject() | RestoreObject() | KindListed():
+                return self._note_object(message)
             case WhereBound() | CountCached() | ListCached() | TakeDump():
                 return (self._answer(message),)
             case Compare():
@@ -178,14 +182,22 @@ class CacheState:
             case Unnominate(pod, uid):
                 self._nominations.drop(pod, uid)
 
-    def _note_object(self, message: ObjectPut | ObjectRemoved | KindListed) -> None:
+    def _note_object(
+        self, message: ObjectPut | ObjectRemoved | AssumeObject | RestoreObject | KindListed
+    ) -> tuple[Effect, ...]:
         match message:
             case ObjectPut(item):
                 self._objects.put(item)
             case ObjectRemoved(item):
                 self._objects.remove(item)
+            case AssumeObject(item):
+                problem = self._objects.assume(item)
+                return (Refused(key(item), problem),) if problem else ()
+            case RestoreObject(item):
+                self._objects.restore(item)
             case KindListed(kind, problem):
                 self._objects.kind_listed(kind, problem)
+        return ()
 
     def _answer(self, order: WhereBound | CountCached | ListCached | TakeDump) -> Effect:
         match order:
@@ -394,6 +406,7 @@ class CacheState:
         assert self._assumed <= self._node_of.keys()
         held = {name: pod.pod for info in self._infos.values() for name, pod in info.pods.items()}
         assert held == self._pods, held.keys() ^ self._pods.keys()
+        self._objects.validate()
         for info in self._infos.values():
             info.validate()
             assert info.node is not None or info.pods, f"{info.name}: a deleted node without pods"

@@ -41,7 +41,7 @@ from berth.actors.scheduling.decision.failures import (
     signed,
     unsupported_pre_flight,
 )
-from berth.actors.scheduling.decision.rules import PluginError, Points, Rules
+from berth.actors.scheduling.decision.rules import KEPT, PluginError, Points, Rules
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.events import Hint, Registration
 from berth.actors.scheduling.framework.interface import (
@@ -114,6 +114,8 @@ class Profile(Rules):
         super().__init__(points)
         self.parts: Mapping[Reads, Rules] = {reads: self.reading(reads) for reads in Reads}
         self.of_cluster = self.parts[Reads.CLUSTER]
+        self.of_pod = self.reading(Reads.CLAIMS, Reads.CLUSTER)
+        self.kept = self.reading(*KEPT)
         self.scheduler_name = scheduler_name
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         every = {plugin.name: plugin for plugins in points.values() for plugin, _ in plugins}

@@ -51,11 +51,17 @@ from berth.actors.scheduling.framework.interface import (
 )
 from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from berth.actors.scheduling.framework.verdicts import PASSES, Diagnosis, Verdicts
+from berth.actors.scheduling.kube.kinds import type_of
+from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.columns import Bools, Ints
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
 from berth.actors.scheduling.model.vectors import any_true, highest, lowest
 
+# What a filter may read so that its verdict about a row depends on that row alone.
+ROW_BY_ROW = (Reads.NODE, Reads.ROW, Reads.CLAIMS)
+# What rules may read so that their answers are kept for the next pods of the same template.
+KEPT = (Reads.NODE, Reads.ROW, Reads.NODES)
 # An extension point's name -> its plugins in order, each with its weight.
 Points = Mapping[str, Sequence[tuple[Plugin, int]]]
 # Looking up a member in its class is slow.
@@ -125,9 +131,7 @@ class Rules:
         self._filter: tuple[FilterPlugin | NodeFilterPlugin, ...] = tuple(
             p for p, _ in points.get("filter", ()) if isinstance(p, FilterPlugin | NodeFilterPlugin)
         )
-        self._filter_beyond_rows = [
-            p for p in self._filter if reads_of(p) not in (Reads.NODE, Reads.ROW)
-        ]
+        self._filter_beyond_rows = [p for p in self._filter if reads_of(p) not in ROW_BY_ROW]
         self._pre_score = [
             p for p, _ in points.get("preScore", ()) if isinstance(p, PreScorePlugin)
         ]
@@ -137,12 +141,18 @@ class Rules:
             if isinstance(p, ScorePlugin | NodeScorePlugin)
         )
 
-    def reading(self, reads: Reads) -> Rules:
-        """The part of the rules that reads exactly this."""
+    def reading(self, *reads: Reads) -> Rules:
+        """The part of the rules that reads one of these."""
         names = ("preFilter", "filter", "preScore", "score")
         return Rules(
-            {n: [(p, w) for p, w in self._points.get(n, ()) if reads_of(p) is reads] for n in names}
+            {n: [(p, w) for p, w in self._points.get(n, ()) if reads_of(p) in reads] for n in names}
         )
+
+    @property
+    def lookups(self) -> frozenset[type[HasMetadata]]:
+        """The kinds of object that the plugins look up."""
+        plugins = (plugin for plugins in self._points.values() for plugin, _ in plugins)
+        return frozenset(type_of(kind) for plugin in plugins for kind in plugin.lookups)
 
     @property
     def prepares(self) -> bool:
@@ -198,6 +208,10 @@ class Rules:
             if not isinstance(answer, PreFilterResult) and answer.code is Code.SKIP:
                 supposed.skip_filter.add(plugin.name)
         return supposed
+
+    def filters_nothing(self, state: CycleState) -> bool:
+        """True if no filter concerns the pod."""
+        return all(plugin.name in state.skip_filter for plugin in self._filter)
 
     def filters_row_by_row(self, state: CycleState) -> bool:
         """True if each filter's verdict about a row depends on that row alone."""

@@ -111,15 +111,20 @@ class PreFilterResult(msgspec.Struct, frozen=True):
 
 class Reads(enum.Enum):
     """What a plugin's PreFilter, Filter, PreScore and Score read besides the pod's namespace,
-    labels, annotations and spec.
+    labels, annotations and spec, without the names of its claims, and the objects that it looks up.
 
     Answers that depend on one row alone are kept for the next pods of the same template, and
     renewed where that row changed. Answers that depend on all nodes are kept until a node changes.
+    All kept answers are dropped when an object of a kind in `lookups` changes. Plugins with CLAIMS
+    and CLUSTER are asked for every pod. A plugin with CLAIMS must skip pods without volumes that
+    may be attached in PreFilter, and score all nodes alike for them: they are not asked again for
+    such a template.
     """
 
     NODE = "the row's node object"
     ROW = "the row's node object and the pods on it"
     NODES = "the node objects of all rows"
+    CLAIMS = "the row's node object, the pods on it, and the names of the pod's claims"
     CLUSTER = "anything else: other rows, other objects, the pod's name"
 
 

@@ -151,15 +151,58 @@ class ImageVolumeSource(Object, frozen=True, kw_only=True):
     reference: str = ""
 
 
+class GCEPersistentDiskVolumeSource(Object, frozen=True, kw_only=True):
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AWSElasticBlockStoreVolumeSource(Object, frozen=True, kw_only=True):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class RBDVolumeSource(Object, frozen=True, kw_only=True):
+    monitors: tuple[str, ...] = ()
+    image: str = ""
+    pool: str = ""
+    read_only: bool = False
+
+
+class ISCSIVolumeSource(Object, frozen=True, kw_only=True):
+    iqn: str = ""
+    read_only: bool = False
+
+
+class AzureDiskVolumeSource(Object, frozen=True, kw_only=True):
+    data_disk_uri: str = msgspec.field(default="", name="diskURI")
+
+
+class CinderVolumeSource(Object, frozen=True, kw_only=True):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class PortworxVolumeSource(Object, frozen=True, kw_only=True):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class CSIVolumeSource(Object, frozen=True, kw_only=True):
+    driver: str = ""
+
+
 class Volume(Object, frozen=True, kw_only=True):
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
     ephemeral: OpaqueVolumeSource | None = None
     image: ImageVolumeSource | None = None
-    gce_persistent_disk: OpaqueVolumeSource | None = None
-    aws_elastic_block_store: OpaqueVolumeSource | None = None
-    rbd: OpaqueVolumeSource | None = None
-    iscsi: OpaqueVolumeSource | None = None
+    csi: CSIVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    azure_disk: AzureDiskVolumeSource | None = None
+    azure_file: OpaqueVolumeSource | None = None
+    cinder: CinderVolumeSource | None = None
+    portworx_volume: PortworxVolumeSource | None = None
+    vsphere_volume: OpaqueVolumeSource | None = None
+    rbd: RBDVolumeSource | None = None
+    iscsi: ISCSIVolumeSource | None = None
 
 
 class PodResourceClaim(Object, frozen=True, kw_only=True):

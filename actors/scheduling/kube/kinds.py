@@ -12,6 +12,15 @@ from berth.actors.scheduling.kube.core import Namespace, Node, Pod, Service
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.kube.reading import Reader
+from berth.actors.scheduling.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 
 
 class WatchedKind(msgspec.Struct, frozen=True):
@@ -29,6 +38,8 @@ NOT_FINISHED = f"fieldSelector={quote('status.phase!=Succeeded,status.phase!=Fai
 PODS = WatchedKind("v1", "Pod", "/api/v1/pods", Pod, NOT_FINISHED)
 NODES = WatchedKind("v1", "Node", "/api/v1/nodes", Node)
 
+STORAGE = "storage.k8s.io/v1"
+
 # The kinds that plugins look up besides pods and nodes.
 LOOKED_UP = (
     WatchedKind("v1", "Namespace", "/api/v1/namespaces", Namespace),
@@ -44,9 +55,27 @@ LOOKED_UP = (
         "/apis/policy/v1/poddisruptionbudgets",
         PodDisruptionBudget,
     ),
+    WatchedKind("v1", "PersistentVolume", "/api/v1/persistentvolumes", PersistentVolume),
+    WatchedKind(
+        "v1", "PersistentVolumeClaim", "/api/v1/persistentvolumeclaims", PersistentVolumeClaim
+    ),
+    *(
+        WatchedKind(STORAGE, type_.__name__, f"/apis/{STORAGE}/{plural}", type_)
+        for type_, plural in (
+            (StorageClass, "storageclasses"),
+            (CSINode, "csinodes"),
+            (CSIDriver, "csidrivers"),
+            (CSIStorageCapacity, "csistoragecapacities"),
+            (VolumeAttachment, "volumeattachments"),
+        )
+    ),
 )
 
 BY_KIND = {(kind.api_version, kind.kind): kind for kind in (PODS, NODES, *LOOKED_UP)}
+
+
+def type_of(kind: type[HasMetadata] | WatchedKind) -> type[HasMetadata]:
+    return kind.type if isinstance(kind, WatchedKind) else kind
 
 
 def decode(document: dict[str, Any]) -> HasMetadata | None:

@@ -1,6 +1,8 @@
 """ClusterObjects: the objects that plugins look up by kind and name, such as Services.
 
-Pods and nodes are not among them.
+Pods and nodes are not among them. An object can be assumed: a plugin has decided on a change that
+the API server does not know yet, and the next decision must see it. Mirrors the listers of the
+framework, and kube-scheduler's assume caches.
 """
 
 from __future__ import annotations
@@ -9,8 +11,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.model.change_log import ChangeLog
 
 T = TypeVar("T", bound=HasMetadata)
+# The namespace ("" for an object without one) and the name of an object.
+ObjectName = tuple[str, str]
 
 
 class UnlistedError(Exception):
@@ -21,15 +26,19 @@ class UnlistedError(Exception):
 
 
 class ClusterObjects:
-    """Owned by the cache. `version(kind)` increases with every change to an object of a kind.
+    """Owned by the cache. `changes(kind)` logs the names of the objects that changed; its version
+    increases with every change.
 
-    Look-ups raise UnlistedError for a kind that the API server has not listed.
+    Look-ups raise UnlistedError for a kind that the API server has not listed. Invariant: an object
+    is assumed only while the API server's version of it is known, and not newer.
     """
 
     def __init__(self) -> None:
         self._found: dict[type[Any], dict[str, dict[str, Any]]] = {}
-        self._versions: dict[type[Any], int] = {}
+        self._changes: dict[type[Any], ChangeLog[ObjectName]] = {}
         self._unlisted: dict[type[Any], str] = {}
+        # The API server's versions of the objects that are assumed.
+        self._stored: dict[tuple[type[Any], ObjectName], Any] = {}
 
     def kind_listed(self, kind: type[HasMetadata], problem: str = "") -> None:
         """Records that all objects of a kind are known, or the problem that prevents it."""
@@ -39,25 +48,74 @@ class ClusterObjects:
             self._unlisted.pop(kind, None)
 
     def put(self, item: HasMetadata) -> None:
-        metadata = item.metadata
-        self._found.setdefault(type(item), {}).setdefault(metadata.namespace, {})[metadata.name] = (
-            item
-        )
-        self._versions[type(item)] = self.version(type(item)) + 1
+        """Takes the API server's version of an object. An assumed version that is as new stays."""
+        kind, name = type(item), _name_of(item)
+        assumed = self._found.get(kind, {}).get(name[0], {}).get(name[1])
+        if (kind, name) in self._stored and assumed is not None:
+            same = assumed.metadata.uid == item.metadata.uid
+            if same and _version(item) <= _version(assumed):
+                self._stored[kind, name] = item
+                return
+            del self._stored[kind, name]
+        self._write(item)
 
     def remove(self, item: HasMetadata) -> None:
         """Does nothing if the object is not known."""
-        metadata = item.metadata
-        namespace = self._found.get(type(item), {}).get(metadata.namespace, {})
-        if namespace.pop(metadata.name, None) is not None:
-            self._versions[type(item)] = self.version(type(item)) + 1
+        kind, name = type(item), _name_of(item)
+        self._stored.pop((kind, name), None)
+        if self._found.get(kind, {}).get(name[0], {}).pop(name[1], None) is not None:
+            self.changes(kind).add(name)
+
+    # ------------------------------------------------------------------------------------- assuming
+
+    def assume(self, item: HasMetadata) -> str:
+        """Has look-ups find this version until the API server has a newer one. Returns the reason
+        if it is refused: the API server has no such object, or a newer version already.
+        """
+        kind, name = type(item), _name_of(item)
+        known = self._found.get(kind, {}).get(name[0], {}).get(name[1])
+        if known is None:
+            return f"{kind.__name__} {'/'.join(filter(None, name))} does not exist"
+        stored = self._stored.get((kind, name), known)
+        if stored.metadata.uid != item.metadata.uid or _version(item) < _version(stored):
+            return (
+                f"{kind.__name__} {'/'.join(filter(None, name))} is out of sync (stored: "
+                f"{stored.metadata.resource_version}, assume: {item.metadata.resource_version})"
+            )
+        self._stored[kind, name] = stored
+        self._write(item)
+        return ""
+
+    def restore(self, item: HasMetadata) -> None:
+        """Ends the assumption of an object, if it is of this version."""
+        kind, name = type(item), _name_of(item)
+        stored = self._stored.get((kind, name))
+        if stored is None:
+            return
+        assumed = self._found[kind][name[0]][name[1]]
+        if assumed.metadata.resource_version == item.metadata.resource_version:
+            del self._stored[kind, name]
+            self._write(stored)
+
+    def assumed(self) -> list[HasMetadata]:
+        """The objects that are assumed, in the order in which they were first assumed."""
+        return [self._found[kind][name[0]][name[1]] for kind, name in self._stored]
+
+    # -------------------------------------------------------------------------------------- reading
 
     def is_listed(self, kind: type[HasMetadata]) -> bool:
         """True if the objects of a kind are known."""
         return kind not in self._unlisted
 
+    def changes(self, kind: type[HasMetadata]) -> ChangeLog[ObjectName]:
+        """The log of the changes to objects of a kind."""
+        log = self._changes.get(kind)
+        if log is None:
+            log = self._changes[kind] = ChangeLog()
+        return log
+
     def version(self, kind: type[HasMetadata]) -> int:
-        return self._versions.get(kind, 0)
+        return self.changes(kind).version
 
     def get(self, kind: type[T], name: str, namespace: str = "") -> T | None:
         self._check(kind)
@@ -79,3 +137,25 @@ class ClusterObjects:
     def _check(self, kind: type[HasMetadata]) -> None:
         if kind in self._unlisted:
             raise UnlistedError(self._unlisted[kind])
+
+    def _write(self, item: HasMetadata) -> None:
+        namespace, name = _name_of(item)
+        self._found.setdefault(type(item), {}).setdefault(namespace, {})[name] = item
+        self.changes(type(item)).add((namespace, name))
+
+    def validate(self) -> None:
+        """Raises AssertionError if an invariant does not hold."""
+        for (kind, name), stored in self._stored.items():
+            assumed = self._found[kind][name[0]][name[1]]
+            assert assumed.metadata.uid == stored.metadata.uid, (kind, name)
+            assert _version(stored) <= _version(assumed), (kind, name)
+
+
+def _name_of(item: HasMetadata) -> ObjectName:
+    return item.metadata.namespace, item.metadata.name
+
+
+def _version(item: HasMetadata) -> int:
+    """Resource versions are increasing numbers, as Kubernetes guarantees; anything else is 0."""
+    text = item.metadata.resource_version
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else 0

@@ -137,7 +137,7 @@ class NodeInfo:
                 del by_ip[claim.ip]
             if not by_ip:
                 del self.ports[claim.protocol, claim.port]
-        for name in template.claims:
+        for name in info.claims:
             self.claims[name] += sign
             if not self.claims[name]:
                 del self.claims[name]

@@ -10,6 +10,7 @@ on every row.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TypeVar
@@ -206,7 +207,9 @@ class PodCounts:
 
     `removed_terminating` holds the terminating pods, with their rows, that a what-if question
     removed; plugins.spread_domains needs them. `claims` counts, for each PersistentVolumeClaim
-    (namespace/name), the volumes of pods on the rows that name it.
+    (namespace/name), the volumes of pods on the rows that name it, and `supposed_claims` how many
+    of them a what-if question added, less those that it removed. `volume_changes[row]` increases
+    whenever a pod that attaches volumes comes to the row or leaves it, also for a what-if question.
     """
 
     def __init__(self, rows: int) -> None:
@@ -217,6 +220,8 @@ class PodCounts:
         self._uses = 0
         self.removed_terminating: list[tuple[int, PodInfo]] = []
         self.claims: dict[str, int] = {}
+        self.supposed_claims: Counter[str] = Counter()
+        self.volume_changes: Ints = np.zeros(rows, dtype=np.int64)
         self.required = TermColumns()
         self.required_anti = TermColumns()
         self.preferred = TermColumns()
@@ -261,6 +266,7 @@ class PodCounts:
 
     def grow(self, rows: int) -> None:
         self._size = rows
+        self.volume_changes = grown(self.volume_changes, rows)
         terms = (self.required.columns, self.required_anti.columns, self.preferred.columns)
         for columns in (self._columns.values(), *(found.values() for found in terms)):
             for column in columns:
@@ -277,10 +283,12 @@ class PodCounts:
             column.add(row, sign * weight)
         if not group.rows:
             del self._groups[group.key]
-        for name in info.claims:
-            volumes = self.claims.pop(name, 0) + sign
-            if volumes:
-                self.claims[name] = volumes
+        if info.template.attaches:
+            self.volume_changes[row] += 1
+            for name in info.claims:
+                volumes = self.claims.pop(name, 0) + sign
+                if volumes:
+                    self.claims[name] = volumes
         try:
             terms = info.affinity_terms
         except SelectorError:

@@ -46,7 +46,12 @@ class PodInfo:
 
     @property
     def claims(self) -> tuple[str, ...]:
-        return self.template.claims
+        """The PersistentVolumeClaims that the volumes name, as namespace/name, once a volume."""
+        if not self.template.names_claims:
+            return ()
+        namespace = self.pod.metadata.namespace
+        volumes = (volume.persistent_volume_claim for volume in self.pod.spec.volumes)
+        return tuple([f"{namespace}/{source.claim_name}" for source in volumes if source])
 
     @property
     def requests(self) -> dict[str, int]:
@@ -90,6 +95,8 @@ class PodInfo:
         """True if the two pods are alike in every sum, every count, and as preemption victims."""
         mine, its = self.pod, other.pod
         alike = self.template is other.template and self._terminates() == other._terminates()
+        if alike and self.template.names_claims and self.claims != other.claims:
+            return False
         return alike and (
             mine.status.start_time == its.status.start_time or self.started == other.started
         )

@@ -1,8 +1,9 @@
 """PodTemplate: the values that pods of one template have in common, derived once for all of them.
 
-Pods are of one template if their namespaces, labels, annotations and specs are equal; the node does
-not count. Every rule that reads nothing else of a pod decides the same for them. Mirrors
-kube-scheduler's signature of a pod.
+Pods are of one template if their namespaces, labels, annotations and specs are equal; the node and
+the names of their PersistentVolumeClaims do not count, because each replica has claims of its own.
+Every rule that reads nothing else of a pod decides the same for them. Mirrors kube-scheduler's
+signature of a pod.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from berth.actors.scheduling.kube.core import Pod, PodSpec
+from berth.actors.scheduling.kube.core import (
+    PersistentVolumeClaimVolumeSource,
+    Pod,
+    PodSpec,
+    Volume,
+)
 from berth.actors.scheduling.kube.requests import (
     nonzero_requests,
     pod_requests,
@@ -27,6 +33,9 @@ from berth.actors.scheduling.model.interner import Interner
 T = TypeVar("T")
 
 _SPEC_FIELDS = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
+_FIELDS_BUT_VOLUMES = attrgetter(
+    *(name for name in PodSpec.__struct_fields__ if name not in ("node_name", "volumes"))
+)
 _RESIZE = attrgetter(
     "container_statuses", "init_container_statuses", "resources", "allocated_resources"
 )
@@ -125,11 +134,17 @@ class PodTemplate:
         return GroupKey(metadata.namespace, tuple(sorted(metadata.labels.items())), terminating)
 
     @cached_property
-    def claims(self) -> tuple[str, ...]:
-        """The PersistentVolumeClaims that the volumes name, as namespace/name, once a volume."""
-        namespace = self._pod.metadata.namespace
-        volumes = (volume.persistent_volume_claim for volume in self._pod.spec.volumes)
-        return tuple(f"{namespace}/{source.claim_name}" for source in volumes if source is not None)
+    def names_claims(self) -> bool:
+        """True if a volume names a PersistentVolumeClaim."""
+        return any(v.persistent_volume_claim is not None for v in self._pod.spec.volumes)
+
+    @cached_property
+    def attaches(self) -> bool:
+        """True if a volume may be attached to the node: by a claim, or as a disk of a cloud."""
+        return any(
+            v.persistent_volume_claim is not None or v.ephemeral is not None or is_migratable(v)
+            for v in self._pod.spec.volumes
+        )
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:
@@ -142,6 +157,19 @@ class PodTemplate:
             for p in container.ports
             if p.host_port > 0
         )
+
+
+def is_migratable(volume: Volume) -> bool:
+    """True for a disk that an in-tree plugin served once, and a CSI driver serves now."""
+    return (
+        volume.gce_persistent_disk is not None
+        or volume.aws_elastic_block_store is not None
+        or volume.azure_disk is not None
+        or volume.azure_file is not None
+        or volume.cinder is not None
+        or volume.portworx_volume is not None
+        or volume.vsphere_volume is not None
+    )
 
 
 class PerTemplate(Generic[T]):
@@ -187,7 +215,36 @@ def same_template(one: Pod, other: Pod) -> bool:
         and mine.annotations == its.annotations
         and not _is_resized(one)
         and not _is_resized(other)
-        and (one.spec is other.spec or bool(_SPEC_FIELDS(one.spec) == _SPEC_FIELDS(other.spec)))
+        and (one.spec is other.spec or _same_spec(one.spec, other.spec))
+    )
+
+
+def _same_spec(one: PodSpec, other: PodSpec) -> bool:
+    """True if two specs differ in nothing but the node and the names of claims."""
+    if one.volumes != other.volumes and _unnamed(one.volumes) != _unnamed(other.volumes):
+        return False
+    return bool(_FIELDS_BUT_VOLUMES(one) == _FIELDS_BUT_VOLUMES(other))
+
+
+_ANY_CLAIM = {
+    read_only: PersistentVolumeClaimVolumeSource(read_only=read_only) for read_only in (False, True)
+}
+
+
+def _unnamed(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
+    """The volumes without the names of their claims."""
+    if all(volume.persistent_volume_claim is None for volume in volumes):
+        return volumes
+    return tuple(
+        [
+            volume
+            if volume.persistent_volume_claim is None
+            else msgspec.structs.replace(
+                volume,
+                persistent_volume_claim=_ANY_CLAIM[volume.persistent_volume_claim.read_only],
+            )
+            for volume in volumes
+        ]
     )
 
 
@@ -212,4 +269,5 @@ def _signature(pod: Pod) -> bytes:
     fields: tuple[object, ...] = (metadata.namespace, metadata.labels, metadata.annotations)
     if _is_resized(pod):
         fields = (*fields, _RESIZE(status), resize_is_infeasible(pod))
-    return _ENCODER.encode(fields) + spec_key(pod.spec)
+    parts = (_FIELDS_BUT_VOLUMES(pod.spec), _unnamed(pod.spec.volumes))
+    return _ENCODER.encode(fields) + _ENCODER.encode(parts)

@@ -30,6 +30,7 @@ class Supposition:
         info = self._touch(row)
         info.add_pod(pod)
         info.freed_ports.difference_update(pod.host_ports)
+        self._suppose_claims(pod, 1)
         if self._removed.pop((row, pod.key), None) is None:
             self._added[row, pod.key] = pod
         elif pod.group.terminating:
@@ -39,10 +40,18 @@ class Supposition:
         info = self._touch(row)
         info.remove_pod(pod.key)
         info.freed_ports.update(pod.host_ports)
+        self._suppose_claims(pod, -1)
         if self._added.pop((row, pod.key), None) is None:
             self._removed[row, pod.key] = pod
             if pod.group.terminating:
                 self._columns.counts.removed_terminating.append((row, pod))
+
+    def _suppose_claims(self, pod: PodInfo, sign: int) -> None:
+        supposed = self._columns.counts.supposed_claims
+        for name in pod.claims:
+            supposed[name] += sign
+            if not supposed[name]:
+                del supposed[name]
 
     def settle(self) -> None:
         """Rewrites the rows that were touched since the last call."""

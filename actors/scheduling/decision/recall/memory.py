@@ -19,15 +19,19 @@ from berth.actors.scheduling.decision.feasibility import reject_for_nominated
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.recall.promised import Promised
 from berth.actors.scheduling.decision.recall.rejections import Rejections
-from berth.actors.scheduling.decision.rules import PluginError, RawScores, Rules, normalized
+from berth.actors.scheduling.decision.rules import (
+    KEPT,
+    PluginError,
+    RawScores,
+    Rules,
+    normalized,
+)
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.interface import Reads
 from berth.actors.scheduling.model.bookmark import Bookmark
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
 from berth.actors.scheduling.model.vectors import Bools, Flags, Ints, Rows, any_true
-
-KEPT = (Reads.NODE, Reads.ROW, Reads.NODES)
 
 
 class Answers:
@@ -88,9 +92,15 @@ class Memory:
         self._promised: Promised | None = None
         self._names: frozenset[str] | None = None
         self.state = CycleState()
-        for reads in KEPT:
+        self.of_pod = profile.of_pod
+        parts = [profile.parts[reads] for reads in KEPT]
+        if not info.template.attaches:
+            # No claims: the rules that read them skip all pods of the template, or none.
+            self.of_pod = profile.of_cluster
+            parts.append(profile.parts[Reads.CLAIMS])
+        for part in parts:
             try:
-                prefiltered = profile.parts[reads].pre_filter(self.state, info, snapshot)
+                prefiltered = part.pre_filter(self.state, info, snapshot)
             except PluginError as failure:
                 # The consequence of a rejection or a failure depends on the order of all plugins,
                 # also of those that are never remembered.
@@ -100,11 +110,15 @@ class Memory:
             if prefiltered.node_names is not None:
                 names = prefiltered.node_names
                 self._names = names if self._names is None else self._names & names
+        claims = profile.parts[Reads.CLAIMS]
+        if not info.template.attaches and not claims.filters_nothing(self.state):
+            raise NotReusableError
         columns = snapshot.columns
         self.order = columns.order if self._names is None else columns.rows_of(self._names)
         if not len(self.order):
             raise NotReusableError
         self._bookmark = Bookmark(snapshot)
+        self._lookups = {kind: snapshot.objects.version(kind) for kind in profile.kept.lookups}
         every = snapshot.rows(self.order)
         self._changed = Flags(every.size, False)
         self._changed_nodes: set[int] = set()
@@ -136,6 +150,9 @@ class Memory:
 
     def refresh(self, snapshot: Snapshot) -> bool:
         """Take in what changed; False if too much did, and a new memory has to be made."""
+        objects = snapshot.objects
+        if any(objects.version(kind) != version for kind, version in self._lookups.items()):
+            return False
         changes = self._bookmark.turn(snapshot)
         if changes is None:
             return False
@@ -200,21 +217,36 @@ class Memory:
 
         Raises PluginError.
         """
-        rules = self._profile
         if not self._row_by_row(state):
-            found = np.flatnonzero(fitting)
-            left = fitting.copy()
-            nodes = snapshot.rows(self.order[start + found])
-            left[found[[*reject_for_nominated(rules, state, info, nodes)]]] = False
-            return left
+            return self._besides(self._profile, state, info, snapshot, start, fitting)
         if self._promised is None or not self._promised.refresh(snapshot):
             self._promised = Promised(snapshot)
-        return self._promised.leaves(rules, state, info, snapshot, start, fitting)
+        kept = self._profile.kept
+        left = self._promised.leaves(kept, state, info, snapshot, start, fitting)
+        if self.of_pod.filters_nothing(state):
+            return left
+        return self._besides(self.of_pod, state, info, snapshot, start, left)
+
+    def _besides(
+        self,
+        rules: Rules,
+        state: CycleState,
+        info: PodInfo,
+        snapshot: Snapshot,
+        start: int,
+        fitting: Bools,
+    ) -> Bools:
+        """`besides_nominated` for some rules, of which nothing is kept."""
+        found = np.flatnonzero(fitting)
+        left = fitting.copy()
+        nodes = snapshot.rows(self.order[start + found])
+        left[found[[*reject_for_nominated(rules, state, info, nodes)]]] = False
+        return left
 
     def rejections(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Rejections | None:
         """Why each node rejects the pod; None if that cannot be remembered. Raises PluginError."""
         rules = self._profile
-        if not self._row_by_row(state):
+        if not self.of_pod.filters_nothing(state) or not self._row_by_row(state):
             return None
         if self._rejections is None or not self._rejections.refresh(rules, state, info, snapshot):
             self._rejections = Rejections(rules, state, info, snapshot)

@@ -1,7 +1,8 @@
 """Recall: the memories of the pod templates met last, and the candidates that they make.
 
 Rules that read one row at a time, or nodes alone, are asked when the memory is made and where
-something changed. Rules that read the cluster are never remembered: they run for every pod.
+something changed. Rules that read the cluster or the pod's claims are never remembered: they run
+for every pod.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ MIN_WIDTH = 100  # nodes that are looked at together, at the least
 class Recalled(Candidates):
     """The candidates of a pod whose template is remembered.
 
-    `alone` is true if no rule that reads the cluster filters this pod, so that all filters are
+    `alone` is true if no rule that is asked for every pod filters this one, so that all filters are
     remembered.
     """
 
@@ -93,7 +94,7 @@ class Recalled(Candidates):
         passing = None
         if not self._alone:
             view = snapshot.rows(self.order[start:stop])
-            passing = self.profile.of_cluster.passing(state, info, view)
+            passing = self._memory.of_pod.passing(state, info, view)
         memory.settle(info, snapshot, start, stop, passing)
         if passing is None and not snapshot.nominations and memory.fits.all_in(start, stop):
             return None
@@ -117,7 +118,7 @@ class Recalled(Candidates):
         return fitting
 
     def totals(self, positions: Rows) -> Ints:
-        nodes, rules = self.view(positions), self.profile.of_cluster
+        nodes, rules = self.view(positions), self._memory.of_pod
         totals = self._memory.scores(self.info, nodes, positions)
         if not rules.scores_nothing:
             rules.pre_score(self.state, self.info, nodes)
@@ -151,14 +152,14 @@ class Recall:
         memory = self._memory(profile, info, snapshot)
         if memory is None:
             return None
-        state, rules = memory.state.copy(), profile.of_cluster
+        state, rules = memory.state.copy(), memory.of_pod
         try:
             prefiltered = rules.pre_filter(state, info, snapshot)
         except PluginError:
             return None  # The consequence depends on the order of all rules.
         if not prefiltered.status.ok or prefiltered.node_names is not None:
             return None
-        alone = rules.filters_row_by_row(state)
+        alone = rules.filters_nothing(state)
         return Recalled(memory, state, profile, info, snapshot, alone=alone)
 
     def _memory(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Memory | None:

@@ -1,0 +1,173 @@
+"""Volumes, claims, and the storage.k8s.io/v1 objects that decide where a pod's volumes can be.
+
+Only the fields that scheduling reads. A volume is changed with patches, never written back whole,
+so that the fields that are not read here stay. Mirrors the API types of the same names.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from berth.actors.scheduling.kube.core import (
+    AWSElasticBlockStoreVolumeSource,
+    AzureDiskVolumeSource,
+    CinderVolumeSource,
+    GCEPersistentDiskVolumeSource,
+    NodeSelector,
+    OpaqueVolumeSource,
+    PortworxVolumeSource,
+    ResourceList,
+    ResourceRequirements,
+)
+from berth.actors.scheduling.kube.meta import (
+    Int32,
+    Int64,
+    LabelSelector,
+    Object,
+    ObjectMeta,
+    ObjectReference,
+)
+from berth.actors.scheduling.kube.quantity import nano_value
+from berth.actors.scheduling.kube.reading import ReadBy
+
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+
+Amount = Annotated[str | Int64 | float, ReadBy(nano_value)]
+
+
+# ------------------------------------------------------------------------------------------ volumes
+
+
+class CSIPersistentVolumeSource(Object, frozen=True, kw_only=True):
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class VolumeNodeAffinity(Object, frozen=True, kw_only=True):
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(Object, frozen=True, kw_only=True):
+    capacity: ResourceList = msgspec.field(default_factory=dict)
+    access_modes: tuple[str, ...] = ()
+    claim_ref: ObjectReference | None = None
+    storage_class_name: str = ""
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    csi: CSIPersistentVolumeSource | None = None
+    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    azure_disk: AzureDiskVolumeSource | None = None
+    azure_file: OpaqueVolumeSource | None = None
+    cinder: CinderVolumeSource | None = None
+    portworx_volume: PortworxVolumeSource | None = None
+    vsphere_volume: OpaqueVolumeSource | None = None
+
+
+class PersistentVolumeStatus(Object, frozen=True, kw_only=True):
+    phase: str = ""
+
+
+class PersistentVolume(Object, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: PersistentVolumeStatus = PersistentVolumeStatus()
+
+
+# ------------------------------------------------------------------------------------------- claims
+
+
+class PersistentVolumeClaimSpec(Object, frozen=True, kw_only=True):
+    access_modes: tuple[str, ...] = ()
+    selector: LabelSelector | None = None
+    resources: ResourceRequirements = ResourceRequirements()
+    volume_name: str = ""
+    storage_class_name: str | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+
+
+class PersistentVolumeClaimStatus(Object, frozen=True, kw_only=True):
+    phase: str = ""
+
+
+class PersistentVolumeClaim(Object, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+    status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
+
+
+# ---------------------------------------------------------------------------------- storage.k8s.io
+
+
+class TopologySelectorLabelRequirement(Object, frozen=True, kw_only=True):
+    key: str = ""
+    values: tuple[str, ...] = ()
+
+
+class TopologySelectorTerm(Object, frozen=True, kw_only=True):
+    match_label_expressions: tuple[TopologySelectorLabelRequirement, ...] = ()
+
+
+class StorageClass(Object, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
+
+
+class VolumeNodeResources(Object, frozen=True, kw_only=True):
+    count: Int32 | None = None
+
+
+class CSINodeDriver(Object, frozen=True, kw_only=True):
+    name: str = ""
+    allocatable: VolumeNodeResources | None = None
+
+
+class CSINodeSpec(Object, frozen=True, kw_only=True):
+    drivers: tuple[CSINodeDriver, ...] = ()
+
+
+class CSINode(Object, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CSINodeSpec = CSINodeSpec()
+
+
+class CSIDriverSpec(Object, frozen=True, kw_only=True):
+    storage_capacity: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
+
+
+class CSIDriver(Object, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CSIDriverSpec = CSIDriverSpec()
+
+
+class CSIStorageCapacity(Object, frozen=True, kw_only=True):
+    """A volume needs `maximum_volume_size` of room, or `capacity` if that is not set."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    node_topology: LabelSelector | None = None
+    storage_class_name: str = ""
+    capacity: Amount | None = None
+    maximum_volume_size: Amount | None = None
+
+
+class VolumeAttachmentSource(Object, frozen=True, kw_only=True):
+    persistent_volume_name: str | None = None
+
+
+class VolumeAttachmentSpec(Object, frozen=True, kw_only=True):
+    attacher: str = ""
+    source: VolumeAttachmentSource = VolumeAttachmentSource()
+    node_name: str = ""
+
+
+class VolumeAttachment(Object, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
