@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -24,10 +25,12 @@ from berth.actors.cache.debugger import CacheDebugger
 from berth.actors.cache.state import CacheState
 from berth.actors.client.access import Access, Calls, remote
 from berth.actors.client.extender.calls import Extenders
-from berth.actors.client.rest import ApiError, Connection, ConnectionFailedError
+from berth.actors.client.objects import ApiObjects
+from berth.actors.client.rest import Connection
 from berth.actors.client.tenure import ALWAYS
 from berth.actors.cycle.actor import CycleActor
 from berth.actors.informer.actor import InformerActor
+from berth.actors.informer.listers import Listers
 from berth.actors.informer.routing import route_node, route_object, route_pod
 from berth.actors.informer.stand_ins import node_without_new_pods, pod_with_its_room
 from berth.actors.leader.actor import LeaderActor
@@ -49,9 +52,8 @@ from berth.actors.runtime.supervisor import Child, OnCrash, Supervisor
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.framework.interface import ApiHandle, Handle
-from berth.actors.scheduling.framework.status import SUCCESS, Status, error
-from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind
+from berth.actors.scheduling.framework.interface import ApiHandle, Handle, Objects
+from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind, type_of
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.server.actor import Address, ServerActor
 from berth.actors.server.debug import Debug
@@ -77,27 +79,18 @@ class Options(msgspec.Struct, frozen=True):
 DEFAULT_OPTIONS = Options()
 
 
-class ApiWrites:
-    """The writes that plugins may make. A refusal, and no answer, come back as a status."""
-
-    def __init__(self, client: Calls) -> None:
-        self._client = client
-
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
-        try:
-            await self._client.bind(namespace, name, uid, node)
-        except (ApiError, ConnectionFailedError) as failure:
-            return error(str(failure))
-        return SUCCESS
-
-
 class SchedulerHandle:
     """The handle that plugins are given."""
 
     def __init__(
-        self, api: ApiHandle, waiting: PodsInBinding, feature_gates: Mapping[str, bool]
+        self,
+        api: ApiHandle,
+        objects: Objects,
+        waiting: PodsInBinding,
+        feature_gates: Mapping[str, bool],
     ) -> None:
         self.api = api
+        self.objects = objects
         self.waiting = waiting
         self.feature_gates = feature_gates
 
@@ -183,28 +176,43 @@ class Informers:
     """The informers of nodes, of pods, and of the kinds that plugins look up or wait for."""
 
     def __init__(
-        self, access: Access, profiles: Mapping[str, Profile], mailboxes: Mailboxes
+        self,
+        access: Access,
+        profiles: Mapping[str, Profile],
+        mailboxes: Mailboxes,
+        listers: Listers,
     ) -> None:
         self._by_kind: dict[str, InformerActor[Any]] = {}
         wanted = _looked_up(profiles.values())
+        for kind in wanted:
+            self._by_kind[kind.kind] = InformerActor(
+                access.follow(kind.path, kind.type),
+                route_object,
+                mailboxes,
+                looked_up=kind.type,
+                changed=partial(listers.changed, kind.type),
+            )
+            listers.follow(kind.type, self._by_kind[kind.kind])
         for kind in LOOKED_UP:
-            if kind in wanted:
-                source = access.follow(kind.path, kind.type)
-                self._by_kind[kind.kind] = InformerActor(
-                    source, route_object, mailboxes, looked_up=kind.type
-                )
-            else:
+            if kind not in wanted:
                 problem = f"no enabled plugin names {kind.kind} in its lookups"
                 mailboxes.cache.tell(KindListed(kind.type, problem))
         self.nodes = InformerActor(
-            access.follow(NODES.path, NODES.type), route_node, mailboxes, node_without_new_pods
+            access.follow(NODES.path, NODES.type),
+            route_node,
+            mailboxes,
+            node_without_new_pods,
+            changed=partial(listers.changed, NODES.type),
         )
         self.pods = InformerActor(
             access.follow(PODS.path, PODS.type, PODS.selector),
             lambda change: route_pod(change, profiles.keys()),
             mailboxes,
             pod_with_its_room,
+            changed=partial(listers.changed, PODS.type),
         )
+        listers.follow(NODES.type, self.nodes)
+        listers.follow(PODS.type, self.pods)
         self._by_kind |= {NODES.kind: self.nodes, PODS.kind: self.pods}
 
     def children(self) -> tuple[Child, ...]:
@@ -225,14 +233,17 @@ class Informers:
         return {kind: len(informer.unreadable()) for kind, informer in self._by_kind.items()}
 
 
-def _looked_up(profiles: Collection[Profile]) -> set[WatchedKind]:
+def _looked_up(profiles: Collection[Profile]) -> dict[WatchedKind, None]:
     """The kinds that plugins look up, or whose events they wait for."""
-    types = {kind for profile in profiles for plugin in profile.plugins for kind in plugin.lookups}
+    lookups = [kind for p in profiles for plugin in p.plugins for kind in plugin.lookups]
+    types = {type_of(kind) for kind in lookups}
     registered = (
         each for profile in profiles for events in profile.hints().values() for each in events
     )
     waited_for = {registration.event.resource.kind for registration in registered}
-    return {kind for kind in LOOKED_UP if kind.type in types or kind.kind in waited_for}
+    known = [kind for kind in LOOKED_UP if kind.type in types or kind.kind in waited_for]
+    others = [kind for kind in lookups if isinstance(kind, WatchedKind)]
+    return dict.fromkeys([*known, *others])
 
 
 # ------------------------------------------------------------------------------- health and metrics
@@ -330,12 +341,13 @@ async def schedule(
     """`run_scheduler` with access to an API server that is open already, an observer of durations,
     and a scheduler that may be of a derived class.
     """
-    in_binding = PodsInBinding()
-    handle = SchedulerHandle(ApiWrites(access.calls), in_binding, options.feature_gates)
+    in_binding, mailboxes = PodsInBinding(), Mailboxes()
+    listers, api = Listers(mailboxes, clock), ApiObjects(access.calls)
+    handle = SchedulerHandle(api, listers, in_binding, options.feature_gates)
     profiles = profiles_of(configuration, handle)
-    mailboxes = Mailboxes()
+    api.add_kinds(_looked_up(profiles.values()))
     core = Core(configuration, profiles, mailboxes, in_binding, clock, options)
-    informers = Informers(access, profiles, mailboxes)
+    informers = Informers(access, profiles, mailboxes, listers)
     debugger = _debugger(core, informers)
     readiness = Readiness(task_status, informers)
 

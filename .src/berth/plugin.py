@@ -30,6 +30,7 @@ from berth.actors.scheduling.framework.interface import (
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
+    PreBindPreFlightResult,
     PreEnqueuePlugin,
     PreFilterPlugin,
     PreFilterResult,
@@ -57,6 +58,7 @@ from berth.actors.scheduling.framework.status import (
 from berth.actors.scheduling.framework.verdicts import Diagnosis, Verdicts
 from berth.actors.scheduling.kube.apps import ReplicaSet, ReplicationController, StatefulSet
 from berth.actors.scheduling.kube.core import Namespace, Node, Pod, Service
+from berth.actors.scheduling.kube.kinds import WatchedKind
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.model.cluster_objects import UnlistedError
 from berth.actors.scheduling.model.node_info import NodeInfo
@@ -99,6 +101,7 @@ __all__ = [
     "PostFilterPlugin",
     "PostFiltered",
     "PreBindPlugin",
+    "PreBindPreFlightResult",
     "PreEnqueuePlugin",
     "PreFilterPlugin",
     "PreFilterResult",
@@ -123,6 +126,7 @@ __all__ = [
     "Verdicts",
     "Victims",
     "WaitingPod",
+    "WatchedKind",
     "default_normalize",
     "error",
     "fit_error",

@@ -41,7 +41,7 @@ from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.post_filter import Nomination
-from berth.actors.scheduling.framework.status import Code
+from berth.actors.scheduling.framework.status import SUCCESS, Code
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 
@@ -87,16 +87,23 @@ class CycleActor:
         started = self._clock.now()
         profile = self._profiles[info.pod.spec.scheduler_name]
         placed: Assume | None = None
+        reserved = SUCCESS
         try:
             snapshot = await ask(self._cache, TakeSnapshot)
             asked = self._clock.now()
             outcome = await self._decide(profile, info, snapshot)
             self._observer.decided(self._clock.now() - asked)
             if isinstance(outcome, Chosen):
-                placed = Assume(info, outcome.node)
+                reserved = profile.reserve(outcome.state, info, outcome.node)
+                if reserved.ok:
+                    placed = Assume(info, outcome.node)
+                else:
+                    profile.unreserve(outcome.state, info, outcome.node)
         finally:  # Also if cancelled: bindings that are undone then need the cache.
             self._cache.tell(ReturnSnapshot(placed))
         match outcome:
+            case Chosen() if not reserved.ok:
+                self._attempts.failed(queued, failed(Stage.BEFORE_DONE, reserved), started)
             case Chosen():
                 await self._place(profile, queued, outcome.node, outcome.state, started)
             case Unfit(nomination=nomination):
@@ -122,12 +129,9 @@ class CycleActor:
     async def _place(
         self, profile: Profile, queued: QueuedPod, node: str, state: CycleState, started: float
     ) -> None:
-        """Run Reserve and Permit for an assumed pod, then hand it to the binding actor."""
+        """Run Permit for an assumed pod, then hand it to the binding actor."""
         info = queued.info
-        status = profile.reserve(state, info, node)
-        waits: dict[str, float] = {}
-        if status.ok:
-            status, waits = profile.permit(state, info, node)
+        status, waits = profile.permit(state, info, node)
         if status.ok or status.code is Code.WAIT:
             placement = Placement(queued, node, profile.scheduler_name, state, waits, started)
             # The cycle waits until the binding actor has taken the pod, because the Permit plugins

@@ -34,13 +34,18 @@ T = TypeVar("T", bound=HasMetadata)
 SLICE = 250  # objects of a list that are delivered before other tasks run
 
 
+def _unheard(_: object) -> None:
+    """Nobody listens for changes."""
+
+
 class InformerActor(Generic[T]):
     """Started means synced: the first list is delivered.
 
     `stand_in` returns what counts in place of an object that cannot be read. `looked_up` is the
     kind if only plugins read it. Such a kind may be absent, which counts as an empty list. If the
     API server refuses to list it, the cache gets the reason, for the plugins that look it up. In
-    both cases the start goes on.
+    both cases the start goes on. `changed` is called with each object that changed, once the store
+    has the change and the mailboxes have its messages.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class InformerActor(Generic[T]):
         mailboxes: Mailboxes,
         stand_in: StandIn[T] = last_or_rest,
         looked_up: type[T] | None = None,
+        changed: Callable[[T], None] = _unheard,
     ) -> None:
         self._source = source
         self._route = route
@@ -57,6 +63,7 @@ class InformerActor(Generic[T]):
         self._queue = mailboxes.queue
         self._state: InformerState[T] = InformerState(stand_in)
         self._looked_up = looked_up
+        self._changed = changed
         self._is_listed = False
         self._problem = ""
 
@@ -78,6 +85,10 @@ class InformerActor(Generic[T]):
     def problem(self) -> str:
         """Why the API server does not list the kind, "" if it does."""
         return self._problem
+
+    def unlisted(self) -> str:
+        """Why the objects are not known yet, "" once they are."""
+        return "" if self._is_listed else self._problem or "not listed yet"
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async for news in self._source.changes(self._state.objects()):
@@ -123,6 +134,9 @@ class InformerActor(Generic[T]):
                         self._cache.tell(fact)
                     for message in to_queue:
                         self._queue.tell(message)
+                    item = effect.new if effect.new is not None else effect.old
+                    if item is not None:
+                        self._changed(item)
                 case BecameUnreadable(found):
                     log.warning("object cannot be read", **_name(found), error=found.problem)
                 case NotUnreadable(found):

@@ -34,6 +34,7 @@ from berth.plugin import (
     PodInfo,
     PostBindPlugin,
     PreBindPlugin,
+    PreBindPreFlightResult,
     ReservePlugin,
     Status,
     error,
@@ -83,7 +84,6 @@ async def diary() -> None:
 
 class First(ReservePlugin, PreBindPlugin, PostBindPlugin):
     name = "First"
-    runs_in_parallel = True
 
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
         return Diary.note("reserve first")
@@ -91,8 +91,10 @@ class First(ReservePlugin, PreBindPlugin, PostBindPlugin):
     def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
         Diary.note("unreserve first")
 
-    def pre_bind_pre_flight(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        return Diary.answers.get("flight first", SUCCESS)
+    def pre_bind_pre_flight(
+        self, state: CycleState, info: PodInfo, node: str
+    ) -> Status | PreBindPreFlightResult:
+        return Diary.answers.get("flight first", PreBindPreFlightResult(allow_parallel=True))
 
     async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
         Diary.note("begin first")
@@ -105,7 +107,6 @@ class First(ReservePlugin, PreBindPlugin, PostBindPlugin):
 
 class Second(ReservePlugin, PreBindPlugin):
     name = "Second"
-    runs_in_parallel = True
 
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
         return Diary.note("reserve second")
@@ -113,8 +114,10 @@ class Second(ReservePlugin, PreBindPlugin):
     def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
         Diary.note("unreserve second")
 
-    def pre_bind_pre_flight(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        return Diary.answers.get("flight second", SUCCESS)
+    def pre_bind_pre_flight(
+        self, state: CycleState, info: PodInfo, node: str
+    ) -> Status | PreBindPreFlightResult:
+        return Diary.answers.get("flight second", PreBindPreFlightResult(allow_parallel=True))
 
     async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
         return Diary.note("begin second")

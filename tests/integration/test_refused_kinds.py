@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from berth.actors.client.rest import ApiError
-from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS
+from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, type_of
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.server.actor import Address
 from berth.actors.system import Options
@@ -239,7 +239,9 @@ async def test_only_kinds_that_an_enabled_plugin_uses_are_followed() -> None:
             for request in running.api.asked
             if request.startswith("GET")
         }
-    assert listed == {NODES.path, PODS.path, *(kind.path for kind in LOOKED_UP)}
+    used = {type_of(kind) for plugin in IN_TREE.values() for kind in plugin.lookups}
+    paths = {kind.path for kind in LOOKED_UP if kind.type in used}
+    assert listed == {NODES.path, PODS.path, *paths}
 
 
 class Waits(FilterPlugin):

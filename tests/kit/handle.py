@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from berth.actors.binding.state import PodsInBinding
+from berth.actors.client.objects import ApiObjects
 from berth.actors.scheduling.framework.status import Status
 from berth.config.feature_gates import DEFAULTS
+from berth.tools.explain.handle import NoObjects
+
+T = TypeVar("T")
 
 
-class _Api:
+class _Api(ApiObjects):
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
         raise AssertionError(f"{namespace}/{name} bound to {node} by a decision")
+
+
+class _Calls:
+    async def call(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: object | None = None,
+        content_type: str = "",
+    ) -> T:
+        raise AssertionError(f"{method} {path} by a decision")
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        raise AssertionError(f"{namespace}/{name} bound to {node} by a decision")
+
+    async def patch(self, path: str, body: object, answer: type[T], kind: str = "") -> T:
+        raise AssertionError(f"PATCH {path} by a decision")
 
 
 class NoApi:
@@ -18,7 +42,8 @@ class NoApi:
     feature_gates = DEFAULTS
 
     def __init__(self) -> None:
-        self.api = _Api()
+        self.api = _Api(_Calls())
+        self.objects = NoObjects()
         self.waiting = PodsInBinding()
 
 

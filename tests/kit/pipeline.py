@@ -14,7 +14,9 @@ import msgspec
 
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.client.extender.calls import Extenders
+from berth.actors.client.objects import ApiObjects
 from berth.actors.client.rest import ApiError
+from berth.actors.informer.listers import Listers
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     AssignedPodAdded,
@@ -33,7 +35,7 @@ from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resou
 from berth.actors.scheduling.framework.interface import Plugin
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.actors.system import ApiWrites, Core, SchedulerHandle
+from berth.actors.system import Core, SchedulerHandle
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
 from tests.kit.clock import VirtualClock
@@ -100,6 +102,7 @@ class Pipeline:
         self.binding = self.mailboxes.binding
         self.store = Store(self.mailboxes)
         self.in_binding = PodsInBinding()
+        self.listers = Listers(self.mailboxes, self.clock)
         extra = {"enabled": [{"name": plugin.name} for plugin in plugins]}
         document = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -108,7 +111,7 @@ class Pipeline:
         }
         configuration = from_mapping(document)
         registry = {**IN_TREE, **{plugin.name: plugin for plugin in plugins}}
-        handle = SchedulerHandle(ApiWrites(self.store), self.in_binding, DEFAULTS)
+        handle = SchedulerHandle(ApiObjects(self.store), self.listers, self.in_binding, DEFAULTS)
         profiles = build_profiles(configuration, registry, handle)
         core = Core(configuration, profiles, self.mailboxes, self.in_binding, self.clock)
         self.queue_state, self.cache_state = core.queue, core.cache

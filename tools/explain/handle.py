@@ -1,20 +1,66 @@
-"""The handle for plugins where nothing may be written."""
+"""The handle for plugins where nothing may be written and nothing changes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
 from berth.actors.binding.state import PodsInBinding
-from berth.actors.scheduling.framework.status import Status, error
+from berth.actors.client.objects import ApiObjects
+from berth.actors.client.rest import ConnectionFailedError
+from berth.actors.scheduling.framework.interface import ObjectKey
+from berth.actors.scheduling.framework.status import Status
+from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.config.feature_gates import DEFAULTS
 
+T = TypeVar("T", bound=HasMetadata)
+A = TypeVar("A")
 
-class _ReadOnly:
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
-        return error("nothing is bound here")
+
+class _NoCalls:
+    async def call(
+        self,
+        method: str,
+        path: str,
+        answer: type[A],
+        body: object | None = None,
+        content_type: str = "",
+    ) -> A:
+        raise ConnectionFailedError("nothing is requested here")
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        raise ConnectionFailedError("nothing is bound here")
+
+    async def patch(self, path: str, body: object, answer: type[A], kind: str = "") -> A:
+        raise ConnectionFailedError("nothing is written here")
+
+
+class NoObjects:
+    """No object is known, and none changes."""
+
+    def get(self, kind: type[T], name: str, namespace: str = "") -> T | None:
+        return None
+
+    def every(self, kind: type[T]) -> Iterable[T]:
+        return ()
+
+    def assume(self, item: HasMetadata) -> None:
+        """Nothing is decided after this."""
+
+    def restore(self, item: HasMetadata) -> None:
+        """Nothing was assumed."""
+
+    async def wait_for(
+        self, check: Callable[[], Status | Sequence[ObjectKey]], seconds: float
+    ) -> Status | None:
+        status = check()
+        return status if isinstance(status, Status) else None
 
 
 class ReadOnlyHandle:
     feature_gates = DEFAULTS
 
     def __init__(self) -> None:
-        self.api = _ReadOnly()
+        self.api = ApiObjects(_NoCalls())
+        self.objects = NoObjects()
         self.waiting = PodsInBinding()

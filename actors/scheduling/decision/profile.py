@@ -51,6 +51,7 @@ from berth.actors.scheduling.framework.interface import (
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
+    PreBindPreFlightResult,
     PreEnqueuePlugin,
     QueueSortPlugin,
     Reads,
@@ -256,10 +257,15 @@ class Profile(Rules):
         """SKIP if no PreBind plugin has anything to do for the pod. Plugins that return SKIP are
         left out of PreBind.
         """
-        state.skip_pre_bind = set()
+        state.skip_pre_bind, state.parallel_pre_bind = set(), set()
         for plugin in self._pre_bind:
             try:
-                status = as_status(plugin.pre_bind_pre_flight(state, info, node))
+                answer = plugin.pre_bind_pre_flight(state, info, node)
+                if isinstance(answer, PreBindPreFlightResult):
+                    if answer.allow_parallel:
+                        state.parallel_pre_bind.add(plugin.name)
+                    continue
+                status = as_status(answer)
             except CRASHES as exception:
                 return crashed(plugin, PRE_BIND_PRE_FLIGHT, exception, pod=info.key, node=node)
             if status.code is Code.SKIP:
@@ -281,9 +287,10 @@ class Profile(Rules):
         for plugin in self._pre_bind:
             if plugin.name in state.skip_pre_bind:
                 continue
-            if not (joins and plugin.runs_in_parallel):
+            in_parallel = plugin.name in state.parallel_pre_bind
+            if not (joins and in_parallel):
                 steps.append([])
-            joins = plugin.runs_in_parallel
+            joins = in_parallel
             steps[-1].append(partial(self._pre_bind_one, plugin, state, info, node, is_cancelled))
         return steps
 

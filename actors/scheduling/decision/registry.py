@@ -15,7 +15,7 @@ from berth.actors.scheduling.decision.failures import CRASHES, let_pass, text_of
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.framework import interface as api
 from berth.actors.scheduling.framework.interface import ArgsError, Handle, Plugin, Reads
-from berth.actors.scheduling.kube.kinds import LOOKED_UP
+from berth.actors.scheduling.kube.kinds import LOOKED_UP, WatchedKind
 from berth.actors.scheduling.plugins.node_unreadable import NodeUnreadable
 from berth.config.profiles import expand_profile
 from berth.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
@@ -108,11 +108,12 @@ def build_profiles(
 def _make(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle, path: str) -> Plugin:
     """The plugin with the arguments that the profile gives it."""
     for kind in plugin.lookups:
-        if kind not in _LOOKED_UP:
+        if kind not in _LOOKED_UP and not isinstance(kind, WatchedKind):
             expected = ", ".join(known.__name__ for known in _LOOKED_UP)
             got = getattr(kind, "__name__", repr(kind))
             raise RegistryError(
-                f"plugin {plugin.name}: lookups: expected some of {expected}, got {got}"
+                f"plugin {plugin.name}: lookups: expected a WatchedKind or some of {expected}, "
+                f"got {got}"
             )
     args, field = {}, f".pluginConfig[{plugin.name}].args"
     for j, entry in enumerate(profile.plugin_config):

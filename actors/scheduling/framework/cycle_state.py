@@ -38,15 +38,18 @@ PODS_TO_ACTIVATE: StateKey[set[str]] = StateKey("PodsToActivate")
 
 
 class CycleState:
-    """The values of one scheduling attempt, and the plugins that returned SKIP in it."""
+    """The values of one scheduling attempt, the plugins that returned SKIP in it, and those whose
+    PreBind may run in parallel.
+    """
 
-    __slots__ = ("_data", "skip_filter", "skip_pre_bind", "skip_score")
+    __slots__ = ("_data", "parallel_pre_bind", "skip_filter", "skip_pre_bind", "skip_score")
 
     def __init__(self) -> None:
         self._data: dict[StateKey[object], object] = {}
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
         self.skip_pre_bind: set[str] = set()
+        self.parallel_pre_bind: set[str] = set()
 
     def copy(self) -> CycleState:
         """A CycleState with the same values, except that no PreBind is skipped."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
@@ -30,6 +30,7 @@ from berth.actors.scheduling.framework.status import (
 )
 from berth.actors.scheduling.framework.verdicts import PASSES, Verdicts
 from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.kinds import WatchedKind
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.amounts import SAFE_AMOUNT
 from berth.actors.scheduling.model.columns import Bools, Ints
@@ -40,13 +41,86 @@ from berth.config.fields import path_first
 
 MAX_NODE_SCORE = 100
 A = TypeVar("A")
+T = TypeVar("T", bound=HasMetadata)
+# The kind, the namespace ("" for an object without one) and the name of an object.
+ObjectKey = tuple[type[HasMetadata], str, str]
 
 
 class ApiHandle(Protocol):
-    """The writes that a plugin may make; the binding cycle that runs the plugin awaits them."""
+    """Requests to the API server; the binding cycle that runs the plugin awaits them.
+
+    `kind` is one of the kinds that a plugin can look up. A refusal, and no answer, is a Status with
+    code ERROR. Nothing is written without the lease.
+    """
 
     def bind(self, namespace: str, name: str, uid: str, node: str) -> Awaitable[Status]:
-        """Binds a pod to a node. If the API server refuses, returns a Status with code ERROR."""
+        """Binds a pod to a node."""
+        ...
+
+    def get(self, kind: type[T], name: str, namespace: str = "") -> Awaitable[T | Status]: ...
+
+    def create(
+        self, kind: type[T], body: Mapping[str, Any], namespace: str = ""
+    ) -> Awaitable[T | Status]:
+        """`body` is the object in JSON, which needs no apiVersion and kind."""
+        ...
+
+    def update(
+        self,
+        kind: type[T],
+        name: str,
+        body: Mapping[str, Any],
+        namespace: str = "",
+        subresource: str = "",
+    ) -> Awaitable[T | Status]:
+        """Replaces an object, or its `subresource`, such as "status", with the whole `body`."""
+        ...
+
+    def patch(
+        self,
+        kind: type[T],
+        name: str,
+        changes: Mapping[str, Any],
+        namespace: str = "",
+        subresource: str = "",
+    ) -> Awaitable[T | Status]:
+        """Sends a JSON merge patch. With a metadata.resourceVersion it is refused if the object has
+        changed since. Fields that berth does not read stay, which `update` does not grant.
+        """
+        ...
+
+
+class Objects(Protocol):
+    """The objects of the kinds in the plugin's `lookups`, nodes and pods, as the API server last
+    sent them.
+
+    It is for PreEnqueue, hints, Reserve and PreBind. A decision reads `snapshot.objects` instead,
+    which does not change meanwhile and has the assumed objects. Look-ups raise UnlistedError for
+    a kind that the API server has not listed.
+    """
+
+    def get(self, kind: type[T], name: str, namespace: str = "") -> T | None: ...
+
+    def every(self, kind: type[T]) -> Iterable[T]: ...
+
+    def assume(self, item: HasMetadata) -> None:
+        """From the next decision on, `snapshot.objects` has this version of an object, until the
+        API server has a newer one. It is ignored if the API server has a newer one already.
+        """
+        ...
+
+    def restore(self, item: HasMetadata) -> None:
+        """Ends the assumption of an object, if it is of this version."""
+        ...
+
+    def wait_for(
+        self, check: Callable[[], Status | Sequence[ObjectKey]], seconds: float
+    ) -> Awaitable[Status | None]:
+        """The first status that `check` returns; None if it returned none within these seconds.
+
+        It is called now. As long as it returns the keys of objects, it is called again after each
+        change of one of them.
+        """
         ...
 
 
@@ -93,6 +167,9 @@ class Handle(Protocol):
     def api(self) -> ApiHandle: ...
 
     @property
+    def objects(self) -> Objects: ...
+
+    @property
     def waiting(self) -> WaitingPods: ...
 
     @property
@@ -132,14 +209,14 @@ class Plugin(ABC):
     """The base of every plugin. `name` is the plugin's name in the configuration.
 
     `reads` may be less than CLUSTER for the vector forms only; a plugin that reads more than it
-    declares decides by outdated answers. `lookups` are the types that the plugin looks up in the
-    snapshot's objects. Kinds that no enabled plugin lists there are not watched; looking one up
-    raises UnlistedError.
+    declares decides by outdated answers. `lookups` are the kinds that the plugin looks up; a kind
+    that berth does not know is given as a WatchedKind. Kinds that no enabled plugin lists there are
+    not watched; looking one up raises UnlistedError.
     """
 
     name: ClassVar[str]
     reads: ClassVar[Reads] = Reads.CLUSTER
-    lookups: ClassVar[tuple[type[HasMetadata], ...]] = ()
+    lookups: ClassVar[tuple[type[HasMetadata] | WatchedKind, ...]] = ()
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         """`args` is pluginConfig's args as the user wrote them. Raises ArgsError if they do not
@@ -258,7 +335,9 @@ class NodeScorePlugin(Plugin):
 class ReservePlugin(Plugin):
     @abstractmethod
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        """Reserves what the pod needs on the node."""
+        """Reserves what the pod needs on the node. The snapshot of the decision is still valid; the
+        pod is not in it.
+        """
 
     @abstractmethod
     def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
@@ -271,13 +350,20 @@ class PermitPlugin(Plugin):
         """A status, and for WAIT the longest wait in seconds."""
 
 
-class PreBindPlugin(Plugin):
-    runs_in_parallel: ClassVar[bool] = False
-    """Whether it may run at the same time as the neighbours in the order that say so too."""
+class PreBindPreFlightResult(msgspec.Struct, frozen=True):
+    """PreBind has something to do. With `allow_parallel` it may run at the same time as the
+    neighbours in the order that allow it too.
+    """
 
-    def pre_bind_pre_flight(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        """Success if `pre_bind` has something to do for this pod, SKIP to leave it out. It must be
-        quick.
+    allow_parallel: bool = False
+
+
+class PreBindPlugin(Plugin):
+    def pre_bind_pre_flight(
+        self, state: CycleState, info: PodInfo, node: str
+    ) -> Status | PreBindPreFlightResult:
+        """Success or a PreBindPreFlightResult if `pre_bind` has something to do for this pod, SKIP
+        to leave it out. It must be quick.
         """
         return SUCCESS
 

@@ -207,6 +207,7 @@ def test_a_plugin_can_look_up_only_what_is_followed(site: Path, lookups: str) ->
         Looking="looking:Sound",
     )
     with pytest.raises(
-        RegistryError, match=r"plugin Looking: lookups: expected some of Namespace, .*, got "
+        RegistryError,
+        match=r"plugin Looking: lookups: expected a WatchedKind or some of Namespace, .*, got ",
     ):
         profile_with("Looking")

@@ -1,0 +1,89 @@
+"""ApiObjects: the requests that plugins may make, on objects by kind and name.
+
+A refusal, and no answer, come back as a status, because to a plugin both are expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from berth.actors.client.access import Calls
+from berth.actors.client.rest import ApiError, ConnectionFailedError
+from berth.actors.scheduling.framework.status import SUCCESS, Status, error
+from berth.actors.scheduling.kube.kinds import BY_KIND, WatchedKind
+from berth.actors.scheduling.kube.meta import HasMetadata
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+class ApiObjects:
+    """Implements the handle's ApiHandle."""
+
+    def __init__(self, client: Calls) -> None:
+        self._client = client
+        self._kinds = {kind.type: kind for kind in BY_KIND.values()}
+
+    def add_kinds(self, kinds: Iterable[WatchedKind]) -> None:
+        """Kinds that plugins declare, besides those that berth knows."""
+        self._kinds |= {kind.type: kind for kind in kinds}
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
+        try:
+            await self._client.bind(namespace, name, uid, node)
+        except (ApiError, ConnectionFailedError) as failure:
+            return error(str(failure))
+        return SUCCESS
+
+    async def get(self, kind: type[T], name: str, namespace: str = "") -> T | Status:
+        return await self._call("GET", kind, self._path(kind, namespace, name))
+
+    async def create(
+        self, kind: type[T], body: Mapping[str, Any], namespace: str = ""
+    ) -> T | Status:
+        return await self._call("POST", kind, self._path(kind, namespace), self._whole(kind, body))
+
+    async def update(
+        self,
+        kind: type[T],
+        name: str,
+        body: Mapping[str, Any],
+        namespace: str = "",
+        subresource: str = "",
+    ) -> T | Status:
+        path = self._path(kind, namespace, name, subresource)
+        return await self._call("PUT", kind, path, self._whole(kind, body))
+
+    async def patch(
+        self,
+        kind: type[T],
+        name: str,
+        changes: Mapping[str, Any],
+        namespace: str = "",
+        subresource: str = "",
+    ) -> T | Status:
+        path = self._path(kind, namespace, name, subresource)
+        try:
+            return await self._client.patch(path, changes, kind, "merge")
+        except (ApiError, ConnectionFailedError) as failure:
+            return error(str(failure))
+
+    async def _call(
+        self, method: str, kind: type[T], path: str, body: object | None = None
+    ) -> T | Status:
+        try:
+            return await self._client.call(method, path, kind, body)
+        except (ApiError, ConnectionFailedError) as failure:
+            return error(str(failure))
+
+    def _whole(self, kind: type[HasMetadata], body: Mapping[str, Any]) -> dict[str, Any]:
+        known = self._kinds[kind]
+        return {"apiVersion": known.api_version, "kind": known.kind, **body}
+
+    def _path(self, kind: type[HasMetadata], namespace: str, *parts: str) -> str:
+        """The path of a kind in a namespace, and of an object and a subresource of it."""
+        base, _, plural = self._kinds[kind].path.rpartition("/")
+        within = f"namespaces/{quote(namespace, safe='')}/" if namespace else ""
+        below = "".join(f"/{quote(part, safe='')}" for part in parts if part)
+        return f"{base}/{within}{plural}{below}"

@@ -1,0 +1,109 @@
+"""Listers: the objects that the informers know, for plugins, outside of decisions.
+
+Plugins read them at once and not by a message, as kube-scheduler's plugins read its informers'
+listers. What a plugin assumes goes to the cache, which owns what decisions read. Whoever waits for
+an object is woken in the turn in which the informer took the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar, cast
+
+import anyio
+
+from berth.actors.mailboxes import Mailboxes
+from berth.actors.messages import AssumeObject, RestoreObject
+from berth.actors.runtime.clock import Clock
+from berth.actors.scheduling.framework.interface import ObjectKey
+from berth.actors.scheduling.framework.status import Status
+from berth.actors.scheduling.kube.meta import HasMetadata, key
+from berth.actors.scheduling.model.cluster_objects import UnlistedError
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+class Listed(Protocol):
+    """An informer, as far as listers need it."""
+
+    def objects(self) -> Mapping[str, Any]: ...
+
+    def unlisted(self) -> str: ...
+
+
+class Listers:
+    """Implements the handle's Objects."""
+
+    def __init__(self, mailboxes: Mailboxes, clock: Clock) -> None:
+        self._cache = mailboxes.cache
+        self._clock = clock
+        self._informers: dict[type[Any], Listed] = {}
+        self._waiting: dict[tuple[type[Any], str], dict[anyio.Event, None]] = {}
+
+    def follow(self, kind: type[Any], informer: Listed) -> None:
+        """From now on, the objects of the kind are those of this informer."""
+        self._informers[kind] = informer
+
+    def changed(self, kind: type[Any], item: HasMetadata) -> None:
+        """Wakes the tasks that wait for this object."""
+        if self._waiting:
+            for changed in self._waiting.get((kind, key(item)), ()):
+                changed.set()
+
+    # --------------------------------------------------------------------------------- for plugins
+
+    def get(self, kind: type[T], name: str, namespace: str = "") -> T | None:
+        return self._objects(kind).get(f"{namespace}/{name}" if namespace else name)
+
+    def every(self, kind: type[T]) -> Iterable[T]:
+        return self._objects(kind).values()
+
+    def assume(self, item: HasMetadata) -> None:
+        self._cache.tell(AssumeObject(item))
+
+    def restore(self, item: HasMetadata) -> None:
+        self._cache.tell(RestoreObject(item))
+
+    async def wait_for(
+        self, check: Callable[[], Status | Sequence[ObjectKey]], seconds: float
+    ) -> Status | None:
+        until = self._clock.now() + seconds
+        while not isinstance(found := check(), Status):
+            if self._clock.now() >= until:
+                return None
+            await self._change_of(found, until)
+        return found
+
+    async def _change_of(self, keys: Sequence[ObjectKey], until: float) -> None:
+        """Returns when one of the objects changes, or at this time."""
+        changed = anyio.Event()
+        places = [(kind, f"{space}/{name}" if space else name) for kind, space, name in keys]
+        for place in places:
+            self._waiting.setdefault(place, {})[changed] = None
+        try:
+            async with anyio.create_task_group() as first:
+
+                async def time_out() -> None:
+                    await self._clock.sleep(until - self._clock.now())
+                    first.cancel_scope.cancel()
+
+                first.start_soon(time_out)
+                await changed.wait()
+                first.cancel_scope.cancel()
+        finally:
+            for place in places:
+                waiting = self._waiting[place]
+                waiting.pop(changed, None)
+                if not waiting:
+                    del self._waiting[place]
+
+    def _objects(self, kind: type[T]) -> Mapping[str, T]:
+        informer = self._informers.get(kind)
+        problem = (
+            f"no enabled plugin names {kind.__name__} in its lookups"
+            if informer is None
+            else informer.unlisted()
+        )
+        if problem:
+            raise UnlistedError(problem)
+        return cast("Listed", informer).objects()
