@@ -174,6 +174,7 @@ class ISCSIVolumeSource(Object, frozen=True, kw_only=True):
 
 class AzureDiskVolumeSource(Object, frozen=True, kw_only=True):
     data_disk_uri: str = msgspec.field(default="", name="diskURI")
+    kind: str | None = None
 
 
 class CinderVolumeSource(Object, frozen=True, kw_only=True):
