@@ -77,7 +77,7 @@ class Listers:
     async def _change_of(self, keys: Sequence[ObjectKey], until: float) -> None:
         """Returns when one of the objects changes, or at this time."""
         changed = anyio.Event()
-        places = [(kind, f"{space}/{name}" if space else name) for kind, space, name in keys]
+        places = {(kind, f"{space}/{name}" if space else name) for kind, space, name in keys}
         for place in places:
             self._waiting.setdefault(place, {})[changed] = None
         try:

@@ -24,7 +24,8 @@ from berth.actors.scheduling.plugins.resource_args import (
     ScoringStrategy,
     ShapePoint,
     checked_resources,
-    checked_shape,
+    ratio_shape,
+    score_at,
 )
 from berth.plugin import (
     MAX_NODE_SCORE,
@@ -93,7 +94,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             case "MostAllocated":
                 self._scorer = most_allocated
             case "RequestedToCapacityRatio":
-                self._scorer = _ratio_scorer(checked_shape(strategy))
+                self._scorer = _ratio_scorer(ratio_shape(strategy))
                 self._drop_zero = True
             case other:
                 raise ArgsError(
@@ -305,27 +306,9 @@ def most_allocated(free: Ints, allocatable: Ints, percent: Percent) -> Ints:
 
 def _ratio_scorer(shape: Sequence[ShapePoint]) -> Scorer:
     """Scores by the line through the shape's points, tabulated by whole percent of utilization."""
-    table = np.array([_on_line(shape, percent) for percent in range(101)], dtype=np.int64)
+    table = np.array([score_at(shape, percent) for percent in range(101)], dtype=np.int64)
 
     def score(free: Ints, allocatable: Ints, percent: Percent) -> Ints:
         return np.asarray(table[percent(allocatable - free, allocatable)])
 
     return score
-
-
-def _on_line(shape: Sequence[ShapePoint], percent: int) -> int:
-    """The score, 0 to 100, at a utilization.
-
-    Before the first point it is the score of the first, and after the last point that of the last.
-    """
-    scale = MAX_NODE_SCORE // 10
-    for i, point in enumerate(shape):
-        if percent <= point.utilization:
-            if i == 0:
-                return point.score * scale
-            before = shape[i - 1]
-            rise = (point.score - before.score) * scale * (percent - before.utilization)
-            # Go divides towards zero.
-            run = point.utilization - before.utilization
-            return before.score * scale + (rise // run if rise >= 0 else -(-rise // run))
-    return shape[-1].score * scale

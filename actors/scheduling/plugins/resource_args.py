@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from berth.plugin import ArgsError
+from berth.plugin import MAX_NODE_SCORE, ArgsError
 
 
 class ResourceWeight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,15 +68,18 @@ def checked_resources(
     return chosen
 
 
-def checked_shape(strategy: ScoringStrategy) -> tuple[ShapePoint, ...]:
-    """Returns the shape of RequestedToCapacityRatio.
+def ratio_shape(strategy: ScoringStrategy) -> tuple[ShapePoint, ...]:
+    """Returns the shape of RequestedToCapacityRatio. Raises ArgsError as `checked_shape` does."""
+    ratio = strategy.requested_to_capacity_ratio
+    path = "scoringStrategy.requestedToCapacityRatio.shape"
+    return checked_shape(ratio.shape if ratio else (), path)
+
+
+def checked_shape(shape: tuple[ShapePoint, ...], path: str) -> tuple[ShapePoint, ...]:
+    """Returns the shape.
 
     Raises ArgsError unless its points are in the allowed ranges and in order of utilization.
     """
-    path = "scoringStrategy.requestedToCapacityRatio.shape"
-    shape = (
-        strategy.requested_to_capacity_ratio.shape if strategy.requested_to_capacity_ratio else ()
-    )
     if not shape:
         raise ArgsError(f"{path}: expected at least one point")
     for i, point in enumerate(shape):
@@ -87,3 +92,21 @@ def checked_shape(strategy: ScoringStrategy) -> tuple[ShapePoint, ...]:
                 f"{path}[{i}].utilization: expected more than {shape[i - 1].utilization}"
             )
     return shape
+
+
+def score_at(shape: Sequence[ShapePoint], percent: int) -> int:
+    """The score, 0 to 100, at a utilization.
+
+    Before the first point it is the score of the first, and after the last point that of the last.
+    """
+    scale = MAX_NODE_SCORE // 10
+    for i, point in enumerate(shape):
+        if percent <= point.utilization:
+            if i == 0:
+                return point.score * scale
+            before = shape[i - 1]
+            rise = (point.score - before.score) * scale * (percent - before.utilization)
+            # Go divides towards zero.
+            run = point.utilization - before.utilization
+            return before.score * scale + (rise // run if rise >= 0 else -(-rise // run))
+    return shape[-1].score * scale

@@ -27,7 +27,6 @@ from berth.plugin import (
     PostFilterPlugin,
     PreFilterPlugin,
     PreFilterResult,
-    PreScorePlugin,
     Reads,
     Registration,
     ScorePlugin,
@@ -94,16 +93,6 @@ class NodeVolumeLimits(_UnsupportedVolumePlugin):
 
 class VolumeZone(_UnsupportedVolumePlugin):
     name = "VolumeZone"
-
-
-class VolumeBinding(_UnsupportedVolumePlugin, PreScorePlugin, ScorePlugin):
-    name = "VolumeBinding"
-
-    def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
-        return SKIP
-
-    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
-        return np.zeros(nodes.size, dtype=np.int64)
 
 
 _PRE_FILTERED: StateKey[bool] = StateKey("DynamicResources")

@@ -1,0 +1,298 @@
+"""Binding: what a placed pod's claims reserve, and the writes that make it so.
+
+Reserve assumes the volumes and claims as they will be, so that the next decision does not take
+them again. PreBind writes them, waits until the volume controller has bound every claim, and gives
+up when the node, the pod or a volume is gone, or the time is over. Whatever was not written is
+restored. Mirrors AssumePodVolumes, BindPodVolumes and checkBindings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from berth.actors.scheduling.kube.csi_translation import (
+    MIGRATED,
+    TranslationError,
+    in_tree_plugin,
+    migrated_plugins,
+    translated_affinity,
+)
+from berth.actors.scheduling.kube.meta import ObjectMeta, ObjectReference
+from berth.actors.scheduling.kube.storage import (
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    is_fully_bound,
+)
+from berth.actors.scheduling.plugins.volume_binding.matching import (
+    allows,
+    by_labels,
+    node_affinity,
+)
+from berth.actors.scheduling.plugins.volume_binding.pod_volumes import (
+    SELECTED_NODE,
+    NodeVolumes,
+)
+from berth.plugin import SUCCESS, Handle, Node, ObjectKey, Pod, Status, error
+
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+
+
+class _Write(msgspec.Struct, frozen=True):
+    """A merge patch, and the assumed version of the object that it makes."""
+
+    assumed: PersistentVolume | PersistentVolumeClaim
+    changes: Mapping[str, Any]
+
+
+class Reservation:
+    """The volumes that a placed pod's claims get, and the claims for which volumes are made.
+
+    The objects are assumed versions until they are written, then those that the API server
+    answered.
+    """
+
+    def __init__(self) -> None:
+        self.bindings: list[tuple[PersistentVolume, PersistentVolumeClaim]] = []
+        self.provisions: list[PersistentVolumeClaim] = []
+        self.unwritten: list[_Write] = []
+
+    def written(self, answer: PersistentVolume | PersistentVolumeClaim) -> None:
+        """The first of the writes is done."""
+        name, namespace = answer.metadata.name, answer.metadata.namespace
+        del self.unwritten[0]
+        if isinstance(answer, PersistentVolume):
+            self.bindings = [
+                (answer if volume.metadata.name == name else volume, claim)
+                for volume, claim in self.bindings
+            ]
+        else:
+            self.provisions = [
+                answer if (it.metadata.name, it.metadata.namespace) == (name, namespace) else it
+                for it in self.provisions
+            ]
+
+
+class Binding:
+    """`seconds` limits the wait for the volume controller."""
+
+    def __init__(self, handle: Handle, seconds: float) -> None:
+        self._handle = handle
+        self._seconds = seconds
+
+    def reserve(self, volumes: NodeVolumes, node: str) -> Reservation:
+        """Assumes the volumes as bound to their claims, and the claims as those of the node."""
+        made = Reservation()
+        for volume, claim in volumes.bindings:
+            write = _pre_bound(volume, claim)
+            if write is not None:
+                self._assume(made, write)
+                assert isinstance(write.assumed, PersistentVolume)
+                volume = write.assumed  # noqa: PLW2901 - the same volume, changed
+            made.bindings.append((volume, claim))
+        for provision in volumes.provisions:
+            claim = provision.claim
+            if claim.metadata.annotations.get(SELECTED_NODE) != node:
+                write = _with_node(claim, node)
+                self._assume(made, write)
+                assert isinstance(write.assumed, PersistentVolumeClaim)
+                claim = write.assumed
+            made.provisions.append(claim)
+        return made
+
+    def _assume(self, made: Reservation, write: _Write) -> None:
+        self._handle.objects.assume(write.assumed)
+        made.unwritten.append(write)
+
+    def unreserve(self, reservation: Reservation) -> None:
+        """Restores whatever was not written."""
+        for write in reservation.unwritten:
+            self._handle.objects.restore(write.assumed)
+        reservation.unwritten = []
+
+    async def bind(self, reservation: Reservation, pod: Pod, node: str) -> Status:
+        """Writes the reservation, and waits until all claims are bound."""
+        while reservation.unwritten:
+            write = reservation.unwritten[0]
+            metadata = write.assumed.metadata
+            answer = await self._handle.api.patch(
+                type(write.assumed), metadata.name, write.changes, metadata.namespace
+            )
+            if isinstance(answer, Status):
+                self.unreserve(reservation)
+                return answer
+            reservation.written(answer)
+        status = await self._handle.objects.wait_for(
+            lambda: self._bound(reservation, pod, node), self._seconds
+        )
+        if status is None:
+            return error("binding volumes: context deadline exceeded")
+        return status if status.ok else error(f"binding volumes: {status.message}")
+
+    # ------------------------------------------------------------------------------------- waiting
+
+    def _bound(self, reservation: Reservation, pod: Pod, node: str) -> Status | list[ObjectKey]:
+        """Success once every claim is bound, an error if it never will be; else the objects whose
+        change may end the wait.
+        """
+        objects, metadata = self._handle.objects, pod.metadata
+        on = objects.get(Node, node)
+        if on is None:
+            return error(f'failed to get node "{node}": node "{node}" not found')
+        found = objects.get(Pod, metadata.name, metadata.namespace)
+        if found is None or found.metadata.uid != metadata.uid:
+            return error(f'pod does not exist any more: pod "{metadata.name}" not found')
+        keys: list[ObjectKey] = [
+            (Node, "", node),
+            (Pod, metadata.namespace, metadata.name),
+        ]
+        statuses = [self._is_bound(*one, on, keys) for one in reservation.bindings]
+        statuses += [self._is_provisioned(one, on, keys) for one in reservation.provisions]
+        failed = next((one for one in statuses if one is not None and not one.ok), None)
+        if failed is not None:
+            return failed
+        return SUCCESS if all(statuses) else keys
+
+    def _is_bound(
+        self,
+        written: PersistentVolume,
+        claim: PersistentVolumeClaim,
+        node: Node,
+        keys: list[ObjectKey],
+    ) -> Status | None:
+        """None while the claim is not bound to the volume yet. Adds the objects to `keys`."""
+        volume, known, missing = self._objects_of(written.metadata.name, claim, keys)
+        if volume is None or known is None:
+            return error(f"failed to check binding: {missing}")
+        if _version(written) > _version(volume):
+            return None
+        conflict = self._conflict(volume, node)
+        if conflict is not None:
+            return conflict
+        reference = volume.spec.claim_ref
+        if reference is None or not reference.uid:
+            return error(f'ClaimRef got reset for pv "{volume.metadata.name}"')
+        return SUCCESS if is_fully_bound(known) else None
+
+    def _is_provisioned(
+        self, written: PersistentVolumeClaim, node: Node, keys: list[ObjectKey]
+    ) -> Status | None:
+        """None while the volume for the claim is not made yet. Adds the objects to `keys`."""
+        metadata = written.metadata
+        keys.append((PersistentVolumeClaim, metadata.namespace, metadata.name))
+        claim = self._handle.objects.get(PersistentVolumeClaim, metadata.name, metadata.namespace)
+        if claim is None:
+            return error(f"failed to check provisioning pvc: {_claim_not_found(written)}")
+        if _version(written) > _version(claim):
+            return None
+        if not claim.metadata.annotations:
+            return error(f'selectedNode annotation reset for PVC "{metadata.name}"')
+        if claim.metadata.annotations.get(SELECTED_NODE) != node.metadata.name:
+            return error(f'provisioning failed for PVC "{metadata.name}"')
+        if claim.spec.volume_name:
+            keys.append((PersistentVolume, "", claim.spec.volume_name))
+            volume = self._handle.objects.get(PersistentVolume, claim.spec.volume_name)
+            if volume is None:
+                return None  # Its news is under way; if it is gone, the claim will be unbound.
+            conflict = self._conflict(volume, node)
+            if conflict is not None:
+                return conflict
+        return SUCCESS if is_fully_bound(claim) else None
+
+    def _objects_of(
+        self, name: str, claim: PersistentVolumeClaim, keys: list[ObjectKey]
+    ) -> tuple[PersistentVolume | None, PersistentVolumeClaim | None, str]:
+        """The volume and the claim as the API server has them, and which of the two is missing."""
+        metadata = claim.metadata
+        keys += [
+            (PersistentVolume, "", name),
+            (PersistentVolumeClaim, metadata.namespace, metadata.name),
+        ]
+        objects = self._handle.objects
+        volume = objects.get(PersistentVolume, name)
+        known = objects.get(PersistentVolumeClaim, metadata.name, metadata.namespace)
+        missing = f'persistentvolumes "{name}" not found'
+        return volume, known, missing if volume is None else _claim_not_found(claim)
+
+    def _conflict(self, volume: PersistentVolume, node: Node) -> Status | None:
+        """An error if the volume cannot be used on the node."""
+        affinity = node_affinity(volume)
+        plugin = in_tree_plugin(volume)
+        on = self._handle.objects.get(CSINode, node.metadata.name)
+        if plugin in MIGRATED and plugin in migrated_plugins(on):
+            try:
+                translated = translated_affinity(volume)
+            except TranslationError as problem:
+                return error(f"failed to translate pv to csi: could not translate pv: {problem}")
+            affinity = None if translated is None else by_labels(translated)
+        if allows(affinity, node):
+            return None
+        return error(
+            f'pv "{volume.metadata.name}" node affinity doesn\'t match node '
+            f'"{node.metadata.name}": no matching NodeSelectorTerms'
+        )
+
+
+def _pre_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> _Write | None:
+    """The write that binds a volume to a claim; None if it is bound to it already. The volume
+    controller does the rest. Mirrors GetBindVolumeToClaim.
+    """
+    reference, metadata = volume.spec.claim_ref, claim.metadata
+    wanted = ObjectReference(
+        "v1",
+        "PersistentVolumeClaim",
+        metadata.namespace,
+        metadata.name,
+        metadata.uid,
+        metadata.resource_version,
+    )
+    names_it = reference is not None and (reference.namespace, reference.name) == (
+        metadata.namespace,
+        metadata.name,
+    )
+    annotations = volume.metadata.annotations
+    changes: dict[str, Any] = {}
+    spec, changed = volume.spec, annotations
+    if reference is None or not names_it or reference.uid != metadata.uid:
+        spec = msgspec.structs.replace(spec, claim_ref=wanted)
+        changes["spec"] = {"claimRef": msgspec.to_builtins(wanted)}
+    is_bound = names_it and reference is not None and reference.uid in ("", metadata.uid)
+    if not is_bound and BOUND_BY_CONTROLLER not in annotations:
+        changed = {**annotations, BOUND_BY_CONTROLLER: "yes"}
+    if not changes and changed is annotations:
+        return None
+    return _write(msgspec.structs.replace(volume, spec=spec), changed, changes)
+
+
+def _with_node(claim: PersistentVolumeClaim, node: str) -> _Write:
+    """The write that has a volume made for a claim where the node can use it."""
+    return _write(claim, {**claim.metadata.annotations, SELECTED_NODE: node}, {})
+
+
+def _write(
+    item: PersistentVolume | PersistentVolumeClaim,
+    annotations: Mapping[str, str],
+    changes: Mapping[str, Any],
+) -> _Write:
+    """The patch is refused if somebody else changed the object since it was read."""
+    metadata: ObjectMeta = item.metadata
+    added = {k: v for k, v in annotations.items() if metadata.annotations.get(k) != v}
+    patched: dict[str, Any] = {"resourceVersion": metadata.resource_version}
+    if added:
+        patched["annotations"] = added
+    assumed = msgspec.structs.replace(
+        item, metadata=msgspec.structs.replace(metadata, annotations=dict(annotations))
+    )
+    return _Write(assumed, {"metadata": patched, **changes})
+
+
+def _claim_not_found(claim: PersistentVolumeClaim) -> str:
+    return f'persistentvolumeclaims "{claim.metadata.namespace}/{claim.metadata.name}" not found'
+
+
+def _version(item: PersistentVolume | PersistentVolumeClaim) -> int:
+    text = item.metadata.resource_version
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else 0

@@ -1,0 +1,46 @@
+"""LabelNumbers: a number for each value of one label, gathered for many nodes by label code."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from berth.actors.scheduling.model.label_column import LabelColumn
+from berth.plugin import Ints, NodeView
+
+NONE = -1
+
+
+class LabelNumbers:
+    """Numbers from 0 on; NONE stands for values without one, and for nodes without the label."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._numbers: dict[str, int] = {}
+        self._column: LabelColumn | None = None
+        self._by_code: Ints = np.zeros(0, dtype=np.int64)
+
+    def __bool__(self) -> bool:
+        return bool(self._numbers)
+
+    def set(self, value: str, number: int) -> None:
+        """NONE removes the number of a value."""
+        if number == NONE:
+            self._numbers.pop(value, None)
+        else:
+            self._numbers[value] = number
+        code = None if self._column is None else self._column.code(value)
+        if code is not None and code < len(self._by_code) - 1:
+            self._by_code[code] = number
+
+    def of(self, nodes: NodeView) -> Ints:
+        """int64[nodes.size]: the number of each node's value."""
+        column = nodes.columns.label(self._label)
+        if column is not self._column or len(self._by_code) != len(column.values) + 1:
+            self._column = column
+            # The last element is for code -1, a node without the label.
+            self._by_code = np.full(len(column.values) + 1, NONE, dtype=np.int64)
+            for value, number in self._numbers.items():
+                code = column.code(value)
+                if code is not None:
+                    self._by_code[code] = number
+        return np.asarray(self._by_code[column.codes[nodes.rows]])

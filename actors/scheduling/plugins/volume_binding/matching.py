@@ -1,0 +1,299 @@
+"""The available volumes, and which of them match a claim on which nodes.
+
+Volumes are sorted into the storage classes once, and again only when they change; so are the
+volumes that match a request, by the label values that their node affinity demands. A claim's
+matches on all nodes are then one look-up by label code, however many volumes there are. Mirrors
+FindMatchingVolume, and the assume cache's index by class.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Iterable, Sequence, Set
+
+import msgspec
+import numpy as np
+
+from berth.actors.scheduling.kube.core import (
+    Node,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+)
+from berth.actors.scheduling.kube.labels import EVERYTHING, Selector, from_label_selector
+from berth.actors.scheduling.kube.node_selector import node_selector_matches
+from berth.actors.scheduling.kube.quantity import nano_value
+from berth.actors.scheduling.kube.storage import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    storage_class_of,
+)
+from berth.actors.scheduling.model.cluster_objects import ClusterObjects
+from berth.actors.scheduling.model.node_selection import NodeTerms
+from berth.actors.scheduling.plugins.volume_binding.label_numbers import NONE, LabelNumbers
+from berth.plugin import Bools, NodeView
+
+MOST_REQUESTS = 64
+FILESYSTEM = "Filesystem"
+# The size in billionths of a byte, and the name of a volume.
+Sized = tuple[int, str]
+
+
+class Request(msgspec.Struct, frozen=True, cache_hash=True):
+    """What a claim asks of a volume; `size` is in billionths of a byte."""
+
+    storage_class: str
+    size: int
+    volume_mode: str
+    access_modes: frozenset[str]
+    attributes_class: str
+    selector: Selector
+
+    @classmethod
+    def of(cls, claim: PersistentVolumeClaim) -> Request:
+        """Raises SelectorError."""
+        spec = claim.spec
+        return cls(
+            storage_class_of(claim),
+            nano_value(spec.resources.requests.get("storage", 0)),
+            spec.volume_mode or FILESYSTEM,
+            frozenset(spec.access_modes),
+            spec.volume_attributes_class_name or "",
+            EVERYTHING if spec.selector is None else from_label_selector(spec.selector),
+        )
+
+    def admits(self, volume: PersistentVolume) -> bool:
+        """True if a volume of the class that is bound to the claim already can be used."""
+        spec = volume.spec
+        return (
+            size_of(volume) >= self.size
+            and (spec.volume_mode or FILESYSTEM) == self.volume_mode
+            and (spec.volume_attributes_class_name or "") == self.attributes_class
+            and volume.metadata.deletion_timestamp is None
+        )
+
+    def matches(self, volume: PersistentVolume) -> bool:
+        """True if an available volume of the class can be bound to the claim."""
+        return (
+            self.admits(volume)
+            and self.selector.matches(volume.metadata.labels)
+            and self.access_modes.issubset(volume.spec.access_modes)
+        )
+
+
+def size_of(volume: PersistentVolume) -> int:
+    """The size of a volume in billionths of a byte."""
+    return nano_value(volume.spec.capacity.get("storage", 0))
+
+
+def node_affinity(volume: PersistentVolume) -> NodeSelector | None:
+    """The nodes that a volume allows; None for all."""
+    affinity = volume.spec.node_affinity
+    return None if affinity is None or affinity.required is None else by_labels(affinity.required)
+
+
+_ALWAYS = NodeSelectorRequirement(key="", operator="DoesNotExist")
+
+
+def by_labels(selector: NodeSelector) -> NodeSelector:
+    """The selector for nodes of which only the labels are known, which is how kube-scheduler asks a
+    volume's node affinity: no node has the wanted name.
+    """
+    terms = selector.node_selector_terms
+    if not any(term.match_fields for term in terms):
+        return selector
+    found = []
+    for term in terms:
+        if any(field.operator != "NotIn" for field in term.match_fields):
+            continue
+        extra = (_ALWAYS,) if term.match_fields else ()
+        found.append(NodeSelectorTerm(match_expressions=(*term.match_expressions, *extra)))
+    return NodeSelector(node_selector_terms=tuple(found))
+
+
+def allows(affinity: NodeSelector | None, node: Node) -> bool:
+    """True if a volume with this affinity can be used on the node."""
+    return affinity is None or node_selector_matches(affinity.node_selector_terms, node)
+
+
+def allowed(affinity: NodeSelector, nodes: NodeView) -> Bools:
+    """bool[nodes.size]: the nodes where a volume with this affinity can be used."""
+    return NodeTerms([(term, 1) for term in affinity.node_selector_terms]).match(nodes)
+
+
+def _label_value(affinity: NodeSelector) -> tuple[str, str] | None:
+    """The one label and value that an affinity demands, as that of a local volume does."""
+    if len(affinity.node_selector_terms) != 1:
+        return None
+    (term,) = affinity.node_selector_terms
+    if len(term.match_expressions) != 1 or term.match_fields:
+        return None
+    (wanted,) = term.match_expressions
+    if wanted.operator != "In" or len(wanted.values) != 1:
+        return None
+    return wanted.key, wanted.values[0]
+
+
+class Matches:
+    """The available volumes that match one request, the smallest first, by their node affinity."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self._place_of: dict[str, tuple[NodeSelector | None, Sized]] = {}
+        self._everywhere: list[Sized] = []
+        self._by_label: dict[str, dict[str, list[Sized]]] = {}
+        self._counts: dict[str, LabelNumbers] = {}  # how many volumes each value has
+        self._others: dict[NodeSelector, list[Sized]] = {}
+
+    def put(self, volume: PersistentVolume) -> None:
+        """Adds a volume if it matches. It must not be here."""
+        if not self.request.matches(volume):
+            return
+        affinity, sized = node_affinity(volume), (size_of(volume), volume.metadata.name)
+        self._place_of[volume.metadata.name] = affinity, sized
+        self._change(affinity, sized, added=True)
+
+    def drop(self, name: str) -> None:
+        """Removes a volume if it is here."""
+        place = self._place_of.pop(name, None)
+        if place is not None:
+            self._change(*place, added=False)
+
+    def _change(self, affinity: NodeSelector | None, sized: Sized, *, added: bool) -> None:
+        wanted = None if affinity is None else _label_value(affinity)
+        if affinity is None:
+            _change(self._everywhere, sized, added=added)
+        elif wanted is not None:
+            label, value = wanted
+            volumes = self._by_label.setdefault(label, {}).setdefault(value, [])
+            _change(volumes, sized, added=added)
+            counts = self._counts.setdefault(label, LabelNumbers(label))
+            counts.set(value, len(volumes) or NONE)
+            if not volumes:
+                del self._by_label[label][value]
+        else:
+            volumes = self._others.setdefault(affinity, [])
+            _change(volumes, sized, added=added)
+            if not volumes:
+                del self._others[affinity]
+
+    def found(self, nodes: NodeView) -> Bools:
+        """bool[nodes.size]: the nodes where a volume matches."""
+        if self._everywhere:
+            return np.ones(nodes.size, dtype=np.bool_)
+        found = np.zeros(nodes.size, dtype=np.bool_)
+        for counts in self._counts.values():
+            if counts:
+                found |= counts.of(nodes) > 0
+        for affinity in self._others:
+            found |= allowed(affinity, nodes)
+        return found
+
+    def smallest(self, node: Node, excluded: Set[str]) -> str | None:
+        """The name of the smallest volume that can be used on the node, of equal ones the first by
+        name. None if there is none but the `excluded` ones.
+        """
+        labels = node.metadata.labels
+        lists = [self._everywhere]
+        lists += [
+            values[labels[label]]
+            for label, values in self._by_label.items()
+            if labels.get(label) in values
+        ]
+        lists += [volumes for affinity, volumes in self._others.items() if allows(affinity, node)]
+        best = [next((one for one in each if one[1] not in excluded), None) for each in lists]
+        return min((one for one in best if one is not None), default=(0, None))[1]
+
+
+def _change(volumes: list[Sized], sized: Sized, *, added: bool) -> None:
+    if added:
+        insort(volumes, sized)
+    else:
+        del volumes[bisect_left(volumes, sized)]
+
+
+class Volumes:
+    """The volumes of a cluster: the available ones by class, and those that name a claim.
+
+    Invariant: after `refresh` they equal those of the cluster's objects.
+    """
+
+    def __init__(self) -> None:
+        self._objects: ClusterObjects | None = None
+        self._version = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._available: dict[str, dict[str, PersistentVolume]] = defaultdict(dict)
+        self._reserved: dict[tuple[str, str], dict[str, PersistentVolume]] = defaultdict(dict)
+        self._known: dict[str, PersistentVolume] = {}
+        self._matches: dict[Request, Matches] = {}
+
+    def refresh(self, objects: ClusterObjects) -> None:
+        """Take in the volumes that changed since the last call."""
+        log = objects.changes(PersistentVolume)
+        changed: Iterable[tuple[str, str]] | None = None
+        if self._objects is objects:
+            if self._version == log.version:
+                return
+            changed = log.since(self._version)
+        if changed is None:
+            self._clear()
+            changed = [("", volume.metadata.name) for volume in objects.every(PersistentVolume)]
+        self._objects, self._version = objects, log.version
+        for _, name in changed:
+            self._drop(name)
+            volume = objects.get(PersistentVolume, name)
+            if volume is not None:
+                self._put(volume)
+
+    def reserved(self, claim: PersistentVolumeClaim) -> Sequence[PersistentVolume]:
+        """The volumes that name this claim, by name. A volume that names the uid of an earlier
+        claim of this name is not among them.
+        """
+        found = self._reserved.get((claim.metadata.namespace, claim.metadata.name), {})
+        return [
+            found[name]
+            for name in sorted(found)
+            if (reference := found[name].spec.claim_ref) is not None
+            and reference.uid in ("", claim.metadata.uid)
+        ]
+
+    def matches(self, request: Request) -> Matches:
+        """The available volumes that match; they are kept up to date from now on."""
+        matches = self._matches.pop(request, None)
+        if matches is None:
+            matches = Matches(request)
+            for volume in self._available.get(request.storage_class, {}).values():
+                matches.put(volume)
+            if len(self._matches) >= MOST_REQUESTS:
+                del self._matches[next(iter(self._matches))]
+        self._matches[request] = matches
+        return matches
+
+    def _put(self, volume: PersistentVolume) -> None:
+        name, claim = volume.metadata.name, volume.spec.claim_ref
+        self._known[name] = volume
+        if claim is not None:
+            self._reserved[claim.namespace, claim.name][name] = volume
+        elif volume.status.phase == "Available" and volume.metadata.deletion_timestamp is None:
+            storage_class = storage_class_of(volume)
+            self._available[storage_class][name] = volume
+            for matches in self._matches.values():
+                if matches.request.storage_class == storage_class:
+                    matches.put(volume)
+
+    def _drop(self, name: str) -> None:
+        volume = self._known.pop(name, None)
+        if volume is None:
+            return
+        claim = volume.spec.claim_ref
+        if claim is not None:
+            named = self._reserved[claim.namespace, claim.name]
+            del named[name]
+            if not named:
+                del self._reserved[claim.namespace, claim.name]
+        elif self._available[storage_class_of(volume)].pop(name, None) is not None:
+            for matches in self._matches.values():
+                matches.drop(name)

@@ -1,0 +1,290 @@
+"""The VolumeBinding plugin: its arguments, extension points, events and hints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from berth.actors.scheduling.kube.quantity import value
+from berth.actors.scheduling.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    claim_name,
+    storage_class_of,
+)
+from berth.actors.scheduling.plugins.resource_args import ShapePoint, checked_shape, score_at
+from berth.actors.scheduling.plugins.volume_binding.binding import Binding, Reservation
+from berth.actors.scheduling.plugins.volume_binding.pod_volumes import (
+    REASONS,
+    ClaimProblem,
+    Known,
+    NodeVolumes,
+    PodVolumes,
+    VolumeError,
+    claims_of,
+)
+from berth.plugin import (
+    SKIP,
+    SUCCESS,
+    Action,
+    ArgsError,
+    ClusterEvent,
+    Code,
+    CycleState,
+    FilterPlugin,
+    Handle,
+    Hint,
+    Ints,
+    NodeView,
+    Plugin,
+    Pod,
+    PodInfo,
+    PreBindPlugin,
+    PreBindPreFlightResult,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    Reads,
+    Registration,
+    ReservePlugin,
+    Resource,
+    ScorePlugin,
+    Snapshot,
+    StateKey,
+    Status,
+    Verdicts,
+    error,
+    read_args,
+    unresolvable,
+)
+
+GATE = "StorageCapacityScoring"
+MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+# Full scores for nodes whose storage is used least.
+DEFAULT_SHAPE = (ShapePoint(0, 10), ShapePoint(100, 0))
+
+# The pod's volumes; None for a pod without claims.
+_VOLUMES: StateKey[PodVolumes | None] = StateKey("VolumeBinding")
+# What the claims that are not bound yet get on the chosen node, from Reserve on.
+_RESERVED: StateKey[Reservation] = StateKey("VolumeBinding's reservation")
+
+
+class VolumeBindingArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """`bind_timeout_seconds` limits the wait for the volumes in PreBind."""
+
+    bind_timeout_seconds: int | None = None
+    shape: tuple[ShapePoint, ...] | None = None
+
+
+class VolumeBinding(
+    PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin
+):
+    """Needs PreFilter at every other extension point, as kube-scheduler's plugin does."""
+
+    name = "VolumeBinding"
+    reads = Reads.CLAIMS
+    lookups = (
+        PersistentVolumeClaim,
+        PersistentVolume,
+        StorageClass,
+        CSINode,
+        CSIDriver,
+        CSIStorageCapacity,
+    )
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        Plugin.__init__(self, {}, handle)
+        given = read_args(args, VolumeBindingArgs)
+        seconds = 600 if given.bind_timeout_seconds is None else given.bind_timeout_seconds
+        if seconds < 0:
+            raise ArgsError(f"bindTimeoutSeconds: expected 0 or more, got {seconds}")
+        self._shape: tuple[ShapePoint, ...] | None = None
+        if handle.feature_gates[GATE]:
+            self._shape = checked_shape(given.shape or DEFAULT_SHAPE, "shape")
+        elif given.shape is not None:
+            raise ArgsError(f"shape: expected none without the feature gate {GATE}")
+        self._binding = Binding(handle, float(seconds))
+        self._known = Known()
+
+    # ------------------------------------------------------------------------------- in a decision
+
+    def pre_filter(
+        self, state: CycleState, info: PodInfo, snapshot: Snapshot
+    ) -> Status | PreFilterResult:
+        if not info.template.attaches:
+            state.write(_VOLUMES, None)
+            return SKIP
+        try:
+            claims = claims_of(info.pod, snapshot.objects)
+        except ClaimProblem as problem:
+            return unresolvable(str(problem))
+        except VolumeError as failure:
+            return error(str(failure))
+        if claims is None:
+            state.write(_VOLUMES, None)
+            return SKIP
+        state.write(_VOLUMES, PodVolumes(claims, snapshot, self._known))
+        return SUCCESS
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        volumes = state.read(_VOLUMES)
+        keys = None if volumes is None else volumes.conflicts(nodes)
+        if keys is None:
+            return None
+        codes = np.where(keys != 0, np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE), np.int8(0))
+        return Verdicts(codes, keys, _reasons)
+
+    def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
+        if self._shape is None:
+            return SKIP
+        state.read(_VOLUMES)
+        return SUCCESS
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        scores = np.zeros(nodes.size, dtype=np.int64)
+        volumes = None if self._shape is None else state.read(_VOLUMES)
+        if volumes is None or self._shape is None:
+            return scores
+        for position in range(nodes.size):
+            if nodes.node(position) is not None:
+                found = volumes.on(nodes.name(position))
+                scores[position] = _score(self._shape, found)
+        return scores
+
+    # ----------------------------------------------------------------------------- after a decision
+
+    def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        volumes = state.read(_VOLUMES)
+        if volumes is not None and volumes.claims.delayed:
+            state.write(_RESERVED, self._binding.reserve(volumes.on(node), node))
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
+        reserved = state.get(_RESERVED)
+        if reserved is not None:
+            self._binding.unreserve(reserved)
+
+    def pre_bind_pre_flight(
+        self, state: CycleState, info: PodInfo, node: str
+    ) -> Status | PreBindPreFlightResult:
+        state.read(_VOLUMES)
+        return SKIP if state.get(_RESERVED) is None else PreBindPreFlightResult(True)
+
+    async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        reserved = state.get(_RESERVED)
+        if reserved is None:
+            return SUCCESS
+        return await self._binding.bind(reserved, info.pod, node)
+
+    # ----------------------------------------------------------------------------------- the queue
+
+    def events_to_register(self) -> Sequence[Registration]:
+        changed = Action.ADD | Action.UPDATE
+        return (
+            _on(Resource.STORAGE_CLASS, changed, _storage_class_changed),
+            _on(Resource.PERSISTENT_VOLUME_CLAIM, changed, _claim_changed),
+            _on(Resource.PERSISTENT_VOLUME, changed),
+            _on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            _on(Resource.CSI_NODE, changed, _csi_node_changed),
+            _on(Resource.CSI_DRIVER, Action.UPDATE, _csi_driver_changed),
+            _on(Resource.CSI_STORAGE_CAPACITY, changed, _capacity_changed),
+        )
+
+
+def _reasons(key: int) -> tuple[str, ...]:
+    return tuple(reason for bit, reason in REASONS.items() if key & bit)
+
+
+def _score(shape: Sequence[ShapePoint], volumes: NodeVolumes) -> int:
+    """The mean, over the storage classes, of the score of their utilization, 0 for none.
+
+    Existing volumes count by the part that is asked for; without any, new volumes count by the
+    node's capacity for their class.
+    """
+    used: dict[str, tuple[int, int]] = {}  # class -> requested and capacity, in bytes
+    for volume, claim in volumes.bindings:
+        requested, capacity = used.get(volume.spec.storage_class_name, (0, 0))
+        used[volume.spec.storage_class_name] = (
+            requested + value(claim.spec.resources.requests.get("storage", 0)),
+            capacity + value(volume.spec.capacity.get("storage", 0)),
+        )
+    for provision in () if volumes.bindings else volumes.provisions:
+        if provision.capacity is not None:
+            name = storage_class_of(provision.claim)
+            requested, _ = used.get(name, (0, 0))
+            used[name] = (
+                requested + value(provision.claim.spec.resources.requests.get("storage", 0)),
+                value(provision.capacity.capacity or 0),
+            )
+    if not used:
+        return 0
+    total = sum(
+        score_at(shape, 100 if not 0 < capacity >= requested else requested * 100 // capacity)
+        for requested, capacity in used.values()
+    )
+    return (2 * total + len(used)) // (2 * len(used))  # rounds halves up, as Go does
+
+
+def _on(
+    resource: Resource,
+    action: Action,
+    hint: Callable[[Pod, object | None, object | None], Hint] | None = None,
+) -> Registration:
+    return Registration(ClusterEvent(resource, action), hint)
+
+
+def _queue_if(helps: bool) -> Hint:
+    return Hint.QUEUE if helps else Hint.SKIP
+
+
+def _storage_class_changed(_: Pod, old: object | None, new: object | None) -> Hint:
+    """Only the topologies of a class can change."""
+    assert isinstance(new, StorageClass)
+    if not isinstance(old, StorageClass):
+        return Hint.QUEUE
+    return _queue_if(old.allowed_topologies != new.allowed_topologies)
+
+
+def _claim_changed(pod: Pod, _: object | None, new: object | None) -> Hint:
+    """A claim of the pod's own."""
+    assert isinstance(new, PersistentVolumeClaim)
+    if new.metadata.namespace != pod.metadata.namespace:
+        return Hint.SKIP
+    return _queue_if(any(claim_name(pod, v) == new.metadata.name for v in pod.spec.volumes))
+
+
+def _csi_node_changed(_: Pod, old: object | None, new: object | None) -> Hint:
+    assert isinstance(new, CSINode)
+    if not isinstance(old, CSINode):
+        return Hint.QUEUE
+    before, after = (one.metadata.annotations.get(MIGRATED_PLUGINS, "") for one in (old, new))
+    return _queue_if(before != after)
+
+
+def _csi_driver_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
+    """The driver of a volume of the pod no longer limits its room."""
+    assert isinstance(new, CSIDriver)
+    assert isinstance(old, CSIDriver)
+    used = any(v.csi is not None and v.csi.driver == new.metadata.name for v in pod.spec.volumes)
+    return _queue_if(used and bool(old.spec.storage_capacity) and not new.spec.storage_capacity)
+
+
+def _capacity_changed(_: Pod, old: object | None, new: object | None) -> Hint:
+    assert isinstance(new, CSIStorageCapacity)
+    if not isinstance(old, CSIStorageCapacity):
+        return Hint.QUEUE
+    before, after = _limit(old), _limit(new)
+    return _queue_if(after is not None and (before is None or after > before))
+
+
+def _limit(capacity: CSIStorageCapacity) -> int | None:
+    amount = capacity.maximum_volume_size
+    amount = capacity.capacity if amount is None else amount
+    return None if amount is None else value(amount)

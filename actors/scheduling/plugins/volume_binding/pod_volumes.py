@@ -1,0 +1,398 @@
+"""PodVolumes: the claims of a pod, and what they ask of the nodes.
+
+A claim is bound to a volume, and the volume's node affinity decides; or it waits for its first
+consumer, and a node must have a volume that matches or a class that can make one. Mirrors
+GetPodVolumeClaims and FindPodVolumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from berth.actors.scheduling.kube.core import Node, NodeSelector, Pod, Volume
+from berth.actors.scheduling.kube.csi_translation import (
+    MIGRATED,
+    TranslationError,
+    in_tree_plugin,
+    migrated_plugins,
+    translated_affinity,
+)
+from berth.actors.scheduling.kube.labels import SelectorError
+from berth.actors.scheduling.kube.storage import (
+    WAIT_FOR_FIRST_CONSUMER,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    claim_name,
+    is_controlled_by,
+    is_fully_bound,
+    storage_class_of,
+)
+from berth.actors.scheduling.model.cluster_objects import ClusterObjects
+from berth.actors.scheduling.plugins.volume_binding.matching import (
+    Request,
+    Volumes,
+    allowed,
+    allows,
+    by_labels,
+    node_affinity,
+)
+from berth.actors.scheduling.plugins.volume_binding.provisioning import (
+    Capacities,
+    can_provision,
+    in_topology,
+)
+from berth.plugin import Bools, Ints, NodeView, Snapshot
+
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, NO_VOLUME = 1, 2, 4, 8
+REASONS: Mapping[int, str] = {
+    NODE_CONFLICT: "node(s) didn't match PersistentVolume's node affinity",
+    BIND_CONFLICT: "node(s) didn't find available persistent volumes to bind",
+    NOT_ENOUGH_SPACE: "node(s) did not have enough free storage",
+    NO_VOLUME: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+}
+
+
+class VolumeError(Exception):
+    """The pod's volumes cannot be decided; the message is that of Kubernetes."""
+
+
+class ClaimProblem(Exception):  # noqa: N818 - a verdict about the pod, and no failure
+    """A claim of the pod cannot be used yet; the message says why."""
+
+
+class Delayed(msgspec.Struct, frozen=True):
+    """A claim that waits for its first consumer. `request` is None if a node is selected already,
+    where a new volume is being made.
+    """
+
+    claim: PersistentVolumeClaim
+    request: Request | None = None
+
+    @property
+    def selected(self) -> str | None:
+        return self.claim.metadata.annotations.get(SELECTED_NODE)
+
+
+class Provision(msgspec.Struct, frozen=True):
+    """A volume to be made for a claim. `capacity` reports the room for it; None if that is not
+    limited.
+    """
+
+    claim: PersistentVolumeClaim
+    capacity: CSIStorageCapacity | None = None
+
+
+class NodeVolumes(msgspec.Struct, frozen=True):
+    """What a pod's unbound claims get on one node."""
+
+    bindings: tuple[tuple[PersistentVolume, PersistentVolumeClaim], ...] = ()
+    provisions: tuple[Provision, ...] = ()
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """The claims of a pod: bound to a volume, or waiting for their first consumer."""
+
+    bound: Sequence[PersistentVolumeClaim] = ()
+    delayed: Sequence[Delayed] = ()
+
+
+def claims_of(pod: Pod, objects: ClusterObjects) -> Claims | None:
+    """The claims of a pod; None if it has none. Raises ClaimProblem and VolumeError."""
+    used = [claim for volume in pod.spec.volumes if (claim := _used(pod, volume, objects))]
+    if not used:
+        return None
+    bound: list[PersistentVolumeClaim] = []
+    delayed: list[Delayed] = []
+    immediate = False
+    for claim in used:
+        if is_fully_bound(claim):
+            bound.append(claim)
+        elif _is_delayed(claim, objects) and not claim.spec.volume_name:
+            try:
+                selected = SELECTED_NODE in claim.metadata.annotations
+                delayed.append(Delayed(claim, None if selected else Request.of(claim)))
+            except SelectorError as problem:
+                raise VolumeError(
+                    f"error creating internal label selector for claim: {_key(claim)}: {problem}"
+                ) from None
+        else:
+            immediate = True
+    if immediate:
+        raise ClaimProblem("pod has unbound immediate PersistentVolumeClaims")
+    return Claims(bound, delayed)
+
+
+def _used(pod: Pod, volume: Volume, objects: ClusterObjects) -> PersistentVolumeClaim | None:
+    """The claim that a volume of the pod uses. Raises ClaimProblem if it cannot be used."""
+    name = claim_name(pod, volume)
+    if name is None:
+        return None
+    claim = objects.get(PersistentVolumeClaim, name, pod.metadata.namespace)
+    is_ephemeral = volume.ephemeral is not None
+    if claim is None:
+        raise ClaimProblem(
+            f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+            if is_ephemeral
+            else f'persistentvolumeclaim "{name}" not found'
+        )
+    if claim.status.phase == "Lost":
+        raise ClaimProblem(
+            f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume '
+            f'"{claim.spec.volume_name}"'
+        )
+    if claim.metadata.deletion_timestamp is not None:
+        raise ClaimProblem(f'persistentvolumeclaim "{name}" is being deleted')
+    if is_ephemeral and not is_controlled_by(claim, pod):
+        raise ClaimProblem(
+            f"PVC {_key(claim)} was not created for pod {pod.metadata.namespace}/"
+            f"{pod.metadata.name} (pod is not owner)"
+        )
+    return claim
+
+
+def _is_delayed(claim: PersistentVolumeClaim, objects: ClusterObjects) -> bool:
+    name = storage_class_of(claim)
+    storage_class = objects.get(StorageClass, name) if name else None
+    if storage_class is None:
+        return False
+    if storage_class.volume_binding_mode is None:
+        raise VolumeError(f'VolumeBindingMode not set for StorageClass "{name}"')
+    return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+
+def _key(claim: PersistentVolumeClaim) -> str:
+    return f"{claim.metadata.namespace}/{claim.metadata.name}"
+
+
+class MigratedNodes:
+    """The nodes that attach the disks of an in-tree plugin through its CSI driver."""
+
+    def __init__(self) -> None:
+        self._made_for: tuple[ClusterObjects, int] | None = None
+        self._names: dict[str, frozenset[str]] = {}
+
+    def on(self, plugin: str, nodes: NodeView) -> Bools:
+        """bool[nodes.size]"""
+        found = np.zeros(nodes.columns.size, dtype=np.bool_)
+        row_of = nodes.columns.row_of
+        names = self._plugins(nodes.snapshot.objects)
+        found[[row_of[name] for name, its in names.items() if plugin in its and name in row_of]] = (
+            True
+        )
+        return found[nodes.rows]
+
+    def has(self, plugin: str, node: str, objects: ClusterObjects) -> bool:
+        return plugin in self._plugins(objects).get(node, ())
+
+    def _plugins(self, objects: ClusterObjects) -> Mapping[str, frozenset[str]]:
+        made_for = (objects, objects.version(CSINode))
+        if self._made_for != made_for:
+            self._made_for = made_for
+            found = {one.metadata.name: migrated_plugins(one) for one in objects.every(CSINode)}
+            self._names = {name: plugins for name, plugins in found.items() if plugins}
+        return self._names
+
+
+class Known:
+    """What is derived from the volumes, the capacities and the CSINodes of the cluster."""
+
+    def __init__(self) -> None:
+        self.volumes = Volumes()
+        self.capacities = Capacities()
+        self.migrated = MigratedNodes()
+
+
+class PodVolumes:
+    """The claims of a pod in one decision, and what they ask of the nodes."""
+
+    def __init__(self, claims: Claims, snapshot: Snapshot, known: Known) -> None:
+        self.claims = claims
+        self._snapshot = snapshot
+        self._objects = snapshot.objects
+        self._known = known
+        if claims.delayed:
+            known.volumes.refresh(snapshot.objects)
+
+    # ------------------------------------------------------------------------------ for many nodes
+
+    def conflicts(self, nodes: NodeView) -> Ints | None:
+        """int64[nodes.size]: the sum of the keys in REASONS for each node; None if all are 0.
+
+        Raises VolumeError.
+        """
+        keys: Ints | None = None
+        if self.claims.bound:
+            keys = self._of_bound(nodes)
+        if self.claims.delayed:
+            of_delayed = self._of_delayed(nodes)
+            keys = of_delayed if keys is None else keys + of_delayed
+        return keys if keys is not None and keys.any() else None
+
+    def _of_bound(self, nodes: NodeView) -> Ints | None:
+        keys: Ints | None = None
+        for claim in self.claims.bound:
+            volume = self._objects.get(PersistentVolume, claim.spec.volume_name)
+            if volume is None:
+                keys = np.zeros(nodes.size, dtype=np.int64) if keys is None else keys
+                keys[keys == 0] = NO_VOLUME
+                break
+            allowed_here = self._allowed(volume, nodes)
+            if allowed_here is not None:
+                keys = np.zeros(nodes.size, dtype=np.int64) if keys is None else keys
+                keys[(keys == 0) & ~allowed_here] = NODE_CONFLICT
+        return keys
+
+    def _allowed(self, volume: PersistentVolume, nodes: NodeView) -> Bools | None:
+        """bool[nodes.size]: the nodes where a bound volume can be used; None for all."""
+        affinity = node_affinity(volume)
+        plugin = in_tree_plugin(volume)
+        if plugin in MIGRATED:
+            migrated = self._known.migrated.on(plugin, nodes)
+            if migrated.any():
+                translated = _translated(volume)
+                if translated != affinity:
+                    return np.where(migrated, _on(translated, nodes), _on(affinity, nodes))
+        return None if affinity is None else allowed(affinity, nodes)
+
+    def _of_delayed(self, nodes: NodeView) -> Ints:
+        keys = np.zeros(nodes.size, dtype=np.int64)
+        open_: Bools = np.ones(nodes.size, dtype=np.bool_)  # no claim has failed there yet
+        for one in self.claims.delayed:
+            if one.selected is not None:
+                row = nodes.columns.row_of.get(one.selected, -1)
+                elsewhere = np.ones(nodes.size, dtype=np.bool_)
+                position = int(nodes.positions(np.array([row]))[0]) if row >= 0 else -1
+                if position >= 0:
+                    elsewhere[position] = False
+                keys[open_ & elsewhere] = BIND_CONFLICT
+                open_ &= ~elsewhere
+        unmatched = self._unmatched(nodes, open_)
+        for one, needed in unmatched:
+            if not needed.any():
+                continue
+            possible, enough = self._can_be_made(one.claim, nodes)
+            failing = needed & open_ & ~possible
+            keys[failing] = BIND_CONFLICT
+            open_ &= ~failing
+            if enough is not None:
+                failing = needed & open_ & ~enough
+                keys[failing] = NOT_ENOUGH_SPACE
+                open_ &= ~failing
+        return keys
+
+    def _unmatched(self, nodes: NodeView, open_: Bools) -> list[tuple[Delayed, Bools]]:
+        """The claims that need a new volume, each with the nodes where it does, in the order in
+        which kube-scheduler provisions.
+        """
+        found = [(one, open_.copy()) for one in self.claims.delayed if one.request is None]
+        matching = self._by_size()
+        here = [self._matched(one, nodes) & open_ for one in matching]
+        # One volume may match several claims of the pod.
+        contested = np.zeros(nodes.size, dtype=np.int64)
+        if len({one.request.storage_class for one in matching if one.request}) < len(matching):
+            contested = np.sum(here, axis=0)
+        for position in np.flatnonzero(contested > 1).tolist():
+            node = nodes.node(position)
+            if node is not None:
+                taken = self._taken(node)
+                for i, each in enumerate(here):
+                    each[position] = i in taken
+        return found + [(one, open_ & ~each) for one, each in zip(matching, here, strict=True)]
+
+    def _by_size(self) -> list[Delayed]:
+        """The claims that an existing volume may match, in the order in which they choose."""
+        matching = [one for one in self.claims.delayed if one.request is not None]
+        return sorted(matching, key=lambda one: 0 if one.request is None else one.request.size)
+
+    def _matched(self, one: Delayed, nodes: NodeView) -> Bools:
+        """bool[nodes.size]: the nodes where an existing volume matches the claim."""
+        assert one.request is not None
+        volume = self._reserved_for(one)
+        if volume is not None:
+            return _on(node_affinity(volume), nodes)
+        return self._known.volumes.matches(one.request).found(nodes)
+
+    def _reserved_for(self, one: Delayed) -> PersistentVolume | None:
+        """The volume that is reserved for a claim: no other one is taken then."""
+        assert one.request is not None
+        for volume in self._known.volumes.reserved(one.claim):
+            if storage_class_of(volume) == one.request.storage_class and one.request.admits(volume):
+                return volume
+        return None
+
+    def _can_be_made(
+        self, claim: PersistentVolumeClaim, nodes: NodeView
+    ) -> tuple[Bools, Bools | None]:
+        """Two bool[nodes.size]: where the class may make a volume, and where it has room for it
+        (None for everywhere).
+        """
+        name = storage_class_of(claim)
+        storage_class = self._objects.get(StorageClass, name)
+        if storage_class is None:
+            raise VolumeError(f'failed to find storage class "{name}"')
+        if not can_provision(storage_class):
+            return np.zeros(nodes.size, dtype=np.bool_), None
+        possible = in_topology(storage_class.allowed_topologies, nodes)
+        if possible is None:
+            possible = np.ones(nodes.size, dtype=np.bool_)
+        return possible, self._known.capacities.enough(self._objects, storage_class, claim, nodes)
+
+    # -------------------------------------------------------------------------------- for one node
+
+    def on(self, name: str) -> NodeVolumes:
+        """What the claims that wait get on a node that has no conflicts. Raises VolumeError."""
+        row = self._snapshot.columns.row_of.get(name)
+        node = None if row is None else self._snapshot.columns.nodes[row]
+        if node is None:
+            raise VolumeError(f'node "{name}" not found')
+        matching, taken = self._by_size(), self._taken(node)
+        made = [one.claim for one in self.claims.delayed if one.request is None]
+        made += [one.claim for i, one in enumerate(matching) if i not in taken]
+        return NodeVolumes(
+            tuple([(volume, matching[i].claim) for i, volume in taken.items()]),
+            tuple([self._provision(claim, node) for claim in made]),
+        )
+
+    def _taken(self, node: Node) -> dict[int, PersistentVolume]:
+        """The existing volumes that claims get on a node, by the claim's place in `_by_size`."""
+        taken: dict[int, PersistentVolume] = {}
+        chosen: set[str] = set()
+        for i, one in enumerate(self._by_size()):
+            assert one.request is not None
+            volume = self._reserved_for(one)
+            if volume is None or volume.metadata.name in chosen:
+                name = self._known.volumes.matches(one.request).smallest(node, chosen)
+                volume = None if name is None else self._objects.get(PersistentVolume, name)
+            elif not allows(node_affinity(volume), node):
+                volume = None
+            if volume is not None:
+                chosen.add(volume.metadata.name)
+                taken[i] = volume
+        return taken
+
+    def _provision(self, claim: PersistentVolumeClaim, node: Node) -> Provision:
+        storage_class = self._objects.get(StorageClass, storage_class_of(claim))
+        if storage_class is None:
+            return Provision(claim)
+        return Provision(
+            claim, self._known.capacities.chosen(self._objects, storage_class, claim, node)
+        )
+
+
+def _on(affinity: NodeSelector | None, nodes: NodeView) -> Bools:
+    return np.ones(nodes.size, dtype=np.bool_) if affinity is None else allowed(affinity, nodes)
+
+
+def _translated(volume: PersistentVolume) -> NodeSelector | None:
+    try:
+        affinity = translated_affinity(volume)
+    except TranslationError as problem:
+        raise VolumeError(f"could not translate pv: {problem}") from None
+    return None if affinity is None else by_labels(affinity)
