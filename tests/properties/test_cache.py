@@ -63,7 +63,10 @@ def make_pod(name: str, uid: int, node: str, milli: int, port: int, revision: in
     spec: dict[str, Any] = {
         "containers": [container],
         "nodeName": node,
-        "volumes": [{"persistentVolumeClaim": {"claimName": f"claim-{milli % 3}"}}]
+        "volumes": [
+            {"persistentVolumeClaim": {"claimName": f"claim-{milli % 3}"}},
+            {"iscsi": {"iqn": f"disk-{milli % 3}", "readOnly": not port}},
+        ]
         if milli % 2
         else [{}],
         "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [anti]}}
@@ -106,6 +109,10 @@ class Counted(msgspec.Struct):
     @property
     def uid(self) -> str:
         return self.pod.metadata.uid
+
+
+def claims_of(counted: Counted) -> tuple[str, ...]:
+    return PodInfo(counted.pod).claims
 
 
 def interleaved(zones: list[list[str]]) -> Iterator[str]:
@@ -395,6 +402,21 @@ class CacheHistory(RuleBasedStateMachine):
         assert columns.counts.claims == Counter(
             c for counted in on_nodes for c in PodInfo(counted.pod).claims
         )
+        by_row = columns.names
+        assert {by_row[row]: set(pods) for row, pods in columns.counts.attaching.items()} == {
+            node: {f"ns/{c.pod.metadata.name}" for c in on_nodes if c.node == node and claims_of(c)}
+            for node in {c.node for c in on_nodes if claims_of(c)}
+        }
+        assert {
+            (disk, by_row[row], number)
+            for disk, rows in columns.counts.disks.items()
+            for row, number in rows.items()
+        } == {
+            (*counted, number)
+            for counted, number in Counter(
+                (disk, c.node) for c in on_nodes for disk in PodInfo(c.pod).template.disks
+            ).items()
+        }
         anti = sum(column.total for column in columns.counts.required_anti.columns.values())
         assert anti == sum(counted.pod.spec.affinity is not None for counted in on_nodes)
         for app in "ab":

@@ -29,7 +29,7 @@ from berth.actors.scheduling.model.affinity_terms import (
 )
 from berth.actors.scheduling.model.label_column import LabelColumn
 from berth.actors.scheduling.model.pod_info import GroupKey, PodInfo
-from berth.actors.scheduling.model.pod_template import PodTemplate
+from berth.actors.scheduling.model.pod_template import Disk, PodTemplate
 from berth.actors.scheduling.model.vectors import Bools, Ints, grown
 
 MAX_COLUMNS = 2048
@@ -208,8 +208,10 @@ class PodCounts:
     `removed_terminating` holds the terminating pods, with their rows, that a what-if question
     removed; plugins.spread_domains needs them. `claims` counts, for each PersistentVolumeClaim
     (namespace/name), the volumes of pods on the rows that name it, and `supposed_claims` how many
-    of them a what-if question added, less those that it removed. `volume_changes[row]` increases
-    whenever a pod that attaches volumes comes to the row or leaves it, also for a what-if question.
+    of them a what-if question added, less those that it removed. `attaching[row]` holds the pods
+    that attach volumes, by key, and `volume_changes[row]` increases whenever such a pod comes to
+    the row or leaves it, also for a what-if question. `disks` counts, for each disk that pods name
+    directly, the volumes of pods on each row that are this disk.
     """
 
     def __init__(self, rows: int) -> None:
@@ -221,7 +223,9 @@ class PodCounts:
         self.removed_terminating: list[tuple[int, PodInfo]] = []
         self.claims: dict[str, int] = {}
         self.supposed_claims: Counter[str] = Counter()
+        self.attaching: dict[int, dict[str, PodInfo]] = {}
         self.volume_changes: Ints = np.zeros(rows, dtype=np.int64)
+        self.disks: dict[Disk, dict[int, int]] = {}
         self.required = TermColumns()
         self.required_anti = TermColumns()
         self.preferred = TermColumns()
@@ -284,17 +288,34 @@ class PodCounts:
         if not group.rows:
             del self._groups[group.key]
         if info.template.attaches:
-            self.volume_changes[row] += 1
-            for name in info.claims:
-                volumes = self.claims.pop(name, 0) + sign
-                if volumes:
-                    self.claims[name] = volumes
+            self._count_volumes(row, info, sign)
+        for disk in info.template.disks:
+            rows = self.disks.setdefault(disk, {})
+            rows[row] = rows.get(row, 0) + sign
+            if not rows[row]:
+                del rows[row]
+            if not rows:
+                del self.disks[disk]
         try:
             terms = info.affinity_terms
         except SelectorError:
             return  # affinity terms that cannot be read do not count
         if terms:
             self._count_terms(row, terms, sign)
+
+    def _count_volumes(self, row: int, info: PodInfo, sign: int) -> None:
+        self.volume_changes[row] += 1
+        pods = self.attaching.setdefault(row, {})
+        if sign > 0:
+            pods[info.key] = info
+        else:
+            del pods[info.key]
+            if not pods:
+                del self.attaching[row]
+        for name in info.claims:
+            volumes = self.claims.pop(name, 0) + sign
+            if volumes:
+                self.claims[name] = volumes
 
     def _count_terms(self, row: int, terms: AffinityTerms, sign: int) -> None:
         if terms.required:
@@ -335,6 +356,8 @@ class PodCounts:
             fresh.refresh(row, [(info, 1) for info in pods.values()])
         assert fresh._groups.keys() == self._groups.keys()
         assert fresh.claims == self.claims, (fresh.claims, self.claims)
+        assert fresh.attaching == self.attaching, (fresh.attaching, self.attaching)
+        assert fresh.disks == self.disks, (fresh.disks, self.disks)
         for counted, column in self._columns.items():
             _same(column, fresh.column(counted), counted)
         _all_same(self.required.columns, fresh.required.columns)

@@ -8,7 +8,7 @@ signature of a pod.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
@@ -48,6 +48,15 @@ class HostPort(msgspec.Struct, frozen=True):
     ip: str
     protocol: str
     port: int
+
+
+class Disk(msgspec.Struct, frozen=True):
+    """A disk that a pod names directly, and that pods on one node cannot share, unless all of them
+    only read it. `identity` is the kind of disk and what identifies it within the kind.
+    """
+
+    identity: tuple[str, ...]
+    read_only: bool
 
 
 class GroupKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
@@ -147,6 +156,13 @@ class PodTemplate:
         )
 
     @cached_property
+    def disks(self) -> tuple[Disk, ...]:
+        """An RBD image is a disk for each of its monitors: two images are the same if they have a
+        monitor in common.
+        """
+        return tuple(disk for volume in self._pod.spec.volumes for disk in _disks_of(volume))
+
+    @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:
         """An ip "" is normalised to 0.0.0.0, a protocol "" to TCP."""
         spec = self._pod.spec
@@ -170,6 +186,19 @@ def is_migratable(volume: Volume) -> bool:
         or volume.portworx_volume is not None
         or volume.vsphere_volume is not None
     )
+
+
+def _disks_of(volume: Volume) -> Iterator[Disk]:
+    gce, aws, rbd = volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.rbd
+    if gce is not None:
+        yield Disk(("gce", gce.pd_name), gce.read_only)
+    if aws is not None:
+        yield Disk(("aws", aws.volume_id), read_only=False)
+    if volume.iscsi is not None:
+        yield Disk(("iscsi", volume.iscsi.iqn), volume.iscsi.read_only)
+    if rbd is not None:
+        for monitor in rbd.monitors:
+            yield Disk(("rbd", monitor, rbd.pool, rbd.image), rbd.read_only)
 
 
 class PerTemplate(Generic[T]):
