@@ -61,6 +61,15 @@ from berth.actors.scheduling.kube.apps import ReplicaSet, ReplicationController,
 from berth.actors.scheduling.kube.core import Namespace, Node, Pod, Service
 from berth.actors.scheduling.kube.kinds import WatchedKind
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
+from berth.actors.scheduling.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from berth.actors.scheduling.model.cluster_objects import UnlistedError
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -77,6 +86,9 @@ __all__ = [
     "ArgsError",
     "BindPlugin",
     "Bools",
+    "CSIDriver",
+    "CSINode",
+    "CSIStorageCapacity",
     "ClusterEvent",
     "Code",
     "CycleState",
@@ -95,6 +107,8 @@ __all__ = [
     "Nomination",
     "ObjectKey",
     "PermitPlugin",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
     "Plugin",
     "Pod",
     "PodDisruptionBudget",
@@ -123,10 +137,12 @@ __all__ = [
     "StatefulSet",
     "Status",
     "Steps",
+    "StorageClass",
     "Supposition",
     "UnlistedError",
     "Verdicts",
     "Victims",
+    "VolumeAttachment",
     "WaitingPod",
     "WatchedKind",
     "default_normalize",

@@ -17,11 +17,9 @@ from berth.actors.scheduling.kube.core import (
     GCEPersistentDiskVolumeSource,
     NodeSelector,
     OpaqueVolumeSource,
-    Pod,
     PortworxVolumeSource,
     ResourceList,
     ResourceRequirements,
-    Volume,
 )
 from berth.actors.scheduling.kube.meta import (
     Int32,
@@ -173,38 +171,3 @@ class VolumeAttachmentSpec(Object, frozen=True, kw_only=True):
 class VolumeAttachment(Object, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
-
-
-# ------------------------------------------------------------------------------------------- facts
-
-CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-
-
-def storage_class_of(item: PersistentVolume | PersistentVolumeClaim) -> str:
-    """The class of a volume, or the class that a claim asks for; "" for none. An annotation of old
-    has precedence.
-    """
-    return item.metadata.annotations.get(CLASS_ANNOTATION, item.spec.storage_class_name or "")
-
-
-def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
-    """True if the volume controller has bound the claim and a volume to each other."""
-    return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
-
-
-def claim_name(pod: Pod, volume: Volume) -> str | None:
-    """The name of the claim that a pod's volume uses, None if it uses none.
-
-    The claim of a generic ephemeral volume is named after the pod and the volume.
-    """
-    if volume.persistent_volume_claim is not None:
-        return volume.persistent_volume_claim.claim_name
-    return None if volume.ephemeral is None else f"{pod.metadata.name}-{volume.name}"
-
-
-def is_controlled_by(claim: PersistentVolumeClaim, pod: Pod) -> bool:
-    """True if a claim in the pod's namespace was created for an ephemeral volume of the pod."""
-    owner = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
-    same_namespace = claim.metadata.namespace == pod.metadata.namespace
-    return same_namespace and owner is not None and owner.uid == pod.metadata.uid

@@ -24,10 +24,10 @@ from berth.actors.scheduling.plugins.taint_toleration import TaintToleration
 from berth.actors.scheduling.plugins.unsupported import (
     DynamicResources,
     NodeVolumeLimits,
-    VolumeRestrictions,
-    VolumeZone,
 )
 from berth.actors.scheduling.plugins.volume_binding.plugin import VolumeBinding
+from berth.actors.scheduling.plugins.volume_restrictions import VolumeRestrictions
+from berth.actors.scheduling.plugins.volume_zone import VolumeZone
 from berth.plugin import Plugin
 
 IN_TREE: dict[str, type[Plugin]] = {

@@ -74,25 +74,8 @@ class _UnsupportedVolumePlugin(_UnsupportedPlugin):
         )
 
 
-class VolumeRestrictions(_UnsupportedPlugin):
-    """Rejects pods with the kinds of disks that several pods cannot always share."""
-
-    name = "VolumeRestrictions"
-    feature = "gcePersistentDisk, awsElasticBlockStore, rbd and iscsi volumes are"
-
-    def is_used_by(self, pod: Pod) -> bool:
-        return any(
-            v.gce_persistent_disk or v.aws_elastic_block_store or v.rbd or v.iscsi
-            for v in pod.spec.volumes
-        )
-
-
 class NodeVolumeLimits(_UnsupportedVolumePlugin):
     name = "NodeVolumeLimits"
-
-
-class VolumeZone(_UnsupportedVolumePlugin):
-    name = "VolumeZone"
 
 
 _PRE_FILTERED: StateKey[bool] = StateKey("DynamicResources")

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from berth.actors.scheduling.kube.claims import is_fully_bound
 from berth.actors.scheduling.kube.csi_translation import (
     MIGRATED,
     TranslationError,
@@ -25,7 +26,6 @@ from berth.actors.scheduling.kube.storage import (
     CSINode,
     PersistentVolume,
     PersistentVolumeClaim,
-    is_fully_bound,
 )
 from berth.actors.scheduling.plugins.volume_binding.matching import (
     allows,

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence, Set
 import msgspec
 import numpy as np
 
+from berth.actors.scheduling.kube.claims import class_of
 from berth.actors.scheduling.kube.core import (
     Node,
     NodeSelector,
@@ -27,7 +28,6 @@ from berth.actors.scheduling.kube.quantity import nano_value
 from berth.actors.scheduling.kube.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
-    storage_class_of,
 )
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.actors.scheduling.model.node_selection import NodeTerms
@@ -55,7 +55,7 @@ class Request(msgspec.Struct, frozen=True, cache_hash=True):
         """Raises SelectorError."""
         spec = claim.spec
         return cls(
-            storage_class_of(claim),
+            class_of(claim),
             nano_value(spec.resources.requests.get("storage", 0)),
             spec.volume_mode or FILESYSTEM,
             frozenset(spec.access_modes),
@@ -278,7 +278,7 @@ class Volumes:
         if claim is not None:
             self._reserved[claim.namespace, claim.name][name] = volume
         elif volume.status.phase == "Available" and volume.metadata.deletion_timestamp is None:
-            storage_class = storage_class_of(volume)
+            storage_class = class_of(volume)
             self._available[storage_class][name] = volume
             for matches in self._matches.values():
                 if matches.request.storage_class == storage_class:
@@ -294,6 +294,6 @@ class Volumes:
             del named[name]
             if not named:
                 del self._reserved[claim.namespace, claim.name]
-        elif self._available[storage_class_of(volume)].pop(name, None) is not None:
+        elif self._available[class_of(volume)].pop(name, None) is not None:
             for matches in self._matches.values():
                 matches.drop(name)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from berth.actors.scheduling.kube.claims import claim_name, class_of
 from berth.actors.scheduling.kube.quantity import value
 from berth.actors.scheduling.kube.storage import (
     CSIDriver,
@@ -16,8 +17,6 @@ from berth.actors.scheduling.kube.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
-    claim_name,
-    storage_class_of,
 )
 from berth.actors.scheduling.plugins.resource_args import ShapePoint, checked_shape, score_at
 from berth.actors.scheduling.plugins.volume_binding.binding import Binding, Reservation
@@ -217,7 +216,7 @@ def _score(shape: Sequence[ShapePoint], volumes: NodeVolumes) -> int:
         )
     for provision in () if volumes.bindings else volumes.provisions:
         if provision.capacity is not None:
-            name = storage_class_of(provision.claim)
+            name = class_of(provision.claim)
             requested, _ = used.get(name, (0, 0))
             used[name] = (
                 requested + value(provision.claim.spec.resources.requests.get("storage", 0)),

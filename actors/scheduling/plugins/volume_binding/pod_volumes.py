@@ -12,6 +12,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
+from berth.actors.scheduling.kube.claims import (
+    claim_name,
+    class_of,
+    is_fully_bound,
+    is_not_made_for,
+)
 from berth.actors.scheduling.kube.core import Node, NodeSelector, Pod, Volume
 from berth.actors.scheduling.kube.csi_translation import (
     MIGRATED,
@@ -28,10 +34,6 @@ from berth.actors.scheduling.kube.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
-    claim_name,
-    is_controlled_by,
-    is_fully_bound,
-    storage_class_of,
 )
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.actors.scheduling.plugins.volume_binding.matching import (
@@ -149,16 +151,14 @@ def _used(pod: Pod, volume: Volume, objects: ClusterObjects) -> PersistentVolume
         )
     if claim.metadata.deletion_timestamp is not None:
         raise ClaimProblem(f'persistentvolumeclaim "{name}" is being deleted')
-    if is_ephemeral and not is_controlled_by(claim, pod):
-        raise ClaimProblem(
-            f"PVC {_key(claim)} was not created for pod {pod.metadata.namespace}/"
-            f"{pod.metadata.name} (pod is not owner)"
-        )
+    problem = is_not_made_for(pod, claim) if is_ephemeral else ""
+    if problem:
+        raise ClaimProblem(problem)
     return claim
 
 
 def _is_delayed(claim: PersistentVolumeClaim, objects: ClusterObjects) -> bool:
-    name = storage_class_of(claim)
+    name = class_of(claim)
     storage_class = objects.get(StorageClass, name) if name else None
     if storage_class is None:
         return False
@@ -323,7 +323,7 @@ class PodVolumes:
         """The volume that is reserved for a claim: no other one is taken then."""
         assert one.request is not None
         for volume in self._known.volumes.reserved(one.claim):
-            if storage_class_of(volume) == one.request.storage_class and one.request.admits(volume):
+            if class_of(volume) == one.request.storage_class and one.request.admits(volume):
                 return volume
         return None
 
@@ -333,7 +333,7 @@ class PodVolumes:
         """Two bool[nodes.size]: where the class may make a volume, and where it has room for it
         (None for everywhere).
         """
-        name = storage_class_of(claim)
+        name = class_of(claim)
         storage_class = self._objects.get(StorageClass, name)
         if storage_class is None:
             raise VolumeError(f'failed to find storage class "{name}"')
@@ -378,7 +378,7 @@ class PodVolumes:
         return taken
 
     def _provision(self, claim: PersistentVolumeClaim, node: Node) -> Provision:
-        storage_class = self._objects.get(StorageClass, storage_class_of(claim))
+        storage_class = self._objects.get(StorageClass, class_of(claim))
         if storage_class is None:
             return Provision(claim)
         return Provision(

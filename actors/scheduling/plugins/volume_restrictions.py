@@ -1,0 +1,184 @@
+"""VolumeRestrictions: pods that cannot share a disk on a node, or a claim anywhere.
+
+Two pods on one node cannot share a GCE or iSCSI disk or an RBD image unless both only read it, and
+no EBS volume at all. A claim with the access mode ReadWriteOncePod is for one pod of the cluster.
+Both are decided by counts (see berth.actors.scheduling.model.pod_counts). Mirrors kube-scheduler's
+plugin of the same name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from berth.actors.scheduling.kube.claims import not_found
+from berth.actors.scheduling.kube.storage import READ_WRITE_ONCE_POD
+from berth.actors.scheduling.model.pod_counts import PodCounts
+from berth.actors.scheduling.model.pod_info import LatestPodInfos
+from berth.actors.scheduling.model.pod_template import Disk
+from berth.actors.scheduling.model.vectors import any_true
+from berth.plugin import (
+    SKIP,
+    SUCCESS,
+    Action,
+    Bools,
+    ClusterEvent,
+    Code,
+    CycleState,
+    FilterPlugin,
+    Hint,
+    NodeView,
+    PersistentVolumeClaim,
+    Pod,
+    PodInfo,
+    PreFilterPlugin,
+    PreFilterResult,
+    Reads,
+    Registration,
+    Resource,
+    Snapshot,
+    StateKey,
+    Status,
+    Verdicts,
+    unresolvable,
+)
+
+REASON_DISK = "node(s) had no available disk"
+REASON_CLAIM = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already "
+    "in-use by another pod"
+)
+# The number of conflicting uses of the pod's ReadWriteOncePod claims.
+_CONFLICTS: StateKey[int] = StateKey("PreFilterVolumeRestrictions")
+_DISK, _CLAIM = 1, 2
+
+
+class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
+    name = "VolumeRestrictions"
+    reads = Reads.CLUSTER
+    lookups = (PersistentVolumeClaim,)
+
+    def pre_filter(
+        self, state: CycleState, info: PodInfo, snapshot: Snapshot
+    ) -> Status | PreFilterResult:
+        conflicts = 0
+        if info.template.names_claims:
+            answer = _exclusive_claims(info.pod, snapshot)
+            if isinstance(answer, Status):
+                return answer
+            if answer:
+                conflicts = _uses(answer, info.pod.metadata.namespace, snapshot.columns.counts)
+        if not conflicts and not _is_checked(info.pod):
+            return SKIP
+        state.write(_CONFLICTS, conflicts)
+        return SUCCESS
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        conflicts = state.read(_CONFLICTS)
+        on_disks = _conflicting(info.template.disks, nodes)
+        if conflicts <= 0:
+            return (
+                None
+                if on_disks is None
+                else Verdicts.rejecting(on_disks, Code.UNSCHEDULABLE, REASON_DISK)
+            )
+        keys = np.full(nodes.size, _CLAIM, dtype=np.int64)
+        if on_disks is not None:
+            keys[on_disks] = _DISK
+        codes = np.full(nodes.size, Code.UNSCHEDULABLE, dtype=np.int8)
+        return Verdicts(codes, keys, lambda key: (REASON_DISK if key == _DISK else REASON_CLAIM,))
+
+    def events_to_register(self) -> Sequence[Registration]:
+        infos = LatestPodInfos()
+
+        def pod_deleted(pod: Pod, old: object | None, _new: object | None) -> Hint:
+            assert isinstance(old, Pod)
+            if old.metadata.namespace != pod.metadata.namespace:
+                return Hint.SKIP
+            mine, its = infos.of(pod), infos.of(old)
+            held = set(its.template.disks)
+            conflicted = any(
+                other in held for disk in mine.template.disks for other in _conflicting_with(disk)
+            )
+            shared = set(mine.claims) & set(its.claims)
+            return Hint.QUEUE if conflicted or shared else Hint.SKIP
+
+        def claim_added(pod: Pod, _old: object | None, new: object | None) -> Hint:
+            assert isinstance(new, PersistentVolumeClaim)
+            added = f"{new.metadata.namespace}/{new.metadata.name}"
+            return Hint.QUEUE if added in infos.of(pod).claims else Hint.SKIP
+
+        claims = ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD)
+        return (
+            Registration(ClusterEvent(Resource.POD, Action.DELETE), pod_deleted),
+            Registration(ClusterEvent(Resource.NODE, Action.ADD)),
+            Registration(claims, claim_added),
+        )
+
+
+def _is_checked(pod: Pod) -> bool:
+    """True if the pod names a disk of a kind that cannot be shared."""
+    return any(
+        volume.gce_persistent_disk is not None
+        or volume.aws_elastic_block_store is not None
+        or volume.rbd is not None
+        or volume.iscsi is not None
+        for volume in pod.spec.volumes
+    )
+
+
+def _conflicting_with(disk: Disk) -> Iterable[Disk]:
+    """The uses of a disk by other pods with which this use conflicts."""
+    yield Disk(disk.identity, read_only=False)
+    if not disk.read_only:
+        yield Disk(disk.identity, read_only=True)
+
+
+def _conflicting(disks: Sequence[Disk], nodes: NodeView) -> Bools | None:
+    """bool[nodes.size]: the nodes with a pod that conflicts with one of these disks; None if there
+    is none.
+    """
+    counts = nodes.columns.counts
+    if not disks or not counts.disks:
+        return None
+    held = [
+        rows for disk in disks for use in _conflicting_with(disk) if (rows := counts.disks.get(use))
+    ]
+    if not held:
+        return None
+    marks = np.zeros(len(nodes.columns.pods), dtype=np.bool_)
+    for rows in held:
+        marks[[*rows]] = True
+    conflicting = marks[nodes.rows]
+    return conflicting if any_true(conflicting) else None
+
+
+def _exclusive_claims(pod: Pod, snapshot: Snapshot) -> set[str] | Status:
+    """The names of the pod's ReadWriteOncePod claims, or the status that rejects the pod."""
+    namespace = pod.metadata.namespace
+    names = set()
+    for volume in pod.spec.volumes:
+        source = volume.persistent_volume_claim
+        if source is None:
+            continue
+        claim = snapshot.objects.get(PersistentVolumeClaim, source.claim_name, namespace)
+        if claim is None:
+            return unresolvable(not_found("persistentvolumeclaim", source.claim_name))
+        if READ_WRITE_ONCE_POD in claim.spec.access_modes:
+            names.add(source.claim_name)
+    return names
+
+
+def _uses(names: set[str], namespace: str, counts: PodCounts) -> int:
+    """The conflicting uses of claims: 1 for each that pods on nodes name, plus the volumes of the
+    pods that a what-if question added, less those of the pods that it removed.
+
+    kube-scheduler takes the latter by the claim's name alone, whatever the namespace.
+    """
+    supposed = counts.supposed_claims
+    uses = 0
+    for name in names:
+        key = f"{namespace}/{name}"
+        uses += counts.claims.get(key, 0) > supposed[key]
+    return uses + sum(number for key, number in supposed.items() if key.partition("/")[2] in names)
