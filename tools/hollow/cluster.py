@@ -1,6 +1,7 @@
 """What the controllers know of the cluster: the latest version of each object they follow.
 
-Objects are indexed by kind, owner and node. Controllers read their own writes: the server's answer
+Objects are indexed by kind, owner and node; those of storage also by claim, volume and class.
+Controllers read their own writes: the server's answer
 to a write is stored at once, and news older than what is stored is dropped. So a late watch never
 makes a controller do something twice.
 """
@@ -8,7 +9,7 @@ makes a controller do something twice.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -17,13 +18,39 @@ from berth.tools.hollow.documents import (
     controller_of,
     name_of,
     namespace_of,
-    node_of,
     owners_of,
+    spec_of,
     uid_of,
 )
+from berth.tools.hollow.volumes import claim_reference, claimed_key, class_of, pod_claims, volume_of
 
 REMEMBERED = 100_000
 Key = tuple[str, str, str]
+Fields = dict[str, Callable[[Document], Iterable[str]]]
+
+
+def _on_node(document: Document) -> tuple[str, ...]:
+    return (spec_of(document).get("nodeName") or "",)
+
+
+# What objects are looked up by, beside their names; "" finds those without it. "free" and
+# "waiting" hold, by class, the volumes without a claim and the claims without a volume.
+_INDEXED: dict[str, Fields] = {
+    "Pod": {
+        "node": _on_node,
+        "claim": lambda pod: {f"{namespace_of(pod)}/{claim.name}" for claim in pod_claims(pod)},
+    },
+    "VolumeAttachment": {"node": _on_node},
+    "PersistentVolume": {
+        "claim": lambda volume: (claimed_key(volume),),
+        "class": lambda volume: (class_of(volume),),
+        "free": lambda volume: () if claim_reference(volume) else (class_of(volume),),
+    },
+    "PersistentVolumeClaim": {
+        "volume": lambda claim: (volume_of(claim),),
+        "waiting": lambda claim: () if volume_of(claim) else (class_of(claim),),
+    },
+}
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -43,7 +70,11 @@ class Cluster:
         )
         self._dependents: dict[str, dict[Key, Document]] = defaultdict(dict)
         self._free: dict[tuple[str, str], dict[str, Document]] = defaultdict(dict)
-        self._pods_on: dict[str, dict[Key, Document]] = defaultdict(dict)
+        self._indexed: dict[tuple[str, str], dict[str, dict[Key, Document]]] = {
+            (kind, field): defaultdict(dict)
+            for kind, fields in _INDEXED.items()
+            for field in fields
+        }
         self._gone: dict[str, None] = {}
 
     def find(self, kind: str, namespace: str, name: str) -> Document | None:
@@ -67,8 +98,12 @@ class Cluster:
     def dependents(self, uid: str) -> list[Document]:
         return list(self._dependents.get(uid, {}).values())
 
+    def by(self, kind: str, field: str, value: str) -> list[Document]:
+        """The objects of a kind whose field, one of those indexed, has this value."""
+        return list(self._indexed[kind, field].get(value, {}).values())
+
     def pods_on(self, node: str) -> list[Document]:
-        return list(self._pods_on.get(node, {}).values())
+        return self.by("Pod", "node", node) if node else []
 
     def is_gone(self, uid: str) -> bool:
         """True if the object of this uid is known to have been deleted."""
@@ -88,8 +123,9 @@ class Cluster:
             self._dependents[owner["uid"]][key] = document
         if controller_of(document) is None:
             self._free[kind, key[1]][key[2]] = document
-        if kind == "Pod" and node_of(document):
-            self._pods_on[node_of(document)][key] = document
+        for field, values in _INDEXED.get(kind, {}).items():
+            for value in values(document):
+                self._indexed[kind, field][value][key] = document
         return Change(kind, have, document)
 
     def remove(self, document: Document) -> Change | None:
@@ -116,8 +152,9 @@ class Cluster:
         for owner in owners_of(document):
             _drop(self._dependents, owner["uid"], key)
         self._free[key[0], key[1]].pop(key[2], None)
-        if key[0] == "Pod" and node_of(document):
-            _drop(self._pods_on, node_of(document), key)
+        for field, values in _INDEXED.get(key[0], {}).items():
+            for value in values(document):
+                _drop(self._indexed[key[0], field], value, key)
         if not replaced:
             self._remember(uid_of(document))
 

@@ -20,7 +20,8 @@ from berth.actors.runtime.clock import Clock
 from berth.tools.apiserver.resources import KINDS
 from berth.tools.hollow.cluster import Change, Cluster
 from berth.tools.hollow.documents import Document
-from berth.tools.hollow.routing import FOLLOWED, Controllers, Item, touched
+from berth.tools.hollow.items import Item
+from berth.tools.hollow.routing import FOLLOWED, Controllers, touched
 from berth.tools.hollow.writes import Again, Create, Delete, Patch, Write
 
 log = structlog.get_logger(__name__)

@@ -50,12 +50,17 @@ def annotations_of(document: Document) -> Mapping[str, str]:
     return document["metadata"].get("annotations") or {}
 
 
+def spec_of(document: Document) -> Document:
+    return document.get("spec") or {}
+
+
 def status_of(document: Document) -> Document:
     return document.get("status") or {}
 
 
-def node_of(pod: Document) -> str:
-    return pod["spec"].get("nodeName") or ""
+def node_of(document: Document) -> str:
+    """The node of a pod or an attachment; "" for none."""
+    return spec_of(document).get("nodeName") or ""
 
 
 def replicas_of(owner: Document) -> int:

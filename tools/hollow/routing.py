@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-import msgspec
-
 from berth.tools.hollow import (
     daemon_set,
     deployment,
@@ -23,29 +21,21 @@ from berth.tools.hollow.documents import (
     Document,
     controller_of,
     labels_of,
-    name_of,
     namespace_of,
     node_of,
     owners_of,
     taints_of,
     uid_of,
 )
+from berth.tools.hollow.items import Item, item_of
+from berth.tools.hollow.storage import routing as storage
 from berth.tools.hollow.taint_eviction import TaintEviction
 from berth.tools.hollow.writes import Write
 
 POD_OWNERS = ("ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job")
 OWNERS = {"Pod": POD_OWNERS, "ReplicaSet": ("Deployment",)}
 WORKLOADS = (*POD_OWNERS, "Deployment", "PodDisruptionBudget")
-FOLLOWED = (*WORKLOADS, "Pod", "Node", "PersistentVolumeClaim")
-
-
-class Item(msgspec.Struct, frozen=True):
-    """One object to look at. A workload's controller has the name of its kind."""
-
-    controller: str
-    kind: str
-    namespace: str
-    name: str
+FOLLOWED = (*WORKLOADS, "Pod", "Node", *storage.FOLLOWED)
 
 
 def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
@@ -53,19 +43,20 @@ def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
     for document in (change.before, change.after):
         if document is not None:
             yield from _touched_by(cluster, change, document)
+            yield from storage.touched(cluster, change, document)
     if change.after is None and change.before is not None:
         for dependent in cluster.dependents(uid_of(change.before)):
-            yield _item("garbage", dependent)
+            yield item_of("garbage", dependent)
     elif change.after is not None and any(
         cluster.is_gone(owner["uid"]) for owner in owners_of(change.after)
     ):
-        yield _item("garbage", change.after)
+        yield item_of("garbage", change.after)
 
 
 def _touched_by(cluster: Cluster, change: Change, document: Document) -> Iterator[Item]:
     kind, namespace = change.kind, namespace_of(document)
     if kind in WORKLOADS:
-        yield _item(kind, document)
+        yield item_of(kind, document)
     owner = controller_of(document)
     if owner is not None and owner["kind"] in WORKLOADS:
         yield Item(owner["kind"], owner["kind"], namespace, owner["name"])
@@ -73,35 +64,34 @@ def _touched_by(cluster: Cluster, change: Change, document: Document) -> Iterato
         for owning in OWNERS.get(kind, ()):
             for candidate in cluster.within(owning, namespace):
                 if selects(selector_of(candidate), labels_of(document)):
-                    yield _item(owning, candidate)
+                    yield item_of(owning, candidate)
     if kind == "Pod" or kind in disruption.SCALED:
         for budget in cluster.within("PodDisruptionBudget", namespace):
-            yield _item("PodDisruptionBudget", budget)
+            yield item_of("PodDisruptionBudget", budget)
     if kind == "Node":
         for controller in ("node", "eviction", "pod-garbage"):
-            yield _item(controller, document)
+            yield item_of(controller, document)
         for daemon in cluster.all("DaemonSet"):
-            yield _item("DaemonSet", daemon)
+            yield item_of("DaemonSet", daemon)
     elif kind == "Pod" and node_of(document):
         node = cluster.find("Node", "", node_of(document))
         if node is None:
             yield Item("pod-garbage", "Node", "", node_of(document))
         elif taints_of(node, ("NoExecute",)):
-            yield _item("eviction", node)
-
-
-def _item(controller: str, document: Document) -> Item:
-    return Item(controller, document["kind"], namespace_of(document), name_of(document))
+            yield item_of("eviction", node)
 
 
 class Controllers:
-    """All controllers. Two of them keep state: the time since when something has been the case."""
+    """All controllers. Some keep state: the time since when something has been the case."""
 
     def __init__(self) -> None:
         self._eviction = TaintEviction()
         self._pod_garbage = garbage.PodGarbage()
+        self._storage = storage.StorageControllers()
 
     def reconcile(self, cluster: Cluster, item: Item, now: datetime) -> list[Write]:
+        if item.controller in storage.CONTROLLERS:
+            return self._storage.reconcile(cluster, item, now)
         found = cluster.find(item.kind, item.namespace, item.name)
         match item.controller:
             case "eviction":

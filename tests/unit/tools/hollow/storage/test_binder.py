@@ -1,0 +1,371 @@
+"""Binding of claims and volumes, step by step."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from berth.tools.hollow.storage.binder import (
+    QUARANTINE_SECONDS,
+    UNRECYCLABLE,
+    Binder,
+    Surroundings,
+    find_free,
+    find_reserved,
+)
+from berth.tools.hollow.volumes import (
+    BETA_PROVISIONER,
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    PROVISIONED_BY,
+    PROVISIONER,
+    SELECTED_NODE,
+)
+from berth.tools.hollow.writes import Again, Write
+from tests.unit.tools.hollow.storage.documents import (
+    LATER,
+    NOW,
+    Document,
+    claim,
+    patches,
+    reference,
+    storage_class,
+    volume,
+)
+
+CLASS, WAITING = storage_class(), storage_class(mode="WaitForFirstConsumer")
+BOUND = {BIND_COMPLETED: "yes"}
+NO_DELETER = 'error getting deleter volume plugin for volume "v":'
+
+
+def decide(of: Document, **around: Any) -> list[Write]:
+    return Binder().reconcile_claim(of, Surroundings(**around))
+
+
+def decide_volume(
+    of: Document, for_claim: Document | None = None, *, is_gone: bool = True
+) -> list[Write]:
+    return Binder().reconcile_volume(of, for_claim, is_gone, NOW)
+
+
+# -- the choice
+
+
+def test_the_smallest_volume_that_is_large_enough_is_chosen() -> None:
+    found = [volume("small", "1Gi"), volume("large", "3Gi"), volume("fits", "2Gi")]
+    chosen = find_free(claim(size="1500Mi"), found)
+    assert chosen is not None
+    assert chosen["metadata"]["name"] == "fits"
+    assert find_free(claim(size="4Gi"), found) is None
+
+
+def test_few_access_modes_come_before_a_small_size() -> None:
+    plenty = volume("plenty", "1Gi", accessModes=["ReadWriteOnce", "ReadOnlyMany"])
+    chosen = find_free(claim(), [plenty, volume("plain", "2Gi")])
+    assert chosen is not None
+    assert chosen["metadata"]["name"] == "plain"
+
+
+@pytest.mark.parametrize(
+    ("of_volume", "of_claim"),
+    [
+        ({"phase": "Released"}, {}),
+        ({"storageClassName": "other"}, {}),
+        ({"storageClassName": None}, {}),
+        ({"volumeMode": "Block"}, {}),
+        ({"accessModes": ["ReadOnlyMany"]}, {}),
+        ({"volumeAttributesClassName": "gold"}, {}),
+        ({"metadata": {"deletionTimestamp": LATER}}, {}),
+        ({"metadata": {"labels": {"disk": "slow"}}}, {"selector": {"matchLabels": {"disk": "x"}}}),
+        ({"capacity": None}, {}),
+    ],
+)
+def test_a_volume_that_does_not_match_is_not_chosen(
+    of_volume: Document, of_claim: Document
+) -> None:
+    assert find_free(claim(**of_claim), [volume(**of_volume)]) is None
+
+
+def test_class_selector_and_modes_match() -> None:
+    wanted = claim(
+        accessModes=["ReadWriteOnce"],
+        volumeMode=None,
+        storageClassName=None,
+        selector={"matchExpressions": [{"key": "disk", "operator": "Exists"}]},
+    )
+    fits = volume(storageClassName="", metadata={"labels": {"disk": "x"}}, volumeMode=None)
+    assert find_free(wanted, [fits]) is fits
+    old = claim(
+        storageClassName=None,
+        metadata={"annotations": {"volume.beta.kubernetes.io/storage-class": "s"}},
+    )
+    assert find_free(old, [fits, volume()]) == volume()
+
+
+def test_a_reserved_volume_needs_neither_class_nor_labels_but_the_size() -> None:
+    wanted = claim(size="2Gi")
+    reserved = volume(
+        size="2Gi", phase="Bound", storageClassName="x", claimRef=reference(wanted, uid=False)
+    )
+    assert find_reserved(wanted, [reserved]) is reserved
+    assert find_reserved(claim(size="3Gi"), [reserved]) is None
+    other = volume(size="2Gi", claimRef={**reference(wanted), "uid": "another"})
+    assert find_reserved(wanted, [other]) is None
+
+
+# -- claims
+
+
+def test_binding_writes_the_volume_first_then_the_claim_then_its_status() -> None:
+    found, wanted = volume(size="2Gi"), claim()
+    ((kind, _, body),) = patches(decide(wanted, storage_class=CLASS, free=(found,)))
+    assert kind == "PersistentVolume"
+    assert body["metadata"] == {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
+    assert body["spec"]["claimRef"]["uid"] == "uid-c"
+    found = volume(
+        size="2Gi",
+        metadata={"annotations": {BOUND_BY_CONTROLLER: "yes"}},
+        claimRef=body["spec"]["claimRef"],
+    )
+    assert patches(decide(wanted, storage_class=CLASS, reserved=(found,))) == [
+        ("PersistentVolume", "status", {"status": {"phase": "Bound"}}),
+        (
+            "PersistentVolumeClaim",
+            "",
+            {
+                "metadata": {"annotations": {BOUND_BY_CONTROLLER: "yes", BIND_COMPLETED: "yes"}},
+                "spec": {"volumeName": "v"},
+            },
+        ),
+    ]
+    found["status"]["phase"] = "Bound"
+    wanted = claim(metadata={"annotations": BOUND}, volumeName="v")
+    status = {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "2Gi"}}
+    assert patches(decide(wanted, named=found)) == [
+        ("PersistentVolumeClaim", "status", {"status": status})
+    ]
+    wanted["status"] = status
+    assert decide(wanted, named=found) == []
+
+
+def test_claims_decided_at_the_same_time_choose_different_volumes() -> None:
+    binder = Binder()
+    found = Surroundings(free=(volume("v1"), volume("v2")))
+
+    def chosen(name: str) -> list[str]:
+        writes = binder.reconcile_claim(claim(name), found)
+        return [write.name for write in writes if hasattr(write, "name")]
+
+    assert [chosen("a"), chosen("b"), chosen("c")] == [["v1"], ["v2"], []]
+    assert chosen("a") == ["v1"], "a decision may be repeated"
+    binder.forget_claim("n/a")
+    assert chosen("c") == ["v1"], "the volume of a claim that is gone is free again"
+    binder.forget_claim("n/c")
+    assert chosen("a") == ["v1"]
+    newer = volume("v1", metadata={"resourceVersion": "2"})
+    found = Surroundings(free=(newer, volume("v2")))
+    assert chosen("d") == ["v1"], "a volume that has changed since is chosen anew"
+    assert chosen("a") == []
+
+
+def test_a_claim_that_waits_for_its_consumer_gets_only_a_volume_reserved_for_it() -> None:
+    wanted = claim()
+    assert decide(wanted, storage_class=WAITING, free=(volume(),)) == []
+    reserved = volume(claimRef=reference(wanted))
+    ((kind, subresource, _), (_, _, body)) = patches(
+        decide(wanted, storage_class=WAITING, reserved=(reserved,), free=(volume("w"),))
+    )
+    assert (kind, subresource) == ("PersistentVolume", "status")
+    assert body["spec"] == {"volumeName": "v"}
+
+
+def test_a_volume_reserved_by_its_user_gets_the_uid_only() -> None:
+    wanted = claim()
+    reserved = volume(claimRef=reference(wanted, uid=False))
+    ((_, _, body),) = patches(decide(wanted, storage_class=CLASS, reserved=(reserved,)))
+    assert "metadata" not in body
+    assert body["spec"]["claimRef"]["uid"] == "uid-c"
+
+
+@pytest.mark.parametrize(
+    ("named", "binds"),
+    [
+        (None, False),
+        (volume(), True),
+        (volume(size="1Mi"), False),
+        (volume(storageClassName="other"), False),
+        (volume(claimRef={"namespace": "n", "name": "other"}), False),
+        (volume(claimRef={"namespace": "n", "name": "c", "uid": "older"}), False),
+        (volume(claimRef={"namespace": "n", "name": "c"}), True),
+    ],
+)
+def test_a_claim_that_names_its_volume_gets_it_or_waits(
+    named: Document | None, binds: bool
+) -> None:
+    writes = patches(decide(claim(volumeName="v"), named=named))
+    assert [body["spec"]["claimRef"]["uid"] for _, _, body in writes] == ["uid-c"] * binds
+
+
+def test_a_claim_that_names_its_volume_is_not_marked_as_bound_by_the_controller() -> None:
+    wanted = claim(volumeName="v")
+    ((_, _, body),) = patches(
+        decide(wanted, named=volume(phase="Bound", claimRef=reference(wanted)))
+    )
+    assert body == {"metadata": {"annotations": BOUND}}
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        None,
+        volume(claimRef={"namespace": "n", "name": "c", "uid": "older"}),
+        volume(claimRef={"namespace": "n", "name": "c"}),
+    ],
+)
+def test_a_bound_claim_without_its_volume_is_lost(named: Document | None) -> None:
+    wanted = claim(phase="Bound", metadata={"annotations": BOUND}, volumeName="v")
+    wanted["status"] |= {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+    status = {"phase": "Lost", "capacity": None, "accessModes": None}
+    assert patches(decide(wanted, named=named)) == [
+        ("PersistentVolumeClaim", "status", {"status": status})
+    ]
+    wanted["status"] = {"phase": "Lost"}
+    assert decide(wanted, named=named) == []
+
+
+def test_a_claim_without_a_class_gets_the_default_class_if_no_volume_matches() -> None:
+    wanted = claim(storageClassName=None)
+    default = storage_class("usual")
+    assert patches(decide(wanted, default_class=default)) == [
+        ("PersistentVolumeClaim", "", {"spec": {"storageClassName": "usual"}})
+    ]
+    free = (volume(storageClassName=None),)
+    ((kind, _, _),) = patches(decide(wanted, default_class=default, free=free))
+    assert kind == "PersistentVolume"
+    assert decide(claim(storageClassName=""), default_class=default) == []
+
+
+def test_the_provisioner_is_asked_once_the_place_is_known() -> None:
+    asked = {"annotations": {PROVISIONER: "d", BETA_PROVISIONER: "d"}}
+    assert patches(decide(claim(), storage_class=CLASS)) == [
+        ("PersistentVolumeClaim", "", {"metadata": asked})
+    ]
+    assert decide(claim(metadata=asked), storage_class=CLASS) == []
+    assert decide(claim(), storage_class=WAITING) == []
+    selected = claim(metadata={"annotations": {SELECTED_NODE: "n1"}})
+    assert patches(decide(selected, storage_class=WAITING)) == [
+        ("PersistentVolumeClaim", "", {"metadata": asked})
+    ]
+    static = storage_class(provisioner="kubernetes.io/no-provisioner")
+    assert decide(claim(), storage_class=static) == []
+    assert decide(claim(), storage_class=None) == []
+
+
+# -- volumes
+
+
+@pytest.mark.parametrize("reserved", [None, {"namespace": "n", "name": "c"}])
+def test_a_new_volume_becomes_available(reserved: Document | None) -> None:
+    found = volume(phase="Pending", claimRef=reserved)
+    assert patches(decide_volume(found)) == [
+        ("PersistentVolume", "status", {"status": {"phase": "Available"}})
+    ]
+    assert decide_volume(volume(claimRef=reserved)) == []
+
+
+def test_a_volume_is_bound_once_the_claim_names_it() -> None:
+    found = volume(claimRef=reference(claim()))
+    assert decide_volume(found, claim()) == []
+    assert patches(decide_volume(found, claim(volumeName="v"))) == [
+        ("PersistentVolume", "status", {"status": {"phase": "Bound"}})
+    ]
+
+
+@pytest.mark.parametrize("other", [None, claim(metadata={"uid": "newer"})])
+def test_a_volume_is_released_when_its_claim_is_gone(other: Document | None) -> None:
+    found = volume(phase="Bound", claimRef=reference(claim()))
+    released = [("PersistentVolume", "status", {"status": {"phase": "Released"}})]
+    assert patches(decide_volume(found, other)) == released
+    binder = Binder()
+    assert binder.reconcile_volume(found, other, False, NOW) == [Again(QUARANTINE_SECONDS)], (
+        "the watch of claims may be late"
+    )
+    late = NOW + timedelta(seconds=QUARANTINE_SECONDS)
+    assert patches(binder.reconcile_volume(found, other, False, late)) == released
+    assert decide_volume(volume(phase="Released", claimRef=reference(claim())), other) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "metadata", "message"),
+    [
+        ({"persistentVolumeReclaimPolicy": "Recycle"}, {}, UNRECYCLABLE),
+        (
+            {"persistentVolumeReclaimPolicy": "Delete", "local": {"path": "/d"}},
+            {},
+            f"{NO_DELETER} no deletable volume plugin matched",
+        ),
+        ({"persistentVolumeReclaimPolicy": "Delete", "csi": {"driver": "d"}}, {}, None),
+        (
+            {"persistentVolumeReclaimPolicy": "Delete"},
+            {"annotations": {PROVISIONED_BY: "d"}},
+            None,
+        ),
+    ],
+)
+def test_a_released_volume_that_nothing_can_reclaim_has_failed(
+    spec: Document, metadata: Document, message: str | None
+) -> None:
+    found = volume(phase="Released", claimRef=reference(claim()), metadata=metadata, **spec)
+    failed = {"status": {"phase": "Failed", "message": message}}
+    expected = [("PersistentVolume", "status", failed)] if message else []
+    assert patches(decide_volume(found)) == expected
+
+
+def test_a_volume_whose_claim_is_bound_elsewhere_is_unbound_or_released() -> None:
+    elsewhere = claim(volumeName="w")
+    mine = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
+    found = volume(phase="Bound", claimRef=reference(elsewhere), metadata=mine)
+    assert patches(decide_volume(found, elsewhere)) == [
+        (
+            "PersistentVolume",
+            "",
+            {
+                "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}},
+                "spec": {"claimRef": None},
+            },
+        )
+    ]
+    of_user = volume(phase="Bound", claimRef=reference(elsewhere))
+    assert patches(decide_volume(of_user, elsewhere)) == [
+        ("PersistentVolume", "", {"spec": {"claimRef": {"uid": None}}})
+    ]
+    provisioned = volume(
+        phase="Bound",
+        claimRef=reference(elsewhere),
+        metadata={"annotations": {PROVISIONED_BY: "d"}},
+        persistentVolumeReclaimPolicy="Delete",
+    )
+    assert patches(decide_volume(provisioned, elsewhere)) == [
+        ("PersistentVolume", "status", {"status": {"phase": "Released"}})
+    ]
+
+
+def test_odd_claims_and_volumes_are_tolerated() -> None:
+    bare: Document = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "namespace": "n", "uid": "u", "resourceVersion": "1"},
+        "spec": None,
+        "status": None,
+    }
+    empty = {**bare, "kind": "PersistentVolume", "spec": {"claimRef": None, "capacity": None}}
+    assert find_free(bare, [empty]) is None
+    bare["metadata"]["annotations"] = None
+    assert patches(decide(bare)) == [
+        ("PersistentVolumeClaim", "status", {"status": {"phase": "Pending"}})
+    ]
+    assert patches(decide_volume(empty)) == [
+        ("PersistentVolume", "status", {"status": {"phase": "Available"}})
+    ]

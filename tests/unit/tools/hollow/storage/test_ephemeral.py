@@ -1,0 +1,50 @@
+"""The claims of generic ephemeral volumes, and the CSINodes of hollow nodes."""
+
+from __future__ import annotations
+
+from berth.tools.hollow.documents import reference_to
+from berth.tools.hollow.storage import csi_node, ephemeral
+from tests.unit.tools.hollow.storage.documents import LATER, made, node, pod
+
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"storageClassName": "s"}}
+
+
+def test_a_pod_owns_the_claim_of_its_ephemeral_volume() -> None:
+    user = pod("p", "c", ephemeral=TEMPLATE)
+    (document,) = made(ephemeral.reconcile(user, {"c"}))
+    assert document["metadata"] == {
+        "name": "p-scratch",
+        "namespace": "n",
+        "labels": {"a": "b"},
+        "ownerReferences": [reference_to(user)],
+    }
+    assert document["spec"] == {"storageClassName": "s"}
+
+
+def test_a_claim_of_that_name_and_a_pod_that_ends_are_left_alone() -> None:
+    user = pod("p", ephemeral=TEMPLATE)
+    assert ephemeral.reconcile(user, {"p-scratch"}) == []
+    user["metadata"]["deletionTimestamp"] = LATER
+    assert ephemeral.reconcile(user, set()) == []
+
+
+def test_odd_volumes_are_tolerated() -> None:
+    user = pod("p")
+    user["spec"]["volumes"] = [{"name": "a", "ephemeral": {}}, {"name": "b", "emptyDir": {}}]
+    assert ephemeral.reconcile(user, set()) == []
+    user["spec"]["volumes"] = None
+    assert ephemeral.reconcile(user, set()) == []
+
+
+def test_a_node_gets_a_csi_node_unless_it_has_one() -> None:
+    of = node("n1", "zone-a")
+    (document,) = made(csi_node.reconcile(of, None))
+    assert document["metadata"]["name"] == "n1"
+    (owner,) = document["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"], "controller" in owner) == ("Node", "uid-n1", False)
+    (driver,) = document["spec"]["drivers"]
+    assert (driver["name"], driver["nodeID"]) == ("hollow.csi.berth.dev", "n1")
+    assert driver["topologyKeys"] == ["topology.kubernetes.io/zone"]
+    assert csi_node.reconcile(of, document) == []
+    of["metadata"]["deletionTimestamp"] = LATER
+    assert csi_node.reconcile(of, None) == []
