@@ -1,7 +1,8 @@
 """Hollow nodes: complete each node's status, and report the pods bound to it as running.
 
-Containers are hollow: they start and stop at once. They run for ever, except in pods of Jobs and in
-pods whose annotation says for how many seconds they run.
+A pod waits until its volumes are bound and attached. Containers are hollow: they start and stop at
+once. They run for ever, except in pods of Jobs and in pods whose annotation says for how many
+seconds they run.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
 from berth.actors.runtime.clock import Clock
 from berth.actors.scheduling.kube.core import Container, Pod
 from berth.actors.scheduling.kube.meta import key
+from berth.tools.apiserver.resources import KINDS
+from berth.tools.hollow import mounts
 
 log = structlog.get_logger(__name__)
 ZONES = ("zone-a", "zone-b", "zone-c")
@@ -116,6 +119,22 @@ def running_status(pod: Pod, host: str, address: str, time: str) -> Document:
     return status
 
 
+def creating_status(pod: Pod, host: str, time: str) -> Document:
+    """The status of a pod that waits for its volumes."""
+    waiting = {"waiting": {"reason": "ContainerCreating"}}
+    stopped = {"ready": False, "started": False}
+    return {
+        "phase": "Pending",
+        "hostIP": host,
+        "hostIPs": [{"ip": host}],
+        "startTime": time,
+        "containerStatuses": [
+            {**_container(container, waiting), "imageID": "", "containerID": "", **stopped}
+            for container in pod.spec.containers
+        ],
+    }
+
+
 def succeeded_status(pod: Pod, time: str) -> Document:
     """The status of a pod all of whose containers have succeeded."""
     ended = {
@@ -185,6 +204,10 @@ async def run_kubelets(
             kubelets.follow_nodes, Reflector(client, "/api/v1/nodes", dict, clock, rng)
         )
         bound = Reflector(client, "/api/v1/pods", Pod, clock, rng, "fieldSelector=spec.nodeName!=")
+        for kind in KINDS:
+            if kind.kind in mounts.FOLLOWED:
+                stored = Reflector(client, kind.path(), dict, clock, rng)
+                group.start_soon(kubelets.follow_storage, kind.kind, stored)
         group.start_soon(kubelets.follow_pods, bound)
         task_status.started()
 
@@ -199,6 +222,7 @@ class _Kubelets:
         self._limiter = anyio.CapacityLimiter(PODS_AT_ONCE)
         self._addresses: dict[str, str] = {}
         self._waiting: dict[str, dict[str, Pod]] = defaultdict(dict)
+        self._mounts = mounts.Mounts()
         self._ending: set[str] = set()
         self._removing: set[str] = set()
         self._node_numbers, self._pod_numbers = count(), count()
@@ -238,6 +262,19 @@ class _Kubelets:
         for pod in self._waiting.pop(name, {}).values():
             self._group.start_soon(self._start, pod)
 
+    async def follow_storage(self, kind: str, stored: Reflector[dict[str, Any]]) -> None:
+        """Starts the pods whose volumes have become ready."""
+        async for change in stored.changes():
+            match change:
+                case Listed(items):
+                    pods = self._mounts.replace(kind, items)
+                case Changed(document):
+                    pods = self._mounts.put(kind, document)
+                case Deleted(document):
+                    pods = self._mounts.remove(kind, document)
+            for pod in pods:
+                self._group.start_soon(self._start, pod)
+
     async def follow_pods(self, bound: Reflector[Pod]) -> None:
         async for change in bound.changes():
             match change:
@@ -249,12 +286,14 @@ class _Kubelets:
                 case Deleted(pod):
                     self._ending.discard(pod.metadata.uid)
                     self._removing.discard(pod.metadata.uid)
+                    self._mounts.forget(pod)
                     if pod.spec.node_name in self._waiting:
                         self._waiting[pod.spec.node_name].pop(pod.metadata.uid, None)
 
     def _pod(self, pod: Pod) -> None:
         uid = pod.metadata.uid
         if pod.metadata.deletion_timestamp is not None:
+            self._mounts.forget(pod)
             if uid not in self._removing:
                 self._removing.add(uid)
                 self._group.start_soon(self._remove, pod)
@@ -271,7 +310,15 @@ class _Kubelets:
 
     async def _start(self, pod: Pod) -> None:
         """Guarded by the resourceVersion: if the pod has changed, the watch reports it again."""
+        if pod.metadata.uid in self._removing:
+            return
         host = self._addresses.get(pod.spec.node_name, "")
+        if self._mounts.wait(pod):
+            if not pod.status.container_statuses:
+                waits = creating_status(pod, host, self._time())
+                body = {"metadata": _version(pod), "status": waits}
+                await self._patch(_path(pod, "/status"), body)
+            return
         address = (
             host
             if pod.spec.host_network
