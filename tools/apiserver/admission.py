@@ -17,7 +17,10 @@ PRIORITY_CLASSES = BY_KIND["scheduling.k8s.io/v1", "PriorityClass"]
 RUNTIME_CLASSES = BY_KIND["node.k8s.io/v1", "RuntimeClass"]
 CLAIMS = BY_KIND["v1", "PersistentVolumeClaim"]
 STORAGE_CLASSES = BY_KIND["storage.k8s.io/v1", "StorageClass"]
-DEFAULT_STORAGE_CLASS = "storageclass.kubernetes.io/is-default-class"
+DEFAULT_STORAGE_CLASS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
 TOLERATION_SECONDS = 300
 TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
@@ -66,16 +69,25 @@ def readmitted_pod(pod: Document, before: Document) -> Document:
 
 
 def admitted_claim(store: Store, claim: Document) -> Document:
-    """The claim; if it names no storage class, with the default class, if there is one."""
+    """The claim; if it names no storage class, with the newest default class, if any."""
     if "storageClassName" in claim["spec"] or "volume.beta.kubernetes.io/storage-class" in (
         claim["metadata"].get("annotations") or {}
     ):
         return claim
-    for stored in store.list(STORAGE_CLASSES):
-        metadata = stored.document["metadata"]
-        if (metadata.get("annotations") or {}).get(DEFAULT_STORAGE_CLASS) == "true":
-            return {**claim, "spec": {**claim["spec"], "storageClassName": metadata["name"]}}
-    return claim
+    classes = [stored.document["metadata"] for stored in store.list(STORAGE_CLASSES)]
+    newest = max(
+        (one for one in classes if _is_default(one)),
+        key=lambda metadata: str(metadata["creationTimestamp"]),
+        default=None,
+    )
+    if newest is None:
+        return claim
+    return {**claim, "spec": {**claim["spec"], "storageClassName": newest["name"]}}
+
+
+def _is_default(metadata: Document) -> bool:
+    annotations = metadata.get("annotations") or {}
+    return any(annotations.get(key) == "true" for key in DEFAULT_STORAGE_CLASS)
 
 
 def qos_class(spec: dict[str, Any]) -> str:

@@ -101,6 +101,7 @@ _stateful_set = _templated(
     replicas=1,
     revisionHistoryLimit=10,
     podManagementPolicy="OrderedReady",
+    persistentVolumeClaimRetentionPolicy={"whenDeleted": "Retain", "whenScaled": "Retain"},
     updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
 )
 _plain_job = _templated(backoffLimit=6, completionMode="NonIndexed", suspend=False)
@@ -205,6 +206,15 @@ _DEFAULTS: dict[str, Callable[[Document], Document]] = {
         _of_spec(persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
     ),
     "PersistentVolumeClaim": _pending(_of_spec(volumeMode="Filesystem")),
+    "CSIDriver": _of_spec(
+        attachRequired=True,
+        podInfoOnMount=False,
+        storageCapacity=False,
+        fsGroupPolicy="ReadWriteOnceWithFSType",
+        volumeLifecycleModes=["Persistent"],
+        requiresRepublish=False,
+        seLinuxMount=False,
+    ),
     "StorageClass": _storage_class,
     "PriorityClass": lambda document: {"preemptionPolicy": "PreemptLowerPriority", **document},
 }

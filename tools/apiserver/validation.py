@@ -60,7 +60,11 @@ def _of_kind(kind: str, document: Document, before: Document | None) -> list[str
         case "PersistentVolume":
             return storage.volume(spec, was)
         case "CSINode":
-            return storage.csi_node(spec)
+            return storage.csi_node(spec, was)
+        case "CSIDriver":
+            return storage.csi_driver(spec, was)
+        case "VolumeAttachment":
+            return storage.volume_attachment(spec, was)
         case "Service":
             return cluster.service(spec)
         case "Lease":
@@ -83,6 +87,8 @@ def _of_flat_kind(kind: str, document: Document, before: Document | None) -> lis
             return cluster.priority_class(document, before)
         case "StorageClass":
             return storage.storage_class(document, before)
+        case "CSIStorageCapacity":
+            return storage.storage_capacity(document, before)
         case "RuntimeClass":
             return cluster.runtime_class(document, before)
         case "Event":

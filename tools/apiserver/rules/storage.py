@@ -1,11 +1,13 @@
-"""Rules for claims, volumes, storage classes and CSI nodes."""
+"""Rules for claims, volumes, storage classes, CSI drivers and nodes, and attachments."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from berth.actors.scheduling.kube import quantity
 from berth.tools.apiserver.rules.fields import (
+    NEGATIVE,
     NOT_POSITIVE,
     Document,
     dns_subdomain,
@@ -14,6 +16,7 @@ from berth.tools.apiserver.rules.fields import (
     invalid,
     label_selector,
     one_of,
+    qualified_name,
     required,
     unchanged,
     unsupported,
@@ -96,11 +99,33 @@ def volume(spec: Document, before: Document | None) -> list[str]:
         forbidden(f"spec.{field}", "may not specify more than 1 volume type")
         for field in sources[1:]
     ]
+    if (csi := spec.get("csi")) is not None:
+        problems += driver_name("spec.csi.driver", csi.get("driver") or "")
+        problems += [] if csi.get("volumeHandle") else [required("spec.csi.volumeHandle")]
     problems += _class_name(spec)
-    if before is not None and any(spec.get(field) != before.get(field) for field in _SOURCES):
+    if before is not None:
+        problems += _volume_update(spec, before)
+    return problems
+
+
+def _volume_update(spec: Document, before: Document) -> list[str]:
+    problems: list[str] = []
+    if any(spec.get(field) != before.get(field) for field in _SOURCES):
         path = "spec.persistentvolumesource"
         problems.append(forbidden(path, "spec.persistentvolumesource is immutable after creation"))
+    problems += unchanged("volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
+    if before.get("nodeAffinity") is not None:
+        after, was = spec.get("nodeAffinity"), before["nodeAffinity"]
+        problems += unchanged("nodeAffinity", after, was)
     return problems
+
+
+def driver_name(path: str, name: str) -> list[str]:
+    """A CSI driver's name: a DNS subdomain, in which capitals are allowed."""
+    if not name:
+        return [required(path)]
+    too_long = [f"{path}: Too long: may not be more than 63 bytes"] if len(name) > 63 else []
+    return too_long + [invalid(path, name, message) for message in dns_subdomain(name.lower())]
 
 
 def _access_modes(spec: Document, detail: str) -> list[str]:
@@ -129,6 +154,7 @@ def storage_class(document: Document, before: Document | None) -> list[str]:
     modes = ("Immediate", "WaitForFirstConsumer")
     problems += one_of("volumeBindingMode", document.get("volumeBindingMode"), modes)
     problems += one_of("reclaimPolicy", document.get("reclaimPolicy"), ("Delete", "Retain"))
+    problems += _allowed_topologies(document.get("allowedTopologies") or ())
     if before is not None:
         if (document.get("parameters") or {}) != (before.get("parameters") or {}):
             problems.append(forbidden("parameters", "updates to parameters are forbidden."))
@@ -140,7 +166,78 @@ def storage_class(document: Document, before: Document | None) -> list[str]:
     return problems
 
 
-def csi_node(spec: Document) -> list[str]:
+def _allowed_topologies(terms: Iterable[Document]) -> list[str]:
+    problems: list[str] = []
+    seen: list[dict[str, set[str]]] = []
+    for i, term in enumerate(terms):
+        keys: dict[str, set[str]] = {}
+        for j, expression in enumerate(term.get("matchLabelExpressions") or ()):
+            path = f"allowedTopologies[{i}].matchLabelExpressions[{j}]"
+            key, values = expression.get("key") or "", expression.get("values") or ()
+            if not values:
+                problems.append(required(f"{path}.values"))
+            problems += [
+                duplicate(f"{path}.values[{n}]", value)
+                for n, value in enumerate(values)
+                if value in values[:n]
+            ]
+            problems += [invalid(f"{path}.key", key, message) for message in qualified_name(key)]
+            if key in keys:
+                problems.append(duplicate(f"{path}.key", key))
+            keys[key] = set(values)
+        if keys in seen:
+            path = f"allowedTopologies[{i}].matchLabelExpressions"
+            problems.append(duplicate(path, ""))
+        seen.append(keys)
+    return problems
+
+
+def csi_driver(spec: Document, before: Document | None) -> list[str]:
+    problems = one_of(
+        "spec.fsGroupPolicy",
+        spec.get("fsGroupPolicy"),
+        ("File", "None", "ReadWriteOnceWithFSType"),
+    )
+    for mode in spec.get("volumeLifecycleModes") or ():
+        problems += one_of("spec.volumeLifecycleModes", mode, ("Ephemeral", "Persistent"))
+    if before is not None:
+        for field, path in (("attachRequired", "attachedRequired"), ("volumeLifecycleModes",) * 2):
+            problems += unchanged(f"spec.{path}", spec.get(field), before.get(field))
+    return problems
+
+
+def storage_capacity(document: Document, before: Document | None) -> list[str]:
+    """A CSIStorageCapacity."""
+    problems = label_selector("nodeTopology", document.get("nodeTopology"))
+    name = document.get("storageClassName") or ""
+    problems += [invalid("storageClassName", name, message) for message in dns_subdomain(name)]
+    capacity = document.get("capacity")
+    if capacity is not None and quantity.nano_value(capacity) < 0:
+        problems.append(invalid("capacity", str(capacity), NEGATIVE))
+    if before is not None:
+        for field in ("nodeTopology", "storageClassName"):
+            problems += unchanged(field, document.get(field), before.get(field))
+    return problems
+
+
+def volume_attachment(spec: Document, before: Document | None) -> list[str]:
+    problems = driver_name("spec.attacher", spec.get("attacher") or "")
+    source = spec.get("source") or {}
+    inline, named = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")
+    rule = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+    if inline is None and named is None:
+        problems.append(required("spec.source", rule))
+    elif inline is not None and named is not None:
+        problems.append(forbidden("spec.source", rule))
+    elif named is not None:
+        path = "spec.source.persistentVolumeName"
+        problems += [] if named else [required(path, "must specify non empty persistentVolumeName")]
+    node = spec.get("nodeName") or ""
+    problems += [invalid("spec.nodeName", node, message) for message in dns_subdomain(node)]
+    return problems if before is None else problems + unchanged("spec", spec, before)
+
+
+def csi_node(spec: Document, before: Document | None) -> list[str]:
     problems: list[str] = []
     names: set[str] = set()
     for i, driver in enumerate(spec.get("drivers") or ()):
@@ -157,4 +254,11 @@ def csi_node(spec: Document) -> list[str]:
             problems.append(
                 invalid(f"{path}.allocatable.count", count, "must be greater than or equal to 0")
             )
+    had = {driver.get("name"): driver for driver in (before or {}).get("drivers") or ()}
+    for driver in spec.get("drivers") or ():
+        fixed, was = (
+            {field: value for field, value in one.items() if field != "allocatable"}
+            for one in (driver, had.get(driver.get("name"), driver))
+        )
+        problems += unchanged("spec.drivers", fixed, was)
     return problems

@@ -75,6 +75,10 @@ def workload(kind: str, spec: Document, before: Document | None) -> list[str]:
             spec.get("podManagementPolicy"),
             ("OrderedReady", "Parallel"),
         )
+        policy = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+        for field in ("whenDeleted", "whenScaled"):
+            path = f"spec.persistentVolumeClaimRetentionPolicy.{field}"
+            problems += one_of(path, policy.get(field), ("Delete", "Retain"))
     if before is not None:
         problems += _workload_update(kind, spec, before)
     return problems

@@ -183,7 +183,11 @@ CONDITIONAL = [
     ("storage.k8s.io/v1", "CSINode", {"spec": {"drivers": []}}),
     ("storage.k8s.io/v1", "CSIDriver", {"spec": {}}),
     ("storage.k8s.io/v1", "CSIStorageCapacity", {"storageClassName": "s"}),
-    ("storage.k8s.io/v1", "VolumeAttachment", {}),
+    (
+        "storage.k8s.io/v1",
+        "VolumeAttachment",
+        {"spec": {"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}}},
+    ),
 ]
 
 
@@ -653,6 +657,38 @@ def test_a_claim_without_a_class_gets_the_default_class(api: Api) -> None:
         CLAIMS, NS, {"metadata": {"name": "b"}, "spec": {**spec, "storageClassName": ""}}
     ).document
     assert (usual["spec"]["storageClassName"], none["spec"]["storageClassName"]) == ("usual", "")
+
+
+def test_a_claim_gets_the_newest_default_class(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, time in (("a", "01"), ("b", "03"), ("c", "02")):
+        monkeypatch.setattr(
+            "berth.tools.apiserver.api.now", lambda t=time: f"2026-01-{t}T00:00:00Z"
+        )
+        annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
+        metadata = {"name": name, "annotations": annotations}
+        api.create(STORAGE_CLASSES, "", {"metadata": metadata, "provisioner": "berth.dev/none"})
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim = api.create(CLAIMS, NS, {"metadata": {"name": "c"}, "spec": spec}).document
+    assert claim["spec"]["storageClassName"] == "b"
+
+
+def test_storage_kinds_get_their_defaults(api: Api) -> None:
+    driver = BY_KIND["storage.k8s.io/v1", "CSIDriver"]
+    found = api.create(driver, "", {"metadata": {"name": "d"}, "spec": {}}).document["spec"]
+    assert (found["attachRequired"], found["storageCapacity"]) == (True, False)
+    assert found["volumeLifecycleModes"] == ["Persistent"]
+    volumes = BY_KIND["v1", "PersistentVolume"]
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "1Gi"},
+        "csi": {"driver": "d", "volumeHandle": "h"},
+    }
+    volume = api.create(volumes, "", {"metadata": {"name": "v"}, "spec": spec}).document
+    assert volume["status"] == {"phase": "Pending"}
+    assert volume["spec"]["volumeMode"] == "Filesystem"
+    bound = {**volume, "status": {"phase": "Bound"}}
+    assert api.update(volumes, "", "v", bound, "").document["status"] == {"phase": "Pending"}
+    assert api.update(volumes, "", "v", bound, "status").document["status"] == {"phase": "Bound"}
 
 
 @pytest.mark.parametrize(

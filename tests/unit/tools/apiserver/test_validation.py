@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from berth.tools.apiserver.rules.fields import dns_subdomain, invalid
 from berth.tools.apiserver.validation import invalid_details, invalid_message, problems
 
 SELECTOR = {"matchLabels": {"app": "x"}}
@@ -589,6 +590,28 @@ def volume(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "v"}, "spec": {**held, **spec}}
 
 
+def csi_node(**driver: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "n"},
+        "spec": {"drivers": [{"name": "d", "nodeID": "n", **driver}]},
+    }
+
+
+def with_topology(*expressions: dict[str, Any]) -> dict[str, Any]:
+    term = {"matchLabelExpressions": list(expressions)}
+    return {"metadata": {"name": "s"}, "provisioner": "p", "allowedTopologies": [term]}
+
+
+def in_zone(zone: str) -> dict[str, Any]:
+    expression = {"key": "zone", "operator": "In", "values": [zone]}
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+
+
+def attachment(**spec: Any) -> dict[str, Any]:
+    given = {"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
+    return {"metadata": {"name": "a"}, "spec": {**given, **spec}}
+
+
 def budget(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "b"}, "spec": spec}
 
@@ -612,6 +635,11 @@ TAINT = {"key": "a", "effect": "NoSchedule"}
         ),
         ("PersistentVolumeClaim", claim()),
         ("PersistentVolume", volume()),
+        ("PersistentVolume", volume(hostPath=None, csi={"driver": "D.e", "volumeHandle": "h"})),
+        ("StorageClass", with_topology({"key": "zone", "values": ["a", "b"]})),
+        ("CSIStorageCapacity", {"metadata": {"name": "c"}, "storageClassName": "s"}),
+        ("CSIDriver", {"metadata": {"name": "d"}, "spec": {}}),
+        ("VolumeAttachment", attachment()),
         (
             "StorageClass",
             {"metadata": {"name": "s"}, "provisioner": "p", "volumeBindingMode": "Immediate"},
@@ -760,12 +788,124 @@ def test_valid_objects_of_other_kinds(kind: str, document: dict[str, Any]) -> No
             None,
             "spec.drivers[0].nodeID: Required value",
         ),
+        (
+            "CSINode",
+            csi_node(topologyKeys=["zone"]),
+            csi_node(topologyKeys=["rack"]),
+            (
+                'spec.drivers: Invalid value: {"name":"d","nodeID":"n","topologyKeys":["zone"]}: '
+                "field is immutable"
+            ),
+        ),
+        (
+            "PersistentVolume",
+            volume(hostPath=None, csi={"driver": "d"}),
+            None,
+            "spec.csi.volumeHandle: Required value",
+        ),
+        (
+            "PersistentVolume",
+            volume(hostPath=None, csi={"driver": "d/e", "volumeHandle": "h"}),
+            None,
+            invalid("spec.csi.driver", "d/e", dns_subdomain("d/e")[0]),
+        ),
+        (
+            "PersistentVolume",
+            volume(volumeMode="Block"),
+            volume(volumeMode="Filesystem"),
+            'volumeMode: Invalid value: "Block": field is immutable',
+        ),
+        (
+            "PersistentVolume",
+            volume(),
+            volume(nodeAffinity=in_zone("a")),
+            "nodeAffinity: Invalid value: null: field is immutable",
+        ),
+        (
+            "StorageClass",
+            with_topology({"key": "zone"}),
+            None,
+            "allowedTopologies[0].matchLabelExpressions[0].values: Required value",
+        ),
+        (
+            "StorageClass",
+            with_topology({"key": "zone", "values": ["a", "a"]}),
+            None,
+            'allowedTopologies[0].matchLabelExpressions[0].values[1]: Duplicate value: "a"',
+        ),
+        (
+            "StorageClass",
+            with_topology({"key": "zone", "values": ["a"]}, {"key": "zone", "values": ["b"]}),
+            None,
+            'allowedTopologies[0].matchLabelExpressions[1].key: Duplicate value: "zone"',
+        ),
+        (
+            "CSIDriver",
+            {"metadata": {"name": "d"}, "spec": {"attachRequired": False}},
+            {"metadata": {"name": "d"}, "spec": {"attachRequired": True}},
+            "spec.attachedRequired: Invalid value: false: field is immutable",
+        ),
+        (
+            "CSIDriver",
+            {"metadata": {"name": "d"}, "spec": {"fsGroupPolicy": "Some"}},
+            None,
+            (
+                'spec.fsGroupPolicy: Unsupported value: "Some": supported values: '
+                '"File", "None", "ReadWriteOnceWithFSType"'
+            ),
+        ),
+        (
+            "CSIStorageCapacity",
+            {"metadata": {"name": "c"}, "storageClassName": "s", "capacity": "-1"},
+            None,
+            'capacity: Invalid value: "-1": must be greater than or equal to 0',
+        ),
+        (
+            "CSIStorageCapacity",
+            {"metadata": {"name": "c"}, "storageClassName": "t"},
+            {"metadata": {"name": "c"}, "storageClassName": "s"},
+            'storageClassName: Invalid value: "t": field is immutable',
+        ),
+        (
+            "VolumeAttachment",
+            attachment(attacher=""),
+            None,
+            "spec.attacher: Required value",
+        ),
+        (
+            "VolumeAttachment",
+            attachment(source={}),
+            None,
+            (
+                "spec.source: Required value: must specify exactly one of inlineVolumeSpec and "
+                "persistentVolumeName"
+            ),
+        ),
+        (
+            "VolumeAttachment",
+            attachment(source={"persistentVolumeName": ""}),
+            None,
+            (
+                "spec.source.persistentVolumeName: Required value: must specify non empty "
+                "persistentVolumeName"
+            ),
+        ),
     ],
 )
 def test_other_kinds_with_one_thing_wrong(
     kind: str, document: dict[str, Any], before: dict[str, Any] | None, expected: str
 ) -> None:
     assert problems(kind, document, before) == [expected]
+
+
+def test_the_volume_limit_of_a_node_may_change() -> None:
+    before = csi_node(allocatable={"count": 3})
+    assert problems("CSINode", csi_node(allocatable={"count": 1}), before) == []
+    assert problems("CSINode", {"metadata": {"name": "n"}, "spec": {"drivers": []}}, before) == []
+
+
+def test_a_volume_may_get_its_node_affinity_later() -> None:
+    assert problems("PersistentVolume", volume(nodeAffinity=in_zone("a")), volume()) == []
 
 
 def test_binding_a_claim_sets_its_volume_and_may_set_its_class() -> None:
