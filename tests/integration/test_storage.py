@@ -398,6 +398,53 @@ async def test_a_node_has_a_csi_node_that_can_be_changed_and_goes_with_it() -> N
         await running.gone("CSINode", "node-2")
 
 
+def stateful_set(**spec: Any) -> Document:
+    labels = {"app": "db"}
+    container = {"name": "c", "image": "i"}
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": "s",
+    }
+    return {
+        "serviceName": "db",
+        "selector": {"matchLabels": labels},
+        "podManagementPolicy": "Parallel",
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
+        **spec,
+    }
+
+
+@pytest.mark.parametrize("policy", ["Retain", "Delete"])
+@in_virtual_time
+async def test_the_claims_of_a_stateful_set_follow_its_policy(policy: str) -> None:
+    async with cluster() as running:
+        await running.storage_class("zone-a", "zone-b", "zone-c", mode="Immediate")
+        retention = {"whenDeleted": policy, "whenScaled": policy}
+        spec = stateful_set(replicas=3, persistentVolumeClaimRetentionPolicy=retention)
+        await running.create("StatefulSet", "db", spec=spec)
+        names = [f"data-db-{i}" for i in range(3)]
+        claims = [
+            await running.until("PersistentVolumeClaim", name, phase("Bound")) for name in names
+        ]
+        await running.patch("StatefulSet", "db", {"spec": {"replicas": 1}})
+        await running.gone("Pod", "db-2")
+        if policy == "Delete":
+            await running.gone("PersistentVolumeClaim", "data-db-2")
+        await anyio.sleep(2)
+        await running.patch("StatefulSet", "db", {"spec": {"replicas": 3}})
+        claim = await running.until("PersistentVolumeClaim", "data-db-2", phase("Bound"))
+        kept = claim["metadata"]["uid"] == claims[2]["metadata"]["uid"]
+        assert kept is (policy == "Retain")
+        await running.until("Pod", "db-2", phase("Pending"))
+        await running.delete("StatefulSet", "db")
+        await running.gone("Pod", "db-0")
+        await anyio.sleep(2)
+        left = await running.all("PersistentVolumeClaim")
+        assert len(left) == (3 if policy == "Retain" else 0)
+
+
 @in_virtual_time
 async def test_odd_storage_objects_stop_nothing() -> None:
     async with cluster(1) as running:

@@ -21,6 +21,7 @@ from berth.tools.hollow.documents import (
     Document,
     controller_of,
     labels_of,
+    name_of,
     namespace_of,
     node_of,
     owners_of,
@@ -57,14 +58,7 @@ def _touched_by(cluster: Cluster, change: Change, document: Document) -> Iterato
     kind, namespace = change.kind, namespace_of(document)
     if kind in WORKLOADS:
         yield item_of(kind, document)
-    owner = controller_of(document)
-    if owner is not None and owner["kind"] in WORKLOADS:
-        yield Item(owner["kind"], owner["kind"], namespace, owner["name"])
-    if owner is None:
-        for owning in OWNERS.get(kind, ()):
-            for candidate in cluster.within(owning, namespace):
-                if selects(selector_of(candidate), labels_of(document)):
-                    yield item_of(owning, candidate)
+    yield from _owners(cluster, kind, document)
     if kind == "Pod" or kind in disruption.SCALED:
         for budget in cluster.within("PodDisruptionBudget", namespace):
             yield item_of("PodDisruptionBudget", budget)
@@ -79,6 +73,23 @@ def _touched_by(cluster: Cluster, change: Change, document: Document) -> Iterato
             yield Item("pod-garbage", "Node", "", node_of(document))
         elif taints_of(node, ("NoExecute",)):
             yield item_of("eviction", node)
+
+
+def _owners(cluster: Cluster, kind: str, document: Document) -> Iterator[Item]:
+    """The workloads that control an object, could adopt it, or make claims of its name."""
+    namespace = namespace_of(document)
+    owner = controller_of(document)
+    if owner is not None and owner["kind"] in WORKLOADS:
+        yield Item(owner["kind"], owner["kind"], namespace, owner["name"])
+    if owner is None:
+        for owning in OWNERS.get(kind, ()):
+            for candidate in cluster.within(owning, namespace):
+                if selects(selector_of(candidate), labels_of(document)):
+                    yield item_of(owning, candidate)
+    if kind == "PersistentVolumeClaim":
+        for candidate in cluster.within("StatefulSet", namespace):
+            if stateful_set.makes_claim(candidate, name_of(document)):
+                yield item_of("StatefulSet", candidate)
 
 
 class Controllers:

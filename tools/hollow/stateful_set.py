@@ -1,29 +1,36 @@
 """The StatefulSet controller: numbered pods, each with its claims, created and deleted in order.
 
+Claims are kept when their pods go, unless the retention policy lets the garbage collector delete
+them: it does so through an owner, which is the set, or the pod that is scaled away.
+
 There are no ControllerRevisions here: a pod is always created from the current template, even below
 the partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from berth.tools.hollow.claim import claim
 from berth.tools.hollow.documents import (
     Document,
+    controller_of,
     deleting,
     is_ready,
     labels_of,
     name_of,
     namespace_of,
+    owners_of,
     phase_of,
     pod_from,
+    reference_to,
     replicas_of,
     status_of,
     template_hash,
+    uid_of,
 )
-from berth.tools.hollow.writes import Create, Write, count_available, delete, status_writes
+from berth.tools.hollow.writes import Create, Write, count_available, delete, patch, status_writes
 
 REVISION = "controller-revision-hash"
 
@@ -35,13 +42,23 @@ def reconcile(
     found, writes = claim(owner, candidates)
     pods = {ordinal: pod for pod in found if (ordinal := ordinal_of(owner, pod)) is not None}
     if not deleting(owner):
-        writes += _step(owner, pods, {name_of(document) for document in claims})
+        named = {name_of(document): document for document in claims}
+        writes += _retention(owner, pods, named) or _step(owner, pods, named)
     return writes + _status(owner, list(pods.values()), now)
 
 
 def ordinal_of(owner: Document, pod: Document) -> int | None:
     prefix, _, number = name_of(pod).rpartition("-")
     return int(number) if prefix == name_of(owner) and number.isdigit() else None
+
+
+def makes_claim(owner: Document, name: str) -> bool:
+    """True if a claim of this name belongs to a replica of the set."""
+    prefix, _, number = name.rpartition("-")
+    templates = owner["spec"].get("volumeClaimTemplates") or ()
+    return number.isdigit() and any(
+        prefix == f"{name_of(template)}-{name_of(owner)}" for template in templates
+    )
 
 
 def update_revision(owner: Document) -> str:
@@ -57,7 +74,42 @@ def _healthy(pod: Document) -> bool:
     return not deleting(pod) and phase_of(pod) == "Running" and is_ready(pod)
 
 
-def _step(owner: Document, pods: dict[int, Document], claims: set[str]) -> list[Write]:
+def _retention(
+    owner: Document, pods: dict[int, Document], claims: Mapping[str, Document]
+) -> list[Write]:
+    """Sets the owners of the claims of existing pods, before a pod is scaled away."""
+    policy = owner["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+    writes: list[Write] = []
+    for ordinal, pod in pods.items():
+        goes_with: Document | None = None
+        if ordinal not in _ordinals(owner) and policy.get("whenScaled") == "Delete":
+            goes_with = pod
+        elif policy.get("whenDeleted") == "Delete":
+            goes_with = owner
+        for template in owner["spec"].get("volumeClaimTemplates") or ():
+            found = claims.get(f"{name_of(template)}-{name_of(pod)}")
+            if found is not None and not deleting(found):
+                writes += _owned(found, goes_with, (owner, pod))
+    return writes
+
+
+def _owned(claim_: Document, wanted: Document | None, mine: Sequence[Document]) -> list[Write]:
+    """Makes one of `mine`, or none, an owner of the claim; other controllers keep it."""
+    uids = {uid_of(one) for one in mine}
+    controller = controller_of(claim_)
+    if controller is not None and controller["uid"] not in uids:
+        return []
+    kept = [reference for reference in owners_of(claim_) if reference["uid"] not in uids]
+    have = {reference["uid"] for reference in owners_of(claim_)} & uids
+    if have == ({uid_of(wanted)} if wanted is not None else set()):
+        return []
+    references = kept if wanted is None else [*kept, reference_to(wanted)]
+    return [patch(claim_, {"metadata": {"ownerReferences": references}}, guarded=True)]
+
+
+def _step(
+    owner: Document, pods: dict[int, Document], claims: Mapping[str, Document]
+) -> list[Write]:
     """Adds and replaces pods from the lowest, removes from the highest, then updates."""
     in_order = owner["spec"].get("podManagementPolicy") != "Parallel"
     wanted = _ordinals(owner)
@@ -66,6 +118,8 @@ def _step(owner: Document, pods: dict[int, Document], claims: set[str]) -> list[
         pod = pods.get(ordinal)
         if pod is None:
             writes += _create(owner, ordinal, claims)
+        elif phase_of(pod) == "Pending" and not deleting(pod):
+            writes += _claims(owner, name_of(pod), claims)
         elif phase_of(pod) in ("Succeeded", "Failed") and not deleting(pod):
             writes.append(delete(pod))
         elif _healthy(pod):
@@ -96,7 +150,31 @@ def _update(owner: Document, pods: dict[int, Document]) -> list[Write]:
     return []
 
 
-def _create(owner: Document, ordinal: int, claims: set[str]) -> list[Write]:
+def _claims(owner: Document, pod: str, claims: Mapping[str, Document]) -> list[Write]:
+    """Creates the claims of a pod that do not exist."""
+    spec = owner["spec"]
+    policy = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    writes: list[Write] = []
+    for template in spec.get("volumeClaimTemplates") or ():
+        name = f"{name_of(template)}-{pod}"
+        if name in claims:
+            continue
+        selected = (spec.get("selector") or {}).get("matchLabels") or {}
+        metadata = {
+            **template["metadata"],
+            "name": name,
+            "namespace": namespace_of(owner),
+            "labels": {**labels_of(template), **selected},
+        }
+        if policy.get("whenDeleted") == "Delete":
+            metadata["ownerReferences"] = [reference_to(owner)]
+        document = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
+        writes.append(Create("PersistentVolumeClaim", {**document, "spec": template["spec"]}))
+    return writes
+
+
+def _create(owner: Document, ordinal: int, claims: Mapping[str, Document]) -> list[Write]:
+    """The pod, and its claims; a pod whose claim is being deleted has to wait."""
     spec, name = owner["spec"], f"{name_of(owner)}-{ordinal}"
     labels = {
         REVISION: update_revision(owner),
@@ -105,24 +183,13 @@ def _create(owner: Document, ordinal: int, claims: set[str]) -> list[Write]:
     }
     pod = pod_from(owner, spec["template"], name, labels)
     volumes: list[Document] = []
-    writes: list[Write] = []
     for template in spec.get("volumeClaimTemplates") or ():
         of_template = f"{name_of(template)}-{name}"
+        if of_template in claims and deleting(claims[of_template]):
+            return []
         volumes.append(
             {"name": name_of(template), "persistentVolumeClaim": {"claimName": of_template}}
         )
-        if of_template not in claims:
-            metadata = {
-                **template["metadata"],
-                "name": of_template,
-                "namespace": namespace_of(owner),
-                "labels": {
-                    **labels_of(template),
-                    **((spec["selector"] or {}).get("matchLabels") or {}),
-                },
-            }
-            document = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
-            writes.append(Create("PersistentVolumeClaim", {**document, "spec": template["spec"]}))
     claimed = {volume["name"] for volume in volumes}
     volumes += [
         volume for volume in pod["spec"].get("volumes") or () if volume["name"] not in claimed
@@ -130,7 +197,7 @@ def _create(owner: Document, ordinal: int, claims: set[str]) -> list[Write]:
     pod["spec"] = {**pod["spec"], "hostname": name, "volumes": volumes}
     if spec.get("serviceName"):
         pod["spec"]["subdomain"] = spec["serviceName"]
-    return [*writes, Create("Pod", pod)]
+    return [*_claims(owner, name, claims), Create("Pod", pod)]
 
 
 def _status(owner: Document, pods: list[Document], now: datetime) -> list[Write]:

@@ -233,6 +233,82 @@ def test_a_stateful_set_goes_one_by_one_unless_parallel() -> None:
     ) == ["w-3"]
 
 
+def claim_of(name: str, *owners: Document, **metadata: Any) -> Document:
+    references = [reference_to(owner) for owner in owners]
+    metadata = {"name": name, "namespace": "n", "resourceVersion": "1", **metadata}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {**metadata, "ownerReferences": references},
+        "spec": {},
+    }
+
+
+def set_with_claims(**spec: Any) -> Document:
+    templates = [{"metadata": {"name": "data"}, "spec": {"storageClassName": "s"}}]
+    return workload("StatefulSet", volumeClaimTemplates=templates, **spec)
+
+
+def retaining(deleted: str, scaled: str) -> Document:
+    return {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": deleted, "whenScaled": scaled}}
+
+
+def test_each_replica_gets_the_claims_of_its_name() -> None:
+    owner = set_with_claims(replicas=2)
+    claim_, made = (
+        write.document
+        for write in stateful_set.reconcile(owner, [], [], NOW)
+        if isinstance(write, Create)
+    )
+    assert claim_["metadata"]["name"] == "data-w-0"
+    assert claim_["metadata"]["labels"] == LABELS
+    assert "ownerReferences" not in claim_["metadata"]
+    assert made["spec"]["volumes"] == [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data-w-0"}}
+    ]
+    again = stateful_set.reconcile(owner, [], [claim_of("data-w-0")], NOW)
+    assert created(again) == ["w-0"], "a claim that exists is used again"
+    ending = claim_of("data-w-0", deletionTimestamp=THEN)
+    assert created(stateful_set.reconcile(owner, [], [ending], NOW)) == []
+    waiting = pod("w-0", owner, phase="Pending", ready=False)
+    assert created(stateful_set.reconcile(owner, [waiting], [], NOW)) == ["data-w-0"]
+    assert [stateful_set.makes_claim(owner, name) for name in ("data-w-3", "data-w", "x-w-0")] == [
+        True,
+        False,
+        False,
+    ]
+
+
+def test_claims_are_kept_or_deleted_by_the_retention_policy() -> None:
+    def owners_after(policy: Document, replicas: int, *have: str) -> list[list[str]]:
+        owner = set_with_claims(replicas=replicas, **policy)
+        pods = [pod("w-0", owner), pod("w-1", owner)]
+        known = {"uid-w": owner, "uid-w-1": pods[1]}
+        claims = [claim_of("data-w-1", *(known[uid] for uid in have))]
+        writes = stateful_set.reconcile(owner, pods, claims, NOW)
+        patches = [write for write in writes if isinstance(write, Patch)]
+        changed = [
+            [reference["uid"] for reference in write.body["metadata"]["ownerReferences"]]
+            for write in patches
+            if write.kind == "PersistentVolumeClaim"
+        ]
+        assert not changed or not deleted(writes), "the owner is set before the pod is deleted"
+        return changed
+
+    assert owners_after(retaining("Retain", "Retain"), 1) == []
+    assert owners_after(retaining("Delete", "Retain"), 2) == [["uid-w"]]
+    assert owners_after(retaining("Delete", "Retain"), 2, "uid-w") == []
+    assert owners_after(retaining("Retain", "Delete"), 2) == []
+    assert owners_after(retaining("Retain", "Delete"), 1) == [["uid-w-1"]]
+    assert owners_after(retaining("Delete", "Delete"), 1, "uid-w") == [["uid-w-1"]]
+    assert owners_after(retaining("Delete", "Delete"), 2, "uid-w-1") == [["uid-w"]]
+    assert owners_after(retaining("Retain", "Retain"), 2, "uid-w") == [[]]
+    owner = set_with_claims(replicas=1, **retaining("Delete", "Retain"))
+    made = stateful_set.reconcile(owner, [], [], NOW)[0]
+    assert isinstance(made, Create)
+    assert made.document["metadata"]["ownerReferences"] == [reference_to(owner)]
+
+
 # -- daemons, jobs
 
 
