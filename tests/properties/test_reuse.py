@@ -71,7 +71,9 @@ from berth.plugin import (
 )
 from tests.kit.handle import NoApi, Nowhere
 
-PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
+PROFILE, FRESH = (
+    profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"] for _ in range(2)
+)
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 
@@ -294,6 +296,8 @@ NODE = st.builds(
 class ReuseHistory(RuleBasedStateMachine):
     KINDS: ClassVar[Sequence[int]] = range(len(SPECS))
     PROFILE: ClassVar[Profile] = PROFILE
+    # Its plugins remember nothing of the remembering scheduler's cluster.
+    FRESH: ClassVar[Profile] = FRESH
 
     def __init__(self) -> None:
         super().__init__()
@@ -302,6 +306,9 @@ class ReuseHistory(RuleBasedStateMachine):
         self.nodes: dict[str, Node] = {}
         self.placed: dict[int, tuple[Pod, str]] = {}
         self.made = 0
+
+    def pod(self, number: int, kind: int, note: str = "") -> Pod:
+        return make_pod(number, kind, note)
 
     def tell(self, message: CacheMessage) -> None:
         self.told.append(message)
@@ -378,32 +385,36 @@ class ReuseHistory(RuleBasedStateMachine):
         for kind in (self.kinds[drawn % len(self.kinds)] for drawn in kinds * times):
             self.made += 1
             number = self.made
-            info = PodInfo(make_pod(number, kind))
+            info = PodInfo(self.pod(number, kind))
             # A pod of another template, so that the plugins remember nothing of it either.
-            never_met = PodInfo(make_pod(number, kind, note=str(number)))
+            never_met = PodInfo(self.pod(number, kind, note=str(number)))
             outcome = self.remembering.schedule(self.PROFILE, info, take(self.cache))
-            other = self.fresh.schedule(self.PROFILE, never_met, self.rebuilt())
+            other = self.fresh.schedule(self.FRESH, never_met, self.rebuilt())
             assert type(outcome) is type(other), (outcome, other)
             assert not isinstance(outcome, Failed), outcome
             if isinstance(outcome, Chosen) and isinstance(other, Chosen):
                 found, expected = (outcome.node, outcome.feasible), (other.node, other.feasible)
                 assert found == expected
                 self.placed[number] = (info.pod, outcome.node)
+                self.reserve(outcome, info)
                 self.tell(Assume(info, outcome.node))
             elif isinstance(outcome, Unfit) and isinstance(other, Unfit):
                 assert told(outcome) == told(other)
                 if outcome.nomination is not None:
                     self.tell(Nominate(info, outcome.nomination.node))
 
+    def reserve(self, chosen: Chosen, info: PodInfo) -> None:
+        assert self.PROFILE.reserve(chosen.state, info, chosen.node).ok
+
     @rule(drawn=DRAWN, start=st.integers(0, 200), wanted=st.integers(0, 200))
     def compare(self, drawn: int, start: int, wanted: int) -> None:
         """The candidates are asked alike, whatever was asked of the memory before."""
         snapshot = take(self.cache)
-        info = PodInfo(make_pod(0, self.kinds[drawn % len(self.kinds)]))
+        info = PodInfo(self.pod(0, self.kinds[drawn % len(self.kinds)]))
         if len(snapshot):
             remembered = self.recall.candidates(self.PROFILE, info, snapshot)
             if remembered is not None:
-                compare(remembered, Plain(self.PROFILE, info, snapshot), start, wanted)
+                compare(remembered, Plain(self.FRESH, info, snapshot), start, wanted)
 
     def rebuilt(self) -> Snapshot:
         cache = CacheState()
@@ -449,7 +460,7 @@ class ReuseHistory(RuleBasedStateMachine):
     @rule(drawn=DRAWN, node=st.sampled_from(NODES), gone=st.booleans())
     def nominated(self, drawn: int, node: str, gone: bool) -> None:
         kind = self.kinds[drawn % len(self.kinds)]
-        info = PodInfo(make_pod(-kind, kind))
+        info = PodInfo(self.pod(-kind, kind))
         self.tell(Unnominate(info.key) if gone else Nominate(info, node))
 
     @invariant()
@@ -566,7 +577,7 @@ class FailingHistory(ReuseHistory):
     """
 
     KINDS: ClassVar[Sequence[int]] = (0, 1, 2, 3, 5, 7, 8, 12, 14)
-    PROFILE = flaky_profile()
+    PROFILE, FRESH = flaky_profile(), flaky_profile()
 
     @initialize(seed=st.integers(0, 3), crowd=st.sampled_from([0, 3, 130]), drawn=FEW)
     def begin(self, seed: int, crowd: int, drawn: list[int]) -> None:
