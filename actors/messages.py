@@ -15,6 +15,7 @@ import msgspec
 
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.events import ClusterEvent
+from berth.actors.scheduling.framework.post_filter import Patch
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.meta import HasMetadata, ObjectReference
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -636,4 +637,13 @@ class Preempt(msgspec.Struct, frozen=True):
     displaced: tuple[PodInfo, ...] = ()
 
 
-PreemptionMessage = Preempt
+class SendPatches(msgspec.Struct, frozen=True):
+    """Send what PostFilter plugins want to change for a pod, one after the other. A refusal ends
+    it.
+    """
+
+    pod: PodInfo
+    patches: tuple[Patch, ...]
+
+
+PreemptionMessage = Preempt | SendPatches

@@ -138,6 +138,7 @@ class Core:
     def gated(
         self,
         calls: Calls,
+        api: ApiHandle,
         extenders: Extenders,
         scheduler: Scheduler,
         rng: Random,
@@ -145,7 +146,9 @@ class Core:
     ) -> tuple[Child, ...]:
         """The actors that decide and write, which only a leader may do."""
         mailboxes, clock, profiles = self.mailboxes, self.clock, self.profiles
-        preemption = PreemptionActor(mailboxes, calls, clock, rng, self.configuration.parallelism)
+        preemption = PreemptionActor(
+            mailboxes, calls, api, clock, rng, self.configuration.parallelism
+        )
         binding = BindingActor(mailboxes, profiles, extenders, clock, self.in_binding, observer)
         cycle = CycleActor(mailboxes, profiles, scheduler, extenders, clock, observer)
         return (
@@ -364,7 +367,7 @@ async def schedule(
     )
     gated = (
         Child("recorder's writers", recorder.write),
-        *core.gated(access.calls, extenders, scheduler, rng, observer),
+        *core.gated(access.calls, api, extenders, scheduler, rng, observer),
     )
     heartbeat = Heartbeat()
     if configuration.leader_election.leader_elect:

@@ -44,7 +44,12 @@ from berth.actors.scheduling.framework.interface import (
     default_normalize,
     read_args,
 )
-from berth.actors.scheduling.framework.post_filter import FailedAttempt, Nomination, PostFiltered
+from berth.actors.scheduling.framework.post_filter import (
+    FailedAttempt,
+    Nomination,
+    Patch,
+    PostFiltered,
+)
 from berth.actors.scheduling.framework.questions import PreemptVictims, Steps, Victims
 from berth.actors.scheduling.framework.status import (
     SKIP,
@@ -60,6 +65,7 @@ from berth.actors.scheduling.framework.verdicts import Diagnosis, Verdicts
 from berth.actors.scheduling.kube.apps import ReplicaSet, ReplicationController, StatefulSet
 from berth.actors.scheduling.kube.core import Namespace, Node, Pod, Service
 from berth.actors.scheduling.kube.kinds import WatchedKind
+from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.kube.storage import (
     CSIDriver,
@@ -106,6 +112,8 @@ __all__ = [
     "NodeView",
     "Nomination",
     "ObjectKey",
+    "ObjectMeta",
+    "Patch",
     "PermitPlugin",
     "PersistentVolume",
     "PersistentVolumeClaim",

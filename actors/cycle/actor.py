@@ -31,6 +31,7 @@ from berth.actors.messages import (
     Preempt,
     QueuedPod,
     ReturnSnapshot,
+    SendPatches,
     TakeSnapshot,
 )
 from berth.actors.runtime.ask import Reply, ask
@@ -106,11 +107,13 @@ class CycleActor:
                 self._attempts.failed(queued, failed(Stage.BEFORE_DONE, reserved), started)
             case Chosen():
                 await self._place(profile, queued, outcome.node, outcome.state, started)
-            case Unfit(nomination=nomination):
+            case Unfit(nomination=nomination, post_filtered=answer):
                 hold = 0 if nomination is None else next(self._holds)
                 self._attempts.failed(queued, no_node(outcome, hold), started)
                 if nomination is not None:
                     self._make_room(info, nomination, hold)
+                if answer is not None and answer.patches:
+                    self._preemption.tell(SendPatches(info, answer.patches))
             case Failed(status):
                 self._attempts.failed(queued, failed(Stage.DECISION, status), started)
 

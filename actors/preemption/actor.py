@@ -7,7 +7,7 @@ all others were; if one cannot be, those that are left stay. The queue holds the
 until the preemption has ended, whether it succeeded or not. No pod is evicted unless the preemptor
 still waits for this very preemption. If the API server gives no answer, it is unknown whether the
 victim goes: the request is repeated until there is an answer, and the preemptor makes no room
-elsewhere meanwhile.
+elsewhere meanwhile. The actor also sends the patches of PostFilter plugins.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from berth.actors.messages import (
     Preempt,
     PreemptionEnded,
     PreemptionMessage,
+    SendPatches,
     StopBinding,
 )
 from berth.actors.preemption.state import deletion, disruption_patch, victims_to_evict
@@ -39,6 +40,8 @@ from berth.actors.runtime.ask import ask
 from berth.actors.runtime.backoff import Backoff, Rng
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.workers import Line, Workers
+from berth.actors.scheduling.framework.interface import ApiHandle
+from berth.actors.scheduling.framework.status import Status
 from berth.actors.scheduling.model.pod_info import PodInfo
 
 log = structlog.get_logger(__name__)
@@ -61,13 +64,20 @@ class _Begun(msgspec.Struct):
 
 class PreemptionActor(Actor[PreemptionMessage]):
     def __init__(
-        self, mailboxes: Mailboxes, client: Calls, clock: Clock, rng: Rng, parallelism: int
+        self,
+        mailboxes: Mailboxes,
+        client: Calls,
+        api: ApiHandle,
+        clock: Clock,
+        rng: Rng,
+        parallelism: int,
     ) -> None:
         super().__init__(mailboxes.preemption)
         self._queue = mailboxes.queue
         self._binding = mailboxes.binding
         self._recorder = mailboxes.recorder
         self._client = client
+        self._api = api
         self._clock = clock
         self._rng = rng
         self._parallelism = parallelism
@@ -85,6 +95,9 @@ class PreemptionActor(Actor[PreemptionMessage]):
         match message:
             case Preempt():
                 self._jobs.append(partial(self._begin, message))
+                self._wake()
+            case SendPatches():
+                self._jobs.append(partial(self._send, message))
                 self._wake()
             case _:
                 assert_never(message)
@@ -188,6 +201,21 @@ class PreemptionActor(Actor[PreemptionMessage]):
         if patch is not None:
             await self._client.patch(f"{path}/status", patch, Accepted)
         await self._client.call("DELETE", path, Accepted, deletion(victim.pod))
+
+    async def _send(self, order: SendPatches) -> None:
+        for patch in order.patches:
+            answer = await self._api.patch(
+                patch.kind, patch.name, patch.changes, patch.namespace, patch.subresource
+            )
+            if isinstance(answer, Status):
+                self._log.warning(
+                    "not patched",
+                    kind=patch.kind.__name__,
+                    name=patch.name,
+                    pod=order.pod.key,
+                    error=answer.message,
+                )
+                return
 
 
 async def _do(job: Callable[[], Awaitable[None]]) -> None:

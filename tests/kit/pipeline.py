@@ -111,14 +111,15 @@ class Pipeline:
         }
         configuration = from_mapping(document)
         registry = {**IN_TREE, **{plugin.name: plugin for plugin in plugins}}
-        handle = SchedulerHandle(ApiObjects(self.store), self.listers, self.in_binding, DEFAULTS)
+        api = ApiObjects(self.store)
+        handle = SchedulerHandle(api, self.listers, self.in_binding, DEFAULTS)
         profiles = build_profiles(configuration, registry, handle)
         core = Core(configuration, profiles, self.mailboxes, self.in_binding, self.clock)
         self.queue_state, self.cache_state = core.queue, core.cache
         scheduler = Scheduler(Random(1))
         self.children = (
             *core.owners(),
-            *core.gated(self.store, Extenders(), scheduler, Random(1), NOBODY),
+            *core.gated(self.store, api, Extenders(), scheduler, Random(1), NOBODY),
         )
 
     async def add_node(self, node: Node) -> None:

@@ -22,7 +22,12 @@ from berth.actors.scheduling.framework.events import (
     Resource,
 )
 from berth.actors.scheduling.framework.interface import MAX_NODE_SCORE, PreFilterResult
-from berth.actors.scheduling.framework.post_filter import FailedAttempt, Nomination, PostFiltered
+from berth.actors.scheduling.framework.post_filter import (
+    FailedAttempt,
+    Nomination,
+    Patch,
+    PostFiltered,
+)
 from berth.actors.scheduling.framework.questions import PreemptVictims
 from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status
 from berth.actors.scheduling.framework.verdicts import Verdicts
@@ -219,6 +224,9 @@ def as_post_filtered(answer: object, attempt: FailedAttempt) -> PostFiltered:
     if not isinstance(answer, PostFiltered):
         raise expected("PostFiltered", answer)
     as_status(answer.status)
+    patches: object = answer.patches
+    if not isinstance(patches, tuple) or not all(isinstance(patch, Patch) for patch in patches):
+        raise expected("patches as a tuple of Patch", patches)
     nomination: object = answer.nomination
     if nomination is None:
         return answer

@@ -57,7 +57,7 @@ from berth.actors.scheduling.framework.interface import (
     Reads,
     ReservePlugin,
 )
-from berth.actors.scheduling.framework.post_filter import FailedAttempt, PostFiltered
+from berth.actors.scheduling.framework.post_filter import FailedAttempt, Patch, PostFiltered
 from berth.actors.scheduling.framework.questions import Answer, Steps
 from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status, error
 from berth.actors.scheduling.kube.core import Pod
@@ -187,6 +187,7 @@ class Profile(Rules):
         PluginError if a plugin looks up objects that are not listed.
         """
         reasons: list[str] = []
+        patches: tuple[Patch, ...] = ()
         denominate = False
         for plugin in self._post_filter:
             try:
@@ -202,7 +203,10 @@ class Profile(Rules):
                 raise PluginError(crashed(plugin, POST_FILTER, unlisted)) from None
             except CRASHES as exception:
                 return PostFiltered(crashed(plugin, POST_FILTER, exception, pod=attempt.info.key))
-            made = msgspec.structs.replace(made, status=signed(plugin, made.status))
+            patches += made.patches
+            made = msgspec.structs.replace(
+                made, status=signed(plugin, made.status), patches=patches
+            )
             status = made.status
             if (
                 status.ok
@@ -214,7 +218,8 @@ class Profile(Rules):
             denominate = denominate or made.denominate
         if not self._post_filter:
             return None
-        return PostFiltered(Status(Code.UNSCHEDULABLE, tuple(reasons)), denominate=denominate)
+        status = Status(Code.UNSCHEDULABLE, tuple(reasons))
+        return PostFiltered(status, denominate=denominate, patches=patches)
 
     # ----------------------------------------------------------------------- after a node is chosen
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.status import Code, Status
 from berth.actors.scheduling.framework.verdicts import Diagnosis
+from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.vectors import Bools, Ints
@@ -35,15 +37,27 @@ class Nomination(msgspec.Struct, frozen=True):
     displaced: tuple[PodInfo, ...] = ()
 
 
+class Patch(msgspec.Struct, frozen=True):
+    """A JSON merge patch of an object, or of its `subresource`; see ApiHandle.patch."""
+
+    kind: type[HasMetadata]
+    name: str
+    changes: Mapping[str, Any]
+    namespace: str = ""
+    subresource: str = ""
+
+
 class PostFiltered(msgspec.Struct, frozen=True):
     """The answer of a PostFilter plugin.
 
     Success comes with a nomination. `denominate` withdraws an earlier nomination of the pod.
+    `patches` are sent after the decision, one after the other; a refusal ends them.
     """
 
     status: Status
     nomination: Nomination | None = None
     denominate: bool = False
+    patches: tuple[Patch, ...] = ()
 
 
 class FailedAttempt(ABC):

@@ -10,10 +10,12 @@ from typing import Any, TypeVar
 import anyio
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from berth.actors.binding.actor import BindingActor
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.client.extender.calls import Extenders
+from berth.actors.client.objects import ApiObjects
 from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
@@ -27,6 +29,7 @@ from berth.actors.messages import (
     PreemptionMessage,
     RecorderMessage,
     RecordEvent,
+    SendPatches,
     SetNominatedNode,
     Unnominate,
 )
@@ -36,6 +39,7 @@ from berth.actors.queue.actor import QueueActor
 from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.runtime.ask import ask
 from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.scheduling.framework.post_filter import Patch
 from berth.actors.scheduling.framework.status import SUCCESS
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -156,7 +160,7 @@ async def room() -> AsyncIterator[Room]:
         clock = made.clock
         boxes = made.mailboxes
         binding = BindingActor(boxes, {}, Extenders(), clock, made.in_binding)
-        actor = PreemptionActor(boxes, client, clock, Random(1), parallelism=16)
+        actor = PreemptionActor(boxes, client, ApiObjects(client), clock, Random(1), 16)
         await group.start(QueueActor(boxes, made.queue_state, clock).run)
         await group.start(binding.run)
         await group.start(actor.run)
@@ -182,6 +186,27 @@ async def test_victims_get_a_condition_an_event_and_are_deleted() -> None:
             assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
         assert made.preempted() == ["a", "b"]
         assert made.cache.take() == []
+
+
+async def test_patches_are_sent_in_order_up_to_a_refusal() -> None:
+    async with room() as made:
+        pods = [await made.create(name) for name in ("a", "b", "c")]
+        made.client.faults["PATCH", "b"] = ApiError(409, "Conflict", "it has changed")
+        patches = tuple(
+            Patch(Pod, pod.pod.metadata.name, {"metadata": {"labels": {"freed": "yes"}}}, "default")
+            for pod in pods
+        )
+        with capture_logs() as logs:
+            made.preemption.tell(SendPatches(pods[0], patches))
+            while not logs:
+                await anyio.sleep(0.005)
+        assert made.client.written == ["PATCH a", "PATCH b"]
+        patched = await made.get("a")
+        assert patched is not None
+        assert patched["metadata"]["labels"] == {"freed": "yes"}
+        (warning,) = logs
+        assert (warning["event"], warning["name"]) == ("not patched", "b")
+        assert warning["error"] == "it has changed"
 
 
 async def test_a_pod_that_is_being_deleted_is_not_evicted_again() -> None:
@@ -370,7 +395,9 @@ async def test_a_lost_lease_ends_a_preemption_in_the_middle() -> None:
         orders: Mailbox[PreemptionMessage] = Mailbox("orders")
         boxes = msgspec.structs.replace(made.mailboxes, preemption=orders)
         made.client.hangs = True
-        lost = PreemptionActor(boxes, made.client, VirtualClock(), Random(1), 16)
+        lost = PreemptionActor(
+            boxes, made.client, ApiObjects(made.client), VirtualClock(), Random(1), 16
+        )
         async with anyio.create_task_group() as gated:
             await gated.start(lost.run)
             orders.tell(Preempt(preemptor, "n", HOLD, tuple(victims), ()))
