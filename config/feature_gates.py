@@ -34,6 +34,7 @@ DEFAULTS: Mapping[str, bool] = {
     "StorageCapacityScoring": False,
     "TaintTolerationComparisonOperators": False,
     "TopologyAwareWorkloadScheduling": False,
+    "VolumeLimitScaling": False,
     "WorkloadAwarePreemption": False,
 }
 

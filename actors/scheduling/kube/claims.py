@@ -7,7 +7,7 @@ Kubernetes' component helpers for storage.
 from __future__ import annotations
 
 from berth.actors.scheduling.kube.core import Pod, Volume
-from berth.actors.scheduling.kube.meta import HasMetadata, OwnerReference
+from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.storage import PersistentVolume, PersistentVolumeClaim
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
@@ -33,20 +33,17 @@ def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 
-def controller_of(item: HasMetadata) -> OwnerReference | None:
-    """The owner that manages an object, or None if there is none."""
+def controller_uid(item: HasMetadata) -> str:
+    """The uid of the owner that manages an object; "" if there is none."""
     owners = item.metadata.owner_references
-    return next((owner for owner in owners if owner.controller), None)
+    return next((owner.uid for owner in owners if owner.controller), "")
 
 
-def is_not_made_for(pod: Pod, claim: PersistentVolumeClaim) -> str:
-    """The reason why a claim cannot be that of an ephemeral volume of the pod; "" if it can."""
-    controller = controller_of(claim)
-    mine, its = claim.metadata, pod.metadata
-    if mine.namespace == its.namespace and controller is not None and controller.uid == its.uid:
-        return ""
+def not_made_for(pod: Pod, claim: str) -> str:
+    """The message of a claim that is named like an ephemeral volume's, but is not the pod's."""
+    namespace = pod.metadata.namespace
     return (
-        f"PVC {mine.namespace}/{mine.name} was not created for pod {its.namespace}/{its.name} "
+        f"PVC {namespace}/{claim} was not created for pod {namespace}/{pod.metadata.name} "
         "(pod is not owner)"
     )
 

@@ -19,12 +19,10 @@ from berth.actors.scheduling.plugins.node_resources_balanced_allocation import (
     NodeResourcesBalancedAllocation,
 )
 from berth.actors.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from berth.actors.scheduling.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from berth.actors.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from berth.actors.scheduling.plugins.taint_toleration import TaintToleration
-from berth.actors.scheduling.plugins.unsupported import (
-    DynamicResources,
-    NodeVolumeLimits,
-)
+from berth.actors.scheduling.plugins.unsupported import DynamicResources
 from berth.actors.scheduling.plugins.volume_binding.plugin import VolumeBinding
 from berth.actors.scheduling.plugins.volume_restrictions import VolumeRestrictions
 from berth.actors.scheduling.plugins.volume_zone import VolumeZone

@@ -1,9 +1,9 @@
-"""The plugins for volumes and dynamic resources, which berth does not support yet.
+"""The plugin for dynamic resources, which berth does not support yet.
 
-For a pod that uses neither, they do what Kubernetes' plugins do: they ask to be skipped at the same
-extension points, and give the same scores. A pod that uses one of the two is rejected with a clear
-message, because any node might break what its manifest demands. No event can change that, so the
-plugins register for none.
+For a pod without claims, it does what Kubernetes' plugin does: it asks to be skipped at the same
+extension points, and gives the same scores. A pod with claims is rejected with a clear message,
+because any node might break what its manifest demands. No event can change that, so the plugin
+registers for none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from berth.plugin import (
     Ints,
     NodeView,
     Plugin,
-    Pod,
     PodInfo,
     PostFiltered,
     PostFilterPlugin,
@@ -38,18 +37,20 @@ from berth.plugin import (
     unschedulable,
 )
 
+_PRE_FILTERED: StateKey[bool] = StateKey("DynamicResources")
 
-class _UnsupportedPlugin(PreFilterPlugin):
-    """Rejects pods that use the feature and skips all others. It reads only the pod's spec."""
 
+class DynamicResources(PreFilterPlugin, PostFilterPlugin, ScorePlugin):
+    """Treats a pod without claims as Kubernetes' plugin does.
+
+    It scores every node 0, and its PostFilter has no claims to deallocate.
+    """
+
+    name = "DynamicResources"
     reads = Reads.NODE
-    feature: str
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
-
-    def is_used_by(self, pod: Pod) -> bool:
-        raise AssertionError(f"{type(self).__name__} must implement is_used_by")
 
     def events_to_register(self) -> Sequence[Registration]:
         return ()
@@ -57,47 +58,12 @@ class _UnsupportedPlugin(PreFilterPlugin):
     def pre_filter(
         self, state: CycleState, info: PodInfo, snapshot: Snapshot
     ) -> Status | PreFilterResult:
+        state.write(_PRE_FILTERED, True)
         return (
-            unresolvable(f"{self.feature} not supported by this version of berth")
-            if self.is_used_by(info.pod)
+            unresolvable("resourceClaims are not supported by this version of berth")
+            if info.pod.spec.resource_claims
             else SKIP
         )
-
-
-class _UnsupportedVolumePlugin(_UnsupportedPlugin):
-    feature = "persistentVolumeClaim and ephemeral volumes are"
-
-    def is_used_by(self, pod: Pod) -> bool:
-        volumes = pod.spec.volumes
-        return any(
-            v.persistent_volume_claim is not None or v.ephemeral is not None for v in volumes
-        )
-
-
-class NodeVolumeLimits(_UnsupportedVolumePlugin):
-    name = "NodeVolumeLimits"
-
-
-_PRE_FILTERED: StateKey[bool] = StateKey("DynamicResources")
-
-
-class DynamicResources(_UnsupportedPlugin, PostFilterPlugin, ScorePlugin):
-    """Treats a pod without claims as Kubernetes' plugin does.
-
-    It scores every node 0, and its PostFilter has no claims to deallocate.
-    """
-
-    name = "DynamicResources"
-    feature = "resourceClaims are"
-
-    def is_used_by(self, pod: Pod) -> bool:
-        return bool(pod.spec.resource_claims)
-
-    def pre_filter(
-        self, state: CycleState, info: PodInfo, snapshot: Snapshot
-    ) -> Status | PreFilterResult:
-        state.write(_PRE_FILTERED, True)
-        return super().pre_filter(state, info, snapshot)
 
     def post_filter(self, attempt: FailedAttempt) -> PostFiltered:
         if attempt.state.get(_PRE_FILTERED) is None:

@@ -15,8 +15,9 @@ import numpy as np
 from berth.actors.scheduling.kube.claims import (
     claim_name,
     class_of,
+    controller_uid,
     is_fully_bound,
-    is_not_made_for,
+    not_made_for,
 )
 from berth.actors.scheduling.kube.core import Node, NodeSelector, Pod, Volume
 from berth.actors.scheduling.kube.csi_translation import (
@@ -151,9 +152,8 @@ def _used(pod: Pod, volume: Volume, objects: ClusterObjects) -> PersistentVolume
         )
     if claim.metadata.deletion_timestamp is not None:
         raise ClaimProblem(f'persistentvolumeclaim "{name}" is being deleted')
-    problem = is_not_made_for(pod, claim) if is_ephemeral else ""
-    if problem:
-        raise ClaimProblem(problem)
+    if is_ephemeral and controller_uid(claim) != pod.metadata.uid:
+        raise ClaimProblem(not_made_for(pod, name))
     return claim
 
 

@@ -7,7 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from berth.actors.scheduling.kube.claims import claim_name, class_of, is_not_made_for
+from berth.actors.scheduling.kube.claims import (
+    claim_name,
+    class_of,
+    controller_uid,
+    not_found,
+    not_made_for,
+)
 from berth.actors.scheduling.kube.core import Pod, Volume
 from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
 
@@ -44,20 +50,23 @@ def test_class_of_a_claim(annotations: dict[str, str], spec: dict[str, Any], nam
 
 
 @pytest.mark.parametrize(
-    ("namespace", "owners", "made"),
+    ("owners", "uid"),
     [
-        ("ns", [{"uid": "1", "controller": True}], True),
-        ("ns", [{"uid": "0"}, {"uid": "1", "controller": True}], True),
-        ("ns", [{"uid": "1"}], False),
-        ("ns", [{"uid": "2", "controller": True}, {"uid": "1", "controller": True}], False),
-        ("ns", [], False),
-        ("other", [{"uid": "1", "controller": True}], False),
+        ([], ""),
+        ([{"uid": "1"}], ""),
+        ([{"uid": "0"}, {"uid": "1", "controller": True}], "1"),
+        ([{"uid": "2", "controller": True}, {"uid": "1", "controller": True}], "2"),
     ],
 )
-def test_a_claim_is_made_for_the_pod_that_controls_it(
-    namespace: str, owners: list[dict[str, Any]], made: bool
+def test_the_controller_is_the_first_owner_that_says_so(
+    owners: list[dict[str, Any]], uid: str
 ) -> None:
-    metadata = {"namespace": namespace, "name": "web-v", "ownerReferences": owners}
-    claim = msgspec.convert({"metadata": metadata}, PersistentVolumeClaim)
-    problem = f"PVC {namespace}/web-v was not created for pod ns/web (pod is not owner)"
-    assert is_not_made_for(POD, claim) == ("" if made else problem)
+    metadata = {"ownerReferences": owners}
+    assert controller_uid(msgspec.convert({"metadata": metadata}, PersistentVolumeClaim)) == uid
+
+
+def test_messages() -> None:
+    assert not_found("persistentvolume", "v") == 'persistentvolume "v" not found'
+    assert not_made_for(POD, "web-v") == (
+        "PVC ns/web-v was not created for pod ns/web (pod is not owner)"
+    )

@@ -58,7 +58,7 @@ def test_a_plugin_without_registered_events_is_not_in_the_table() -> None:
 
 @pytest.mark.parametrize(
     "plugin",
-    ["NodeVolumeLimits", "VolumeBinding", "DynamicResources"],
+    ["VolumeBinding", "DynamicResources"],
 )
 def test_unsupported_plugins_wait_for_no_event(plugin: str) -> None:
     assert DEFAULT.hints()[plugin] == ()

@@ -127,7 +127,7 @@ def test_a_filter_without_its_pre_filter_fails() -> None:
         answered(PLUGIN, pod("p"), cluster(node("a")), pre_filter=False)
 
 
-# ---------------------------------------------------------------------------------------- what if
+# ------------------------------------------------------------------------------------------ what if
 
 
 def on(snapshot: Snapshot, name: str, key: str) -> tuple[int, PodInfo]:

@@ -1,0 +1,88 @@
+"""The volumes that VolumeAttachments attach to nodes, by node.
+
+Only those of CSI PersistentVolumes count. Invariant: what is known of each VolumeAttachment is what
+it and its PersistentVolume say, as of the last `follow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+
+from berth.actors.scheduling.model.cluster_objects import ClusterObjects
+from berth.plugin import PersistentVolume, VolumeAttachment
+
+T = TypeVar("T")
+
+
+class _Attachment(msgspec.Struct, frozen=True):
+    """`volume` is the cluster-wide name, driver/handle; "" if the attachment does not count."""
+
+    node: str
+    driver: str
+    source: str
+    volume: str
+
+
+class Attachments:
+    def __init__(self, objects: ClusterObjects) -> None:
+        self._objects = objects
+        self._known: dict[str, _Attachment] = {}
+        # Node -> the name of the VolumeAttachment -> what it attaches.
+        self._on: dict[str, dict[str, _Attachment]] = {}
+        self._of_volume: dict[str, dict[str, None]] = {}
+        for item in objects.every(VolumeAttachment):
+            self._look(item.metadata.name)
+
+    def on(self, node: str) -> dict[str, str]:
+        """The drivers of the volumes attached to a node, by the volume's name."""
+        found = self._on.get(node)
+        return {} if found is None else {a.volume: a.driver for a in found.values()}
+
+    def follow(self, attachments: Iterable[str], volumes: Iterable[str]) -> list[str]:
+        """Looks again at VolumeAttachments, and those of PersistentVolumes, that changed. Returns
+        the nodes on which something else is attached now.
+        """
+        names = dict.fromkeys(attachments)
+        for volume in volumes:
+            names |= self._of_volume.get(volume, {})
+        nodes = []
+        for name in names:
+            before = self._known.get(name)
+            self._forget(name)
+            after = self._look(name)
+            if before != after:
+                nodes += [a.node for a in (before, after) if a is not None]
+        return nodes
+
+    def _look(self, name: str) -> _Attachment | None:
+        item = self._objects.get(VolumeAttachment, name)
+        if item is None:
+            return None
+        driver, source = item.spec.attacher, item.spec.source.persistent_volume_name or ""
+        volume = self._objects.get(PersistentVolume, source) if driver and source else None
+        csi = None if volume is None else volume.spec.csi
+        attaches = "" if csi is None else f"{driver}/{csi.volume_handle}"
+        found = _Attachment(item.spec.node_name, driver, source, attaches)
+        self._known[name] = found
+        self._of_volume.setdefault(source, {})[name] = None
+        if attaches:
+            self._on.setdefault(found.node, {})[name] = found
+        return found
+
+    def _forget(self, name: str) -> None:
+        known = self._known.pop(name, None)
+        if known is None:
+            return
+        _drop(self._of_volume, known.source, name)
+        if known.volume:
+            _drop(self._on, known.node, name)
+
+
+def _drop(index: dict[str, dict[str, T]], key: str, name: str) -> None:
+    """Removes a name from the names of a key."""
+    del index[key][name]
+    if not index[key]:
+        del index[key]

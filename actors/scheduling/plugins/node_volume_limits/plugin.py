@@ -1,0 +1,270 @@
+"""NodeVolumeLimits: keeps a pod off nodes that cannot attach all its volumes.
+
+A CSINode says how many volumes a node attaches for each driver. A volume counts once, however many
+pods of the node use it. Mirrors kube-scheduler's plugin of the same name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from berth.actors.scheduling.kube.claims import claim_name
+from berth.actors.scheduling.kube.core import Volume
+from berth.actors.scheduling.kube.csi_translation import (
+    MIGRATED,
+    TranslationError,
+    csi_driver,
+    in_tree_plugin,
+    volume_handle,
+)
+from berth.actors.scheduling.model.cluster_objects import ObjectName
+from berth.actors.scheduling.model.pod_template import is_migratable
+from berth.actors.scheduling.model.vectors import any_true
+from berth.actors.scheduling.plugins.node_volume_limits.room import NodeRoom
+from berth.actors.scheduling.plugins.node_volume_limits.volumes import (
+    Claimed,
+    attached_by,
+    claimed,
+)
+from berth.plugin import (
+    SKIP,
+    SUCCESS,
+    Action,
+    Bools,
+    ClusterEvent,
+    Code,
+    CSIDriver,
+    CSINode,
+    CycleState,
+    FilterPlugin,
+    Handle,
+    Hint,
+    NodeView,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodInfo,
+    PreFilterPlugin,
+    PreFilterResult,
+    Reads,
+    Registration,
+    Resource,
+    Snapshot,
+    Status,
+    StorageClass,
+    Verdicts,
+    VolumeAttachment,
+)
+
+REASON = "node(s) exceed max volume count"
+
+
+class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
+    name = "NodeVolumeLimits"
+    reads = Reads.CLAIMS
+    lookups = (
+        PersistentVolumeClaim,
+        PersistentVolume,
+        StorageClass,
+        CSINode,
+        CSIDriver,
+        VolumeAttachment,
+    )
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._drivers_are_required = handle.feature_gates["VolumeLimitScaling"]
+        self._room: NodeRoom | None = None
+
+    def pre_filter(
+        self, state: CycleState, info: PodInfo, snapshot: Snapshot
+    ) -> Status | PreFilterResult:
+        return SUCCESS if info.template.attaches else SKIP
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        if not info.template.attaches:
+            return None
+        objects = nodes.snapshot.objects
+
+        def find(name: ObjectName) -> Claimed | None:
+            return claimed(objects, name)
+
+        wanted = attached_by(info, find, has_csi_node=True, new=True)
+        if not wanted:
+            return None
+        room = self._up_to_date(nodes)
+        if isinstance(wanted, dict) and not room.problems and not self._drivers_are_required:
+            exceeded = _exceeded(wanted, room, nodes)
+            return (
+                None
+                if exceeded is None
+                else Verdicts.rejecting(exceeded, Code.UNSCHEDULABLE, REASON)
+            )
+        answers = _Answers(nodes.size)
+        with_csi_node = room.with_csi_node(nodes)
+        elsewhere = attached_by(info, find, has_csi_node=False, new=True)
+        self._judge(wanted, with_csi_node, room, nodes, answers)
+        self._judge(elsewhere, ~with_csi_node, room, nodes, answers)
+        return answers.verdicts
+
+    def _judge(
+        self,
+        wanted: dict[str, str] | Status,
+        among: Bools,
+        room: NodeRoom,
+        nodes: NodeView,
+        answers: _Answers,
+    ) -> None:
+        """Answers for some nodes, to which the pod would attach these volumes. A later answer
+        replaces an earlier one.
+        """
+        if isinstance(wanted, Status):
+            answers.reject(among, wanted.code, wanted.message)
+            return
+        exceeded = _exceeded(wanted, room, nodes)
+        if exceeded is not None:
+            answers.reject(exceeded & among, Code.UNSCHEDULABLE, REASON)
+        if not wanted:
+            return
+        rows = np.fromiter(room.problems, dtype=np.int64)
+        positions = nodes.positions(rows).tolist()
+        for position, problem in zip(positions, room.problems.values(), strict=True):
+            if position >= 0 and among[position]:
+                answers.fail(position, problem)
+        if not self._drivers_are_required:
+            return
+        for driver in reversed(dict.fromkeys(wanted.values())):
+            found = nodes.snapshot.objects.get(CSIDriver, driver)
+            if found is not None and found.spec.prevent_pod_scheduling_if_missing:
+                answers.reject(
+                    among & ~room.installs(driver, nodes),
+                    Code.UNSCHEDULABLE,
+                    f"{driver} CSI driver is not installed on the node",
+                )
+
+    def _up_to_date(self, nodes: NodeView) -> NodeRoom:
+        """The room on the nodes of a view. It is dropped if it cannot be brought up to date."""
+        room, self._room = self._room, None
+        if room is None or not room.is_of(nodes.snapshot) or not room.refresh(nodes):
+            room = NodeRoom(nodes.snapshot)
+            room.refresh(nodes)
+        self._room = room
+        return room
+
+    def events_to_register(self) -> Sequence[Registration]:
+        def pod_deleted(_pod: Pod, old: object | None, _new: object | None) -> Hint:
+            assert isinstance(old, Pod)
+            had_node = old.spec.node_name or old.status.nominated_node_name
+            attached = had_node and any(
+                volume.persistent_volume_claim is not None
+                or volume.ephemeral is not None
+                or is_migratable(volume)
+                for volume in old.spec.volumes
+            )
+            return Hint.QUEUE if attached else Hint.SKIP
+
+        def claim_added(pod: Pod, _old: object | None, new: object | None) -> Hint:
+            assert isinstance(new, PersistentVolumeClaim)
+            mine = new.metadata.namespace == pod.metadata.namespace and any(
+                claim_name(pod, volume) == new.metadata.name for volume in pod.spec.volumes
+            )
+            return Hint.QUEUE if mine else Hint.SKIP
+
+        def attachment_deleted(pod: Pod, old: object | None, _new: object | None) -> Hint:
+            assert isinstance(old, VolumeAttachment)
+            freed = any(_may_need(volume, old.spec.attacher) for volume in pod.spec.volumes)
+            return Hint.QUEUE if freed else Hint.SKIP
+
+        def csi_node_updated(_pod: Pod, old: object | None, new: object | None) -> Hint:
+            assert isinstance(old, CSINode)
+            assert isinstance(new, CSINode)
+            before = _limits(old)
+            grew = any(limit > before.get(driver, 0) for driver, limit in _limits(new).items())
+            return Hint.QUEUE if grew else Hint.SKIP
+
+        claims, attachments = Resource.PERSISTENT_VOLUME_CLAIM, Resource.VOLUME_ATTACHMENT
+        return (
+            Registration(ClusterEvent(Resource.CSI_NODE, Action.ADD)),
+            Registration(ClusterEvent(Resource.CSI_NODE, Action.UPDATE), csi_node_updated),
+            Registration(ClusterEvent(Resource.POD, Action.DELETE), pod_deleted),
+            Registration(ClusterEvent(claims, Action.ADD), claim_added),
+            Registration(ClusterEvent(attachments, Action.DELETE), attachment_deleted),
+        )
+
+
+class _Answers:
+    """The answers for the nodes of a view, put together from several rules."""
+
+    def __init__(self, size: int) -> None:
+        self._codes = np.zeros(size, dtype=np.int8)
+        self._keys = np.zeros(size, dtype=np.int64)
+        self._messages: list[str] = []
+
+    def reject(self, rejected: Bools, code: Code, message: str) -> None:
+        if any_true(rejected):
+            self._codes[rejected] = code
+            self._keys[rejected] = len(self._messages)
+            self._messages.append(message)
+
+    def fail(self, position: int, message: str) -> None:
+        self._codes[position] = Code.ERROR
+        self._keys[position] = len(self._messages)
+        self._messages.append(message)
+
+    @property
+    def verdicts(self) -> Verdicts | None:
+        if not self._messages:
+            return None
+        return Verdicts(self._codes, self._keys, lambda key: (self._messages[key],))
+
+
+def _exceeded(wanted: dict[str, str], room: NodeRoom, nodes: NodeView) -> Bools | None:
+    """bool[nodes.size]: the nodes that have no room for all these volumes, those that its pods
+    already use left out; None if there is none.
+    """
+    exceeded = None
+    for driver, number in Counter(wanted.values()).items():
+        column = room.room.get(driver)
+        if column is None:
+            continue
+        left = column[nodes.rows]
+        held = [
+            holding
+            for volume, of in wanted.items()
+            if of == driver and (holding := room.holding(volume, nodes)) is not None
+        ]
+        if held:
+            added = number - np.sum(held, axis=0)
+            full = (added > 0) & (left < added)
+        else:
+            full = left < number
+        if any_true(full):
+            exceeded = full if exceeded is None else exceeded | full
+    return exceeded
+
+
+def _may_need(volume: Volume, driver: str) -> bool:
+    """True if a pod's volume may take the room of a volume that this driver has detached."""
+    if volume.persistent_volume_claim is not None:
+        return True
+    plugin = in_tree_plugin(volume)
+    if plugin is None:
+        return False
+    if plugin in MIGRATED:
+        try:
+            volume_handle(volume)
+        except TranslationError:
+            return True
+    return csi_driver(plugin) == driver
+
+
+def _limits(csi_node: CSINode) -> dict[str, int]:
+    """The limits of a CSINode's drivers, 0 for one without a limit."""
+    return {
+        driver.name: 0 if driver.allocatable is None else driver.allocatable.count or 0
+        for driver in csi_node.spec.drivers
+    }

@@ -1,0 +1,283 @@
+"""NodeRoom: how many more volumes each node can attach, by driver, kept up to date.
+
+A row is counted anew when a pod that attaches volumes came or left, also in a what-if question, or
+when an object changed from which its count was taken. A count costs what is attached to the node;
+keeping up with the cluster costs what changed. Invariant: after `refresh`, the answers for the rows
+of the view equal a fresh count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+
+from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.model.cluster_objects import ObjectName
+from berth.actors.scheduling.model.columns import PresenceColumn
+from berth.actors.scheduling.model.vectors import any_true
+from berth.actors.scheduling.plugins.node_volume_limits.attachments import Attachments
+from berth.actors.scheduling.plugins.node_volume_limits.volumes import (
+    Claimed,
+    attached_by,
+    claimed,
+)
+from berth.plugin import (
+    Bools,
+    CSINode,
+    Ints,
+    NodeView,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Snapshot,
+    Status,
+    StorageClass,
+    VolumeAttachment,
+)
+
+_KINDS: tuple[type[HasMetadata], ...] = (
+    PersistentVolumeClaim,
+    PersistentVolume,
+    StorageClass,
+    CSINode,
+    VolumeAttachment,
+)
+NO_LIMIT = 1 << 40  # more than any node attaches
+K = TypeVar("K", bound=Hashable)
+_STALE = -1  # the count of changes of a row that must be counted anew
+
+
+class _Row(msgspec.Struct):
+    """What a row's count was taken from. `held` are the claims, and the names of the volumes, of
+    its pods.
+    """
+
+    node: str = ""
+    limited: tuple[str, ...] = ()
+    installed: tuple[str, ...] = ()
+    held: dict[Hashable, None] = {}
+
+
+_EMPTY = _Row()
+
+
+class NodeRoom:
+    """`room[driver]` has for each row how many more volumes fit, NO_LIMIT where the driver has no
+    limit. `problems` are the errors of rows whose volumes cannot be counted.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.columns = snapshot.columns
+        self.room: dict[str, Ints] = {}
+        self._installed: dict[str, PresenceColumn] = {}
+        self.problems: dict[int, str] = {}
+        self._objects = snapshot.objects
+        self._logs = [(kind, snapshot.objects.changes(kind)) for kind in _KINDS]
+        self._versions = [log.version for _, log in self._logs]
+        self._nodes_version = self.columns.node_changes.version
+        size = len(self.columns.counts.volume_changes)
+        self._counted: Ints = np.full(size, _STALE, dtype=np.int64)
+        self._with_csi_node: Bools = np.zeros(size, dtype=np.bool_)
+        self._rows: dict[int, _Row] = {}
+        self._holders: dict[Hashable, PresenceColumn] = {}
+        self._claims: dict[ObjectName, Claimed | None] = {}
+        self._readers: dict[tuple[type[HasMetadata], str], dict[ObjectName, None]] = {}
+        self._attachments = Attachments(snapshot.objects)
+
+    # -------------------------------------------------------------------------------------- reading
+
+    def is_of(self, snapshot: Snapshot) -> bool:
+        return self.columns is snapshot.columns and self._objects is snapshot.objects
+
+    def with_csi_node(self, nodes: NodeView) -> Bools:
+        """bool[nodes.size]: the nodes that have a CSINode."""
+        return self._with_csi_node[nodes.rows]
+
+    def installs(self, driver: str, nodes: NodeView) -> Bools:
+        """bool[nodes.size]: the nodes whose CSINode lists the driver."""
+        installed = self._installed.get(driver)
+        if installed is None:
+            return np.zeros(nodes.size, dtype=np.bool_)
+        return installed.present[nodes.rows]
+
+    def holding(self, volume: str, nodes: NodeView) -> Bools | None:
+        """bool[nodes.size]: the limited nodes with a pod that attaches the volume of this name;
+        None if there is none.
+        """
+        holders = self._holders.get(volume)
+        return None if holders is None else holders.present[nodes.rows]
+
+    # -------------------------------------------------------------------------------------- writing
+
+    def refresh(self, nodes: NodeView) -> bool:
+        """Counts the rows of a view on which something changed. False if so much changed that a new
+        NodeRoom is needed.
+        """
+        if not (self._follow_nodes() and self._follow_objects()):
+            return False
+        changes = self.columns.counts.volume_changes[nodes.rows]
+        stale = changes != self._counted[nodes.rows]
+        if any_true(stale):
+            for position in stale.nonzero()[0].tolist():
+                self._count(nodes.row(position))
+        return True
+
+    def _follow_nodes(self) -> bool:
+        """Marks the rows that belong to another node now."""
+        columns = self.columns
+        if len(self._counted) < len(columns.counts.volume_changes):
+            self._grow(len(columns.counts.volume_changes))
+        if self._nodes_version != columns.node_changes.version:
+            changed = columns.node_changes.since(self._nodes_version)
+            if changed is None:
+                return False
+            self._nodes_version = columns.node_changes.version
+            for row in changed:
+                if self._rows.get(row, _EMPTY).node != columns.names[row]:
+                    self._counted[row] = _STALE
+        return True
+
+    def _follow_objects(self) -> bool:
+        """Marks the rows whose counts were taken from objects that changed."""
+        if all(
+            log.version == version
+            for (_, log), version in zip(self._logs, self._versions, strict=True)
+        ):
+            return True
+        changed: dict[type[HasMetadata], set[ObjectName]] = {}
+        for i, (kind, log) in enumerate(self._logs):
+            names = log.since(self._versions[i])
+            if names is None:
+                return False
+            changed[kind] = names
+            self._versions[i] = log.version
+        claims = dict.fromkeys(
+            name for name in changed[PersistentVolumeClaim] if name in self._claims
+        )
+        for kind in (PersistentVolume, StorageClass):
+            for _, name in changed[kind]:
+                claims |= self._readers.get((kind, name), {})
+        for claim in claims:
+            self._look_again(claim)
+        nodes = [name for _, name in changed[CSINode]]
+        nodes += self._attachments.follow(
+            [name for _, name in changed[VolumeAttachment]],
+            [name for _, name in changed[PersistentVolume]],
+        )
+        for node in nodes:
+            row = self.columns.row_of.get(node)
+            if row is not None:
+                self._counted[row] = _STALE
+        return True
+
+    def _grow(self, rows: int) -> None:
+        size = len(self._counted)
+        self._counted = _grown(self._counted, rows, _STALE)
+        self._with_csi_node = np.append(self._with_csi_node, np.zeros(rows - size, dtype=np.bool_))
+        self.room = {driver: _grown(room, rows, NO_LIMIT) for driver, room in self.room.items()}
+        for column in (*self._installed.values(), *self._holders.values()):
+            column.grow(rows)
+
+    # ---------------------------------------------------------------------------------------- a row
+
+    def _count(self, row: int) -> None:
+        name = self.columns.names[row]
+        csi_node = self._objects.get(CSINode, name) if name else None
+        drivers = () if csi_node is None else csi_node.spec.drivers
+        limits = {
+            driver.name: driver.allocatable.count
+            for driver in drivers
+            if driver.allocatable is not None and driver.allocatable.count is not None
+        }
+        now = _Row(name, tuple(limits), tuple(dict.fromkeys(d.name for d in drivers)), {})
+        number = self._number_of_volumes(row, now) if limits else Counter()
+        self._with_csi_node[row] = csi_node is not None
+        self._replace(row, now)
+        for driver, limit in limits.items():
+            self.room[driver][row] = limit - number[driver]
+        self._counted[row] = self.columns.counts.volume_changes[row]
+
+    def _number_of_volumes(self, row: int, now: _Row) -> Counter[str]:
+        """The number of distinct volumes on the row for each driver. Notes what it was taken from,
+        or the problem that prevents it.
+        """
+
+        def find(claim: ObjectName) -> Claimed | None:
+            now.held[claim] = None
+            return self._claims[claim] if claim in self._claims else self._look(claim)
+
+        self.problems.pop(row, None)
+        volumes: dict[str, str] = {}
+        for info in self.columns.counts.attaching.get(row, {}).values():
+            attached = attached_by(info, find, has_csi_node=True, new=False)
+            if isinstance(attached, Status):
+                self.problems[row] = attached.message
+                break
+            volumes |= attached
+        for volume in volumes:
+            now.held[volume] = None
+        return Counter((self._attachments.on(now.node) | volumes).values())
+
+    def _replace(self, row: int, now: _Row) -> None:
+        """Updates the indexes from what a row was to what it is now."""
+        before = self._rows.get(row, _EMPTY)
+        self._rows[row] = now
+        if not now.limited:
+            self.problems.pop(row, None)
+        for driver in before.limited:
+            self.room[driver][row] = NO_LIMIT
+        for driver in now.limited:
+            if driver not in self.room:
+                self.room[driver] = np.full(len(self._counted), NO_LIMIT, dtype=np.int64)
+        if before.installed != now.installed:
+            _move(self._installed, row, before.installed, now.installed, len(self._counted))
+        gone = before.held.keys() - now.held.keys()
+        _move(self._holders, row, gone, now.held.keys() - before.held.keys(), len(self._counted))
+        for key in gone:
+            if isinstance(key, tuple) and key not in self._holders:
+                self._forget(key)
+
+    # --------------------------------------------------------------------------------------- claims
+
+    def _look(self, name: ObjectName) -> Claimed | None:
+        found = self._claims[name] = claimed(self._objects, name)
+        for read in () if found is None else found.read:
+            self._readers.setdefault(read, {})[name] = None
+        return found
+
+    def _forget(self, name: ObjectName) -> Claimed | None:
+        known = self._claims.pop(name)
+        for read in () if known is None else known.read:
+            readers = self._readers[read]
+            del readers[name]
+            if not readers:
+                del self._readers[read]
+        return known
+
+    def _look_again(self, name: ObjectName) -> None:
+        """Takes over the new state of a claim, and marks the rows that hold it if it matters."""
+        before = self._forget(name)
+        if self._look(name) != before:
+            self._counted[self._holders[name].present] = _STALE
+
+
+def _grown(column: Ints, rows: int, fill: int) -> Ints:
+    return np.append(column, np.full(rows - len(column), fill, dtype=np.int64))
+
+
+def _move(
+    index: dict[K, PresenceColumn], row: int, gone: Iterable[K], come: Iterable[K], rows: int
+) -> None:
+    """Removes a row from the columns of some keys, and adds it to those of others."""
+    for key in gone:
+        index[key].remove(row)
+        if not index[key].nodes:
+            del index[key]
+    for key in come:
+        column = index.get(key)
+        if column is None:
+            column = index[key] = PresenceColumn(rows)
+        column.add(row)
