@@ -1,0 +1,424 @@
+"""The toy cluster's controllers of storage in random histories: whatever users, the scheduler and
+late watches do, and however writes fail, everything is bound once and nothing is left over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.patch import MERGE
+from berth.tools.apiserver.requests import DeleteOptions, Preconditions
+from berth.tools.apiserver.resources import KINDS
+from berth.tools.apiserver.store import Refused, Store
+from berth.tools.hollow.cluster import Change, Cluster
+from berth.tools.hollow.items import Item
+from berth.tools.hollow.kubelet import hollow_node
+from berth.tools.hollow.routing import FOLLOWED, Controllers, touched
+from berth.tools.hollow.storage import attachment, binder
+from berth.tools.hollow.storage.capacity import quantity_of
+from berth.tools.hollow.storage.topology import segment_in
+from berth.tools.hollow.volumes import (
+    BIND_COMPLETED,
+    PROVISIONED_BY,
+    SELECTED_NODE,
+    claim_reference,
+    csi_driver,
+    pod_claims,
+    size_of,
+    volume_of,
+)
+from berth.tools.hollow.writes import Again, Create, Delete, Patch, Write
+
+Document = dict[str, Any]
+NS = "default"
+ZONE = "topology.kubernetes.io/zone"
+GIB = 10**9 << 30
+KIND = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
+CLAIM, VOLUME = KIND["PersistentVolumeClaim"], KIND["PersistentVolume"]
+ROOM = 5
+CLAIMS = 20
+
+
+class Toy:
+    """An API server's store and the controllers, with watches and writes in random order."""
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.store = Store()
+        self.api = Api(self.store)
+        self.api.seed()
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+        self.restart()
+
+    def restart(self) -> None:
+        self.cluster, self.controllers = Cluster(), Controllers()
+        self.dirty: dict[Item, None] = {}
+        self.under_way: dict[Item, list[Write]] = {}
+        self.due: list[tuple[datetime, Item]] = []
+        self.seen = dict.fromkeys(FOLLOWED, self.store.revision)
+        for kind in FOLLOWED:
+            self.cluster.replace(kind, self.all(kind))
+        for kind in FOLLOWED:
+            for document in list(self.cluster.all(kind)):
+                self.touch([Change(kind, None, document)])
+
+    def all(self, kind: str) -> list[Document]:
+        return [stored.document for stored in self.store.list(KIND[kind])]
+
+    def touch(self, changes: Iterable[Change | None]) -> None:
+        for change in changes:
+            if change is not None:
+                self.dirty.update(dict.fromkeys(touched(self.cluster, change)))
+
+    def watch(self, kind: str, most: int) -> None:
+        """Reports the next changes of a kind to the controllers."""
+        for event in self.store.since(KIND[kind], self.seen[kind])[:most]:
+            self.seen[kind] = event.after.revision
+            known = event.type != "DELETED"
+            act = self.cluster.put if known else self.cluster.remove
+            self.touch([act(event.after.document)])
+
+    def work(self) -> None:
+        """Decides on an item, or makes the next write of one that has been decided on."""
+        ready = [item for item in self.dirty if item not in self.under_way]
+        if self.under_way and (not ready or self.rng.random() < 0.5):
+            item = self.rng.choice(list(self.under_way))
+            writes = self.under_way[item]
+            reaches = self.rng.random() > 0.05
+            if not reaches or not self.write(writes.pop(0)):
+                self.dirty[item] = None
+            if not writes:
+                del self.under_way[item]
+            return
+        item = self.rng.choice(ready)
+        del self.dirty[item]
+        decided = self.controllers.reconcile(self.cluster, item, self.now)
+        for write in decided:
+            if isinstance(write, Again):
+                self.due.append((self.now + timedelta(seconds=write.seconds), item))
+        writes = [write for write in decided if not isinstance(write, Again)]
+        if writes:
+            self.under_way[item] = writes
+
+    def write(self, write: Write) -> bool:
+        """Returns False if the server refuses the write or its answer is lost."""
+        try:
+            done, gone = self._written(write)
+        except Refused:
+            return False
+        if self.rng.random() < 0.1:
+            return False
+        self.touch([self.cluster.remove(done) if gone else self.cluster.put(done)])
+        return True
+
+    def _written(self, write: Write) -> tuple[Document, bool]:
+        """The server's answer, and True if the object is gone."""
+        match write:
+            case Create(kind, document):
+                namespace = document["metadata"].get("namespace", "")
+                return self.api.create(KIND[kind], namespace, document).document, False
+            case Patch(kind, namespace, name, body, subresource):
+                done = self.api.patch(KIND[kind], namespace, name, body, MERGE, subresource)
+                return done.document, False
+            case Delete(kind, namespace, name, uid, grace):
+                wanted = Preconditions(uid=uid)
+                options = DeleteOptions(grace_period_seconds=grace, preconditions=wanted)
+                done = self.api.delete(KIND[kind], namespace, name, options)
+                return done.document, self.store.find(KIND[kind], namespace, name) is None
+            case _:
+                raise AssertionError(write)
+
+    def step(self) -> None:
+        if (self.dirty or self.under_way) and self.rng.random() < 0.7:
+            self.work()
+        else:
+            self.watch(self.rng.choice(FOLLOWED), self.rng.randrange(1, 4))
+
+    def settle(self) -> None:
+        """Lets everything happen that is under way, with no more failures than before."""
+        for _ in range(20_000):
+            late = [kind for kind in FOLLOWED if self.store.since(KIND[kind], self.seen[kind])]
+            if (self.dirty or self.under_way) and (not late or self.rng.random() < 0.5):
+                self.work()
+            elif late:
+                self.watch(self.rng.choice(late), 100)
+            elif self.due:
+                self.due.sort(key=lambda one: one[0])
+                self.now, item = max(self.now, self.due[0][0]), self.due.pop(0)[1]
+                self.dirty[item] = None
+            else:
+                return
+        raise AssertionError("the controllers do not come to rest")
+
+
+class Users:
+    """What users and the scheduler do."""
+
+    def __init__(self, toy: Toy, *, take_volumes: bool) -> None:
+        self.toy, self.api, self.rng = toy, toy.api, toy.rng
+        self.take_volumes = take_volumes
+        self.number = 0
+        self.in_use: dict[str, set[str]] = {}  # deleted claims, and the pods that used them then
+        for name, mode, provisioner in (
+            ("now", "Immediate", "d"),
+            ("later", "WaitForFirstConsumer", "d"),
+            ("static", "WaitForFirstConsumer", "kubernetes.io/no-provisioner"),
+            ("tracked", "WaitForFirstConsumer", "limited"),
+        ):
+            fields = {"provisioner": provisioner, "volumeBindingMode": mode}
+            self._create("StorageClass", name, **fields)
+        self._create("CSIDriver", "limited", spec={"storageCapacity": True})
+        for i in range(3):
+            self.api.create(KIND["Node"], "", hollow_node(i + 1))
+            zone = f"zone-{'abc'[i]}"
+            self._create(
+                "CSIStorageCapacity",
+                zone,
+                storageClassName="tracked",
+                capacity=f"{ROOM}Gi",
+                nodeTopology={"matchLabels": {ZONE: zone}},
+            )
+            drivers = [
+                {"name": name, "nodeID": "n", "topologyKeys": [ZONE]} for name in ("d", "limited")
+            ]
+            self._create("CSINode", f"node-{i + 1}", spec={"drivers": drivers})
+
+    def _create(self, kind: str, name: str, **fields: Any) -> None:
+        served = KIND[kind]
+        namespace = NS if served.namespaced else ""
+        self.api.create(served, namespace, {"metadata": {"name": name}, **fields})
+
+    def _any(self, kind: str) -> Document | None:
+        found = self.toy.all(kind)
+        return self.rng.choice(found) if found else None
+
+    def act(self) -> None:
+        self.number += 1
+        actions = (
+            *[self.new_claim] * 4,
+            *[self.new_volume] * 3,
+            *[self.new_pod] * 2,
+            *[self.select] * 3,
+            self.select_one_node,
+            *[self.reserve] * 2,
+            *[self.delete_claim] * 2,
+            *[self.delete_volume] * self.take_volumes,
+            *[self.delete_pod] * 2,
+            self.restore_volume,
+            self.toy.restart,
+        )
+        try:
+            self.rng.choice(actions)()
+        except Refused as refused:
+            if refused.code not in (404, 409):
+                raise
+
+    def new_claim(self) -> None:
+        storage_class = self.rng.choice(("now", "later", "static", "tracked", "none", ""))
+        spec: Document = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": f"{self.rng.randrange(1, 4)}Gi"}},
+            "storageClassName": storage_class,
+        }
+        volume = self._any("PersistentVolume")
+        if volume is not None and self.rng.random() < 0.1:
+            spec["volumeName"] = volume["metadata"]["name"]
+        self._create("PersistentVolumeClaim", f"c{self.rng.randrange(CLAIMS)}", spec=spec)
+
+    def new_volume(self) -> None:
+        spec: Document = {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": f"{self.rng.randrange(1, 5)}Gi"},
+            "storageClassName": self.rng.choice(("now", "static", "none", "")),
+            "persistentVolumeReclaimPolicy": self.rng.choice(("Retain", "Delete", "Recycle")),
+            "csi": {"driver": "d", "volumeHandle": f"h{self.number}"},
+        }
+        if self.rng.random() < 0.2:
+            spec["claimRef"] = {"namespace": NS, "name": f"c{self.rng.randrange(CLAIMS)}"}
+        self._create("PersistentVolume", f"v{self.number}", spec=spec)
+
+    def new_pod(self) -> None:
+        volumes: list[Document] = [
+            {"name": "a", "persistentVolumeClaim": {"claimName": f"c{self.rng.randrange(CLAIMS)}"}}
+        ]
+        if self.rng.random() < 0.5:
+            asked = {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+                "storageClassName": self.rng.choice(("now", "later")),
+            }
+            template = {"volumeClaimTemplate": {"spec": asked}}
+            volumes.append({"name": "b", "ephemeral": template})
+        spec = {
+            "nodeName": self.rng.choice(("", "node-1", "node-2", "node-3")),
+            "containers": [{"name": "c", "image": "i"}],
+            "volumes": volumes,
+        }
+        self._create("Pod", f"p{self.number}", spec=spec)
+
+    def select(self) -> None:
+        claim = self._any("PersistentVolumeClaim")
+        if claim is not None and not volume_of(claim):
+            node = self.rng.choice(("node-1", "node-2", "node-3", "gone"))
+            body = {"metadata": {"annotations": {SELECTED_NODE: node}}}
+            self.api.patch(CLAIM, NS, claim["metadata"]["name"], body, MERGE, "")
+
+    def select_one_node(self) -> None:
+        for claim in self.toy.all("PersistentVolumeClaim"):
+            if claim["spec"]["storageClassName"] == "tracked" and not volume_of(claim):
+                body = {"metadata": {"annotations": {SELECTED_NODE: "node-1"}}}
+                self.api.patch(CLAIM, NS, claim["metadata"]["name"], body, MERGE, "")
+
+    def reserve(self) -> None:
+        """The scheduler binds a free volume of the class to a waiting claim."""
+        claim = self._any("PersistentVolumeClaim")
+        if claim is None or volume_of(claim):
+            return
+        found = binder.find_free(claim, [v for v in self.toy.all("PersistentVolume")
+                                         if not claim_reference(v)])  # fmt: skip
+        if found is not None:
+            metadata = claim["metadata"]
+            reference = {"namespace": NS, "name": metadata["name"], "uid": metadata["uid"]}
+            annotations = {"pv.kubernetes.io/bound-by-controller": "yes"}
+            body = {
+                "metadata": {
+                    "annotations": annotations,
+                    "resourceVersion": found["metadata"]["resourceVersion"],
+                },
+                "spec": {"claimRef": reference},
+            }
+            self.api.patch(VOLUME, "", found["metadata"]["name"], body, MERGE, "")
+
+    def _delete(self, kind: str) -> None:
+        found = self._any(kind)
+        if found is not None:
+            metadata = found["metadata"]
+            options = DeleteOptions(grace_period_seconds=0)
+            self.api.delete(KIND[kind], metadata.get("namespace", ""), metadata["name"], options)
+
+    def delete_claim(self) -> None:
+        claim = self._any("PersistentVolumeClaim")
+        if claim is None:
+            return
+        self.toy.watch("Pod", 1000)  # a claim is protected from the pods that are known to use it
+        metadata = claim["metadata"]
+        if metadata.get("finalizers"):
+            self.in_use[metadata["uid"]] = {
+                pod["metadata"]["uid"]
+                for pod in self.toy.all("Pod")
+                for volume in pod["spec"]["volumes"]
+                if pod["spec"].get("nodeName")
+                and volume.get("persistentVolumeClaim") == {"claimName": metadata["name"]}
+            }
+        self.api.delete(CLAIM, NS, metadata["name"], DeleteOptions())
+
+    def delete_volume(self) -> None:
+        self._delete("PersistentVolume")
+
+    def delete_pod(self) -> None:
+        self._delete("Pod")
+
+    def restore_volume(self) -> None:
+        for volume in self.toy.all("PersistentVolume"):
+            if volume["status"]["phase"] == "Released":
+                body = {"spec": {"claimRef": None}}
+                self.api.patch(VOLUME, "", volume["metadata"]["name"], body, MERGE, "")
+                return
+
+
+def check(toy: Toy, users: Users) -> None:
+    claims = {claim["metadata"]["uid"]: claim for claim in toy.all("PersistentVolumeClaim")}
+    volumes = {volume["metadata"]["name"]: volume for volume in toy.all("PersistentVolume")}
+    holders = [volume_of(claim) for claim in claims.values() if bound(claim)]
+    assert len(set(holders)) == len(holders), "a volume is bound twice"
+    pods = {pod["metadata"]["uid"] for pod in toy.all("Pod")}
+    for uid, using in users.in_use.items():
+        assert uid in claims or not using & pods, "a pod has lost its claim"
+    for claim in claims.values():
+        if not users.take_volumes:
+            assert claim["status"]["phase"] != "Lost"
+        volume = volumes.get(volume_of(claim))
+        mine = volume is not None and claim_reference(volume).get("uid") == claim["metadata"]["uid"]
+        assert bound(claim) == (mine and BIND_COMPLETED in claim["metadata"]["annotations"])
+        if claim["metadata"].get("deletionTimestamp"):
+            placed = [pod for pod in toy.all("Pod") if pod["spec"].get("nodeName")]
+            used = {named.name for pod in placed for named in pod_claims(pod)}
+            assert claim["metadata"]["name"] in used, "nothing uses the claim"
+    for volume in volumes.values():
+        check_volume(volume, claims)
+    free = [volume for volume in volumes.values() if not claim_reference(volume)]
+    for claim in claims.values():
+        if not volume_of(claim) and claim["spec"]["storageClassName"] in ("none", ""):
+            assert binder.find_free(claim, free) is None, "the claim could be bound"
+        waits = claim["spec"]["storageClassName"] == "now" and not volume_of(claim)
+        if waits and not users.take_volumes:  # a volume deleted halfway stays with its claim
+            assert claim["metadata"].get("deletionTimestamp"), "the claim could be provisioned"
+    check_capacity(toy, list(volumes.values()))
+    check_attachments(toy, claims, volumes)
+
+
+def bound(claim: Document) -> bool:
+    return bool(claim["status"]["phase"] == "Bound")
+
+
+def check_volume(volume: Document, claims: dict[str, Document]) -> None:
+    phase, uid = volume["status"]["phase"], claim_reference(volume).get("uid")
+    if not uid:
+        assert phase == "Available"
+        return
+    if uid not in claims:
+        assert phase in ("Released", "Failed")
+        provisioned = PROVISIONED_BY in (volume["metadata"].get("annotations") or {})
+        policy = volume["spec"]["persistentVolumeReclaimPolicy"]
+        assert not (provisioned and policy == "Delete"), "the volume is left over"
+    elif volume_of(claims[uid]) == volume["metadata"]["name"]:
+        assert phase == "Bound"
+
+
+def check_capacity(toy: Toy, volumes: list[Document]) -> None:
+    for capacity in toy.all("CSIStorageCapacity"):
+        zone = capacity["metadata"]["name"]
+        used = sum(
+            size_of(volume)
+            for volume in volumes
+            if volume["spec"]["storageClassName"] == "tracked"
+            and segment_in(volume) == {ZONE: zone}
+        )
+        assert capacity["capacity"] == quantity_of(ROOM * GIB - used)
+
+
+def check_attachments(toy: Toy, claims: dict[str, Document], volumes: dict[str, Document]) -> None:
+    by_name = {claim["metadata"]["name"]: claim for claim in claims.values()}
+    wanted = {
+        attachment.attachment_name(volumes[volume_of(claim)], pod["spec"]["nodeName"])
+        for pod in toy.all("Pod")
+        if pod["spec"].get("nodeName")
+        for named in pod_claims(pod)
+        if (claim := by_name.get(named.name)) is not None
+        and bound(claim)
+        and csi_driver(volumes[volume_of(claim)])
+    }
+    found = toy.all("VolumeAttachment")
+    assert {one["metadata"]["name"] for one in found} == wanted
+    assert all(one["status"]["attached"] for one in found)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_everything_is_bound_once_and_nothing_is_left_over(seed: int) -> None:
+    rng = Random(seed)
+    toy = Toy(rng)
+    users = Users(toy, take_volumes=bool(seed % 2))
+    pace = rng.choice((2, 10, 30))
+    for _ in range(4):
+        for _ in range(rng.randrange(80)):
+            users.act()
+            for _ in range(rng.randrange(pace)):
+                toy.step()
+        toy.settle()
+        check(toy, users)
