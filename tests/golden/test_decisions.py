@@ -27,6 +27,7 @@ CATEGORIES = (
     "profiles",
     "preemption",
     "mixed",
+    "volumes",
 )
 
 

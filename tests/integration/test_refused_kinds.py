@@ -222,8 +222,12 @@ async def test_system_default_spreading_ignores_forbidden_kinds_and_a_profiles_d
         )
 
 
+OF_VOLUMES = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
+
+
 async def test_only_kinds_that_an_enabled_plugin_uses_are_followed() -> None:
-    only = {"disabled": [{"name": name} for name in ("InterPodAffinity", "PodTopologySpread")]}
+    names = ("InterPodAffinity", "PodTopologySpread", *OF_VOLUMES)
+    only = {"disabled": [{"name": name} for name in names]}
     async with daemon({"profiles": [{"plugins": {"multiPoint": only}}]}) as running:
         await running.advance(1)
         listed = {
@@ -267,7 +271,7 @@ class Waits(FilterPlugin):
 
 async def test_a_kind_that_a_plugin_waits_for_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(IN_TREE, "Waits", Waits)
-    names = ("InterPodAffinity", "PodTopologySpread", "DefaultPreemption")
+    names = ("InterPodAffinity", "PodTopologySpread", "DefaultPreemption", *OF_VOLUMES)
     only = {"disabled": [{"name": name} for name in names], "enabled": [{"name": "Waits"}]}
     async with daemon({"profiles": [{"plugins": {"multiPoint": only}}]}) as running:
         running.put_node("n")

@@ -247,7 +247,7 @@ class VolumeHistory(ReuseHistory):
 
     @rule()
     def unreserved(self) -> None:
-        """What was assumed is not written: the API server's objects count again."""
+        """No assumed object is written: the API server's objects count again."""
         for item in self.cache._objects.assumed():
             self.tell(RestoreObject(item))
 

@@ -54,7 +54,7 @@ def is_tracked(capacity: Document) -> bool:
 
 
 def left_in(capacity: Document, volumes: Iterable[Document]) -> int:
-    """What is left besides these volumes of the class, in billionths of a byte."""
+    """The room that is left besides these volumes of the class, in billionths of a byte."""
     left = _amount(capacity, "capacity")
     if is_tracked(capacity):
         left += nano_value(annotations_of(capacity)[PROVISIONED]) - _used(capacity, volumes)

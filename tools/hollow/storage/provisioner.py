@@ -146,7 +146,7 @@ def _request(claim: Document) -> tuple[str, str]:
 
 
 class _Room:
-    """What is left during one decision."""
+    """The room that is left during one decision."""
 
     def __init__(self, capacities: Sequence[Document] | None, volumes: Iterable[Document]) -> None:
         self._capacities = capacities

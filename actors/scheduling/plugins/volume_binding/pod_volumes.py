@@ -201,7 +201,7 @@ class MigratedNodes:
 
 
 class Known:
-    """What is derived from the volumes, the capacities and the CSINodes of the cluster."""
+    """The indexes of the cluster's volumes, capacities and CSINodes."""
 
     def __init__(self) -> None:
         self.volumes = Volumes()
