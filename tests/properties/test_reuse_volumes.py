@@ -242,8 +242,9 @@ class VolumeHistory(ReuseHistory):
 
     @rule(data=st.data())
     def object_removed(self, data: st.DataObject) -> None:
-        key = data.draw(st.sampled_from(sorted(self.known)))
-        self.tell(ObjectRemoved(self.known.pop(key)))
+        if self.known:
+            key = data.draw(st.sampled_from(sorted(self.known)))
+            self.tell(ObjectRemoved(self.known.pop(key)))
 
     @rule()
     def unreserved(self) -> None:

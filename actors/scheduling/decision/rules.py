@@ -180,6 +180,8 @@ class Rules:
             if answer is SKIP:
                 state.skip_filter.add(plugin.name)
             elif isinstance(answer, PreFilterResult):
+                if answer.passes_all:
+                    state.passes_filter.add(plugin.name)
                 if answer.node_names is not None:
                     names = answer.node_names if names is None else names & answer.node_names
                     restricted_by.append(plugin.name)
@@ -201,8 +203,9 @@ class Rules:
         """
         supposed = CycleState()
         supposed.skip_filter = state.skip_filter.copy()
+        supposed.passes_filter = state.passes_filter.copy()
         for plugin in self._pre_filter:
-            if plugin.name in state.skip_filter:
+            if not state.filters(plugin.name):
                 continue
             answer = _pre_filtered(plugin, supposed, info, snapshot)
             if not isinstance(answer, PreFilterResult) and answer.code is Code.SKIP:
@@ -211,17 +214,17 @@ class Rules:
 
     def filters_nothing(self, state: CycleState) -> bool:
         """True if no filter concerns the pod."""
-        return all(plugin.name in state.skip_filter for plugin in self._filter)
+        return not any(state.filters(plugin.name) for plugin in self._filter)
 
     def filters_row_by_row(self, state: CycleState) -> bool:
         """True if each filter's verdict about a row depends on that row alone."""
-        return all(plugin.name in state.skip_filter for plugin in self._filter_beyond_rows)
+        return not any(state.filters(plugin.name) for plugin in self._filter_beyond_rows)
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Diagnosis:
         """Runs the filters over a view; each node keeps the first plugin that rejected it."""
         diagnosis = Diagnosis(nodes)
         for plugin in self._filter:
-            if plugin.name in state.skip_filter:
+            if not state.filters(plugin.name):
                 continue
             if isinstance(plugin, FilterPlugin):
                 verdicts = _filter_all(plugin, state, info, nodes)
@@ -239,7 +242,7 @@ class Rules:
         """
         passing: Bools | None = None
         for plugin in self._filter:
-            if plugin.name in state.skip_filter:
+            if not state.filters(plugin.name):
                 continue
             if isinstance(plugin, FilterPlugin):
                 passes = _passing_all(plugin, state, info, nodes)
@@ -309,7 +312,7 @@ def _pre_filtered(
         if answer is SUCCESS or answer is SKIP:
             return answer
         if isinstance(answer, PreFilterResult):
-            return PreFilterResult(node_names_of(answer))
+            return PreFilterResult(node_names_of(answer), answer.passes_all is True)
         status = as_status(answer)
     except CRASHES as exception:
         raise PluginError(crashed(plugin, PRE_FILTER, exception, pod=info.key)) from exception

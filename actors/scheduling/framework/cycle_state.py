@@ -38,15 +38,23 @@ PODS_TO_ACTIVATE: StateKey[set[str]] = StateKey("PodsToActivate")
 
 
 class CycleState:
-    """The values of one scheduling attempt, the plugins that returned SKIP in it, and those whose
-    PreBind may run in parallel.
+    """The values of one scheduling attempt, and the plugins that returned SKIP in it, whose Filter
+    passes all nodes, or whose PreBind may run in parallel.
     """
 
-    __slots__ = ("_data", "parallel_pre_bind", "skip_filter", "skip_pre_bind", "skip_score")
+    __slots__ = (
+        "_data",
+        "parallel_pre_bind",
+        "passes_filter",
+        "skip_filter",
+        "skip_pre_bind",
+        "skip_score",
+    )
 
     def __init__(self) -> None:
         self._data: dict[StateKey[object], object] = {}
         self.skip_filter: set[str] = set()
+        self.passes_filter: set[str] = set()
         self.skip_score: set[str] = set()
         self.skip_pre_bind: set[str] = set()
         self.parallel_pre_bind: set[str] = set()
@@ -56,8 +64,13 @@ class CycleState:
         copy = CycleState()
         copy._data = self._data.copy()
         copy.skip_filter = self.skip_filter.copy()
+        copy.passes_filter = self.passes_filter.copy()
         copy.skip_score = self.skip_score.copy()
         return copy
+
+    def filters(self, plugin: str) -> bool:
+        """True if the plugin of this name has to be asked in Filter."""
+        return plugin not in self.skip_filter and plugin not in self.passes_filter
 
     def write(self, key: StateKey[T], value: T) -> None:
         self._data[cast("StateKey[object]", key)] = value

@@ -181,9 +181,13 @@ class Handle(Protocol):
 class PreFilterResult(msgspec.Struct, frozen=True):
     """The nodes to which PreFilter restricts the pod; None restricts nothing. Unknown names are
     allowed.
+
+    With `passes_all` the plugin's Filter is left out, because it would pass every node, whatever
+    pods run there. SKIP says besides that the pod does not concern the plugin at all.
     """
 
     node_names: frozenset[str] | None = None
+    passes_all: bool = False
 
 
 class Reads(enum.Enum):

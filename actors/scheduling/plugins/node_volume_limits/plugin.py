@@ -24,6 +24,7 @@ from berth.actors.scheduling.kube.csi_translation import (
 from berth.actors.scheduling.model.cluster_objects import ObjectName
 from berth.actors.scheduling.model.pod_template import is_migratable
 from berth.actors.scheduling.model.vectors import any_true
+from berth.actors.scheduling.plugins.node_volume_limits.limits import Limits, limits_of
 from berth.actors.scheduling.plugins.node_volume_limits.room import NodeRoom
 from berth.actors.scheduling.plugins.node_volume_limits.volumes import (
     Claimed,
@@ -79,21 +80,22 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         super().__init__(args, handle)
         self._drivers_are_required = handle.feature_gates["VolumeLimitScaling"]
         self._room: NodeRoom | None = None
+        self._limits = Limits()
 
     def pre_filter(
         self, state: CycleState, info: PodInfo, snapshot: Snapshot
     ) -> Status | PreFilterResult:
-        return SUCCESS if info.template.attaches else SKIP
+        if not info.template.attaches:
+            return SKIP
+        if not self._drivers_are_required and not self._limits.any_in(snapshot.objects):
+            wanted = _attached_by(info, snapshot, has_csi_node=True)
+            return PreFilterResult(passes_all=isinstance(wanted, dict))
+        return SUCCESS
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         if not info.template.attaches:
             return None
-        objects = nodes.snapshot.objects
-
-        def find(name: ObjectName) -> Claimed | None:
-            return claimed(objects, name)
-
-        wanted = attached_by(info, find, has_csi_node=True, new=True)
+        wanted = _attached_by(info, nodes.snapshot, has_csi_node=True)
         if not wanted:
             return None
         room = self._up_to_date(nodes)
@@ -106,7 +108,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
             )
         answers = _Answers(nodes.size)
         with_csi_node = room.with_csi_node(nodes)
-        elsewhere = attached_by(info, find, has_csi_node=False, new=True)
+        elsewhere = _attached_by(info, nodes.snapshot, has_csi_node=False)
         self._judge(wanted, with_csi_node, room, nodes, answers)
         self._judge(elsewhere, ~with_csi_node, room, nodes, answers)
         return answers.verdicts
@@ -182,8 +184,8 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         def csi_node_updated(_pod: Pod, old: object | None, new: object | None) -> Hint:
             assert isinstance(old, CSINode)
             assert isinstance(new, CSINode)
-            before = _limits(old)
-            grew = any(limit > before.get(driver, 0) for driver, limit in _limits(new).items())
+            before = limits_of(old)
+            grew = any(limit > before.get(driver, 0) for driver, limit in limits_of(new).items())
             return Hint.QUEUE if grew else Hint.SKIP
 
         claims, attachments = Resource.PERSISTENT_VOLUME_CLAIM, Resource.VOLUME_ATTACHMENT
@@ -194,6 +196,18 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
             Registration(ClusterEvent(claims, Action.ADD), claim_added),
             Registration(ClusterEvent(attachments, Action.DELETE), attachment_deleted),
         )
+
+
+def _attached_by(
+    info: PodInfo, snapshot: Snapshot, *, has_csi_node: bool
+) -> dict[str, str] | Status:
+    """The volumes that a new pod would attach to a node with or without a CSINode."""
+    objects = snapshot.objects
+
+    def find(name: ObjectName) -> Claimed | None:
+        return claimed(objects, name)
+
+    return attached_by(info, find, has_csi_node=has_csi_node, new=True)
 
 
 class _Answers:
@@ -260,11 +274,3 @@ def _may_need(volume: Volume, driver: str) -> bool:
         except TranslationError:
             return True
     return csi_driver(plugin) == driver
-
-
-def _limits(csi_node: CSINode) -> dict[str, int]:
-    """The limits of a CSINode's drivers, 0 for one without a limit."""
-    return {
-        driver.name: 0 if driver.allocatable is None else driver.allocatable.count or 0
-        for driver in csi_node.spec.drivers
-    }

@@ -20,6 +20,7 @@ from berth.actors.scheduling.model.cluster_objects import ObjectName
 from berth.actors.scheduling.model.columns import PresenceColumn
 from berth.actors.scheduling.model.vectors import any_true
 from berth.actors.scheduling.plugins.node_volume_limits.attachments import Attachments
+from berth.actors.scheduling.plugins.node_volume_limits.limits import limits_of
 from berth.actors.scheduling.plugins.node_volume_limits.volumes import (
     Claimed,
     attached_by,
@@ -187,11 +188,7 @@ class NodeRoom:
         name = self.columns.names[row]
         csi_node = self._objects.get(CSINode, name) if name else None
         drivers = () if csi_node is None else csi_node.spec.drivers
-        limits = {
-            driver.name: driver.allocatable.count
-            for driver in drivers
-            if driver.allocatable is not None and driver.allocatable.count is not None
-        }
+        limits = {} if csi_node is None else limits_of(csi_node)
         now = _Row(name, tuple(limits), tuple(dict.fromkeys(d.name for d in drivers)), {})
         number = self._number_of_volumes(row, now) if limits else Counter()
         self._with_csi_node[row] = csi_node is not None

@@ -129,8 +129,9 @@ class VolumeBinding(
         if claims is None:
             state.write(_VOLUMES, None)
             return SKIP
-        state.write(_VOLUMES, PodVolumes(claims, snapshot, self._known))
-        return SUCCESS
+        volumes = PodVolumes(claims, snapshot, self._known)
+        state.write(_VOLUMES, volumes)
+        return PreFilterResult(passes_all=volumes.are_usable_anywhere())
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         volumes = state.read(_VOLUMES)

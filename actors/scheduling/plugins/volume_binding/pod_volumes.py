@@ -188,9 +188,6 @@ class MigratedNodes:
         )
         return found[nodes.rows]
 
-    def has(self, plugin: str, node: str, objects: ClusterObjects) -> bool:
-        return plugin in self._plugins(objects).get(node, ())
-
     def _plugins(self, objects: ClusterObjects) -> Mapping[str, frozenset[str]]:
         made_for = (objects, objects.version(CSINode))
         if self._made_for != made_for:
@@ -221,6 +218,16 @@ class PodVolumes:
             known.volumes.refresh(snapshot.objects)
 
     # ------------------------------------------------------------------------------ for many nodes
+
+    def are_usable_anywhere(self) -> bool:
+        """True if every claim is bound to a volume that can be used on every node."""
+        return not self.claims.delayed and all(map(self._is_usable_anywhere, self.claims.bound))
+
+    def _is_usable_anywhere(self, claim: PersistentVolumeClaim) -> bool:
+        volume = self._objects.get(PersistentVolume, claim.spec.volume_name)
+        if volume is None or node_affinity(volume) is not None:
+            return False
+        return in_tree_plugin(volume) not in MIGRATED or _translated(volume) is None
 
     def conflicts(self, nodes: NodeView) -> Ints | None:
         """int64[nodes.size]: the sum of the keys in REASONS for each node; None if all are 0.
@@ -254,10 +261,12 @@ class PodVolumes:
         affinity = node_affinity(volume)
         plugin = in_tree_plugin(volume)
         if plugin in MIGRATED:
-            migrated = self._known.migrated.on(plugin, nodes)
-            if migrated.any():
-                translated = _translated(volume)
-                if translated != affinity:
+            translated = _translated(volume)
+            if translated != affinity:
+                migrated = self._known.migrated.on(plugin, nodes)
+                if migrated.any():
+                    if isinstance(translated, VolumeError):
+                        raise translated
                     return np.where(migrated, _on(translated, nodes), _on(affinity, nodes))
         return None if affinity is None else allowed(affinity, nodes)
 
@@ -390,9 +399,9 @@ def _on(affinity: NodeSelector | None, nodes: NodeView) -> Bools:
     return np.ones(nodes.size, dtype=np.bool_) if affinity is None else allowed(affinity, nodes)
 
 
-def _translated(volume: PersistentVolume) -> NodeSelector | None:
+def _translated(volume: PersistentVolume) -> NodeSelector | VolumeError | None:
     try:
         affinity = translated_affinity(volume)
     except TranslationError as problem:
-        raise VolumeError(f"could not translate pv: {problem}") from None
+        return VolumeError(f"could not translate pv: {problem}")
     return None if affinity is None else by_labels(affinity)

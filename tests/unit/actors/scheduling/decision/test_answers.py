@@ -217,11 +217,13 @@ def profile_with(
     kind: type[_Wrong], answer: object = None, reads: Reads = Reads.CLUSTER
 ) -> Profile:
     plugin = type("Answering", (kind,), {"answer": answer, "reads": reads})
-    point: dict[str, Any] = {"multiPoint": {"enabled": [{"name": "Wrong"}]}}
+    # Each extension point runs alone here, and VolumeBinding fails without its PreFilter.
+    disabled = [{"name": "VolumeBinding"}]
     if issubclass(kind, QueueSortPlugin):
-        point["multiPoint"]["disabled"] = [{"name": "PrioritySort"}]
+        disabled.append({"name": "PrioritySort"})
     if issubclass(kind, BindPlugin):
-        point["multiPoint"]["disabled"] = [{"name": "DefaultBinder"}]
+        disabled.append({"name": "DefaultBinder"})
+    point: dict[str, Any] = {"multiPoint": {"enabled": [{"name": "Wrong"}], "disabled": disabled}}
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",

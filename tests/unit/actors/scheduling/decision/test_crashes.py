@@ -175,9 +175,11 @@ class _Registers(_Hints):
 
 
 def profile_with(kind: type[_Broken], reads: Reads = Reads.CLUSTER) -> Profile:
-    point: dict[str, Any] = {"multiPoint": {"enabled": [{"name": "Broken"}]}}
+    # Each extension point runs alone here, and VolumeBinding fails without its PreFilter.
+    disabled = [{"name": "VolumeBinding"}]
     if issubclass(kind, QueueSortPlugin):
-        point["multiPoint"]["disabled"] = [{"name": "PrioritySort"}]
+        disabled.append({"name": "PrioritySort"})
+    point: dict[str, Any] = {"multiPoint": {"enabled": [{"name": "Broken"}], "disabled": disabled}}
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",

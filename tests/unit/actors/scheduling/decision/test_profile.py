@@ -133,7 +133,9 @@ class _Hints(_Wrong, NodeFilterPlugin):
 
 
 def profile_with(plugin: type[Plugin]) -> Profile:
-    enabled = {"multiPoint": {"enabled": [{"name": plugin.name}]}}
+    # Each extension point runs alone here, and VolumeBinding fails without its PreFilter.
+    disabled = [{"name": "VolumeBinding"}]
+    enabled = {"multiPoint": {"enabled": [{"name": plugin.name}], "disabled": disabled}}
     configuration = from_mapping(
         {
             "apiVersion": "kubescheduler.config.k8s.io/v1",

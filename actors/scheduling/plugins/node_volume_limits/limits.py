@@ -1,0 +1,42 @@
+"""The limits that CSINodes set, and which nodes have any."""
+
+from __future__ import annotations
+
+from berth.actors.scheduling.model.cluster_objects import ClusterObjects
+from berth.plugin import CSINode
+
+
+def limits_of(csi_node: CSINode) -> dict[str, int]:
+    """The number of volumes that a node attaches for each of its drivers that has a limit."""
+    return {
+        driver.name: driver.allocatable.count
+        for driver in csi_node.spec.drivers
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    }
+
+
+class Limits:
+    """The CSINodes that set a limit, brought up to date with what changed."""
+
+    def __init__(self) -> None:
+        self._objects: ClusterObjects | None = None
+        self._version = 0
+        self._limited: set[str] = set()
+
+    def any_in(self, objects: ClusterObjects) -> bool:
+        """True if a CSINode sets a limit."""
+        log = objects.changes(CSINode)
+        if self._objects is objects and self._version == log.version:
+            return bool(self._limited)
+        changed = log.since(self._version) if self._objects is objects else None
+        if changed is None:
+            self._limited = set()
+            changed = {("", one.metadata.name) for one in objects.every(CSINode)}
+        self._objects, self._version = objects, log.version
+        for _, name in changed:
+            csi_node = objects.get(CSINode, name)
+            if csi_node is not None and limits_of(csi_node):
+                self._limited.add(name)
+            else:
+                self._limited.discard(name)
+        return bool(self._limited)
