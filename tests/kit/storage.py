@@ -57,6 +57,10 @@ def volume(name: str, labels: Mapping[str, str] | None = None, **source: Any) ->
     return thing("PersistentVolume", name, labels=labels or {}, spec=source)
 
 
+def storage_class(name: str, provisioner: str) -> dict[str, Any]:
+    return thing("StorageClass", name, provisioner=provisioner)
+
+
 def cluster(*objects: dict[str, Any]) -> Snapshot:
     return snapshot_of(objects, {"default-scheduler"})
 

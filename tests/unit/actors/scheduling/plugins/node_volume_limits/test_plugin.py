@@ -26,6 +26,7 @@ from tests.kit.storage import (
     of_claim,
     pod,
     rejected,
+    storage_class,
     thing,
     volume,
 )
@@ -57,10 +58,6 @@ def csi_node(name: str, **limits: int | None) -> Thing:
 
 def csi(name: str, driver: str = "d", handle: str = "") -> Thing:
     return volume(name, csi={"driver": driver, "volumeHandle": handle or name})
-
-
-def storage_class(name: str, provisioner: str) -> Thing:
-    return thing("StorageClass", name, provisioner=provisioner)
 
 
 def attachment(name: str, volume_name: str | None, on: str = "n", attacher: str = "d") -> Thing:
