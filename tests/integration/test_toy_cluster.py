@@ -355,3 +355,71 @@ def test_a_server_that_cannot_start_says_so_in_one_line(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         assert "cannot start: " in complaint_of("apiserver", "--port", str(taken.getsockname()[1]))
+
+
+STORAGE = """
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: zonal}
+provisioner: hollow.csi.berth.dev
+volumeBindingMode: WaitForFirstConsumer
+allowedTopologies:
+  - matchLabelExpressions:
+      - {key: topology.kubernetes.io/zone, values: [zone-a, zone-b]}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec:
+  storageClassName: zonal
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 2Gi}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: keeper}
+spec:
+  nodeName: node-2
+  containers: [{name: c, image: nginx}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+"""
+
+
+def test_kubectl_sees_and_keeps_volumes(demo: Kubectl) -> None:
+    demo("apply", "-f", "-", given=STORAGE)
+    until(lambda: "ContainerCreating" in demo("get", "pod", "keeper"))
+    assert demo("get", "pvc", "data", "--no-headers").split()[:3] == ["data", "Pending", "zonal"]
+    demo("annotate", "pvc", "data", "volume.kubernetes.io/selected-node=node-2")
+    demo("wait", "pvc/data", "--for=jsonpath={.status.phase}=Bound", "--timeout=60s")
+    demo("wait", "pod/keeper", "--for=condition=Ready", "--timeout=60s")
+    name = demo.read("pvc", "data")["spec"]["volumeName"]
+    assert demo("get", "pv", name, "--no-headers").split()[:6] == [
+        name, "2Gi", "RWO", "Delete", "Bound", "default/data",
+    ]  # fmt: skip
+    (attachment,) = demo("get", "volumeattachments", "--no-headers").splitlines()
+    assert attachment.split()[1:5] == ["hollow.csi.berth.dev", name, "node-2", "true"]
+    assert len(demo("get", "csinodes", "--no-headers").splitlines()) == NODES
+    classes = demo("get", "storageclass", "zonal", "--no-headers").split()
+    assert classes[1:4] == ["hollow.csi.berth.dev", "Delete", "WaitForFirstConsumer"]
+    told = demo("describe", "pvc", "data")
+    assert re.search(r"Used By: +keeper", told)
+    assert "Term 0: " in demo("describe", "pv", name)
+
+    demo("delete", "pvc", "data", "--wait=false")
+    assert "Terminating" in demo("get", "pvc", "data")
+    demo("delete", "pod", "keeper")
+    demo("wait", "pvc/data", "--for=delete", "--timeout=60s")
+    demo("wait", f"pv/{name}", "--for=delete", "--timeout=60s")
+    until(lambda: not demo.read("volumeattachments")["items"])
+    demo("delete", "storageclass", "zonal")
+
+
+def test_kubectl_changes_the_volume_limit_of_a_node(demo: Kubectl) -> None:
+    path = "/spec/drivers/0/allocatable/count"
+    change = json.dumps([{"op": "replace", "path": path, "value": 1}])
+    demo("patch", "csinode", "node-1", "--type=json", "-p", change)
+    (driver,) = demo.read("csinode", "node-1")["spec"]["drivers"]
+    assert driver["allocatable"] == {"count": 1}
+    change = json.dumps([{"op": "replace", "path": "/spec/drivers/0/nodeID", "value": "x"}])
+    refusal = demo.refused("patch", "csinode", "node-1", "--type=json", "-p", change)
+    assert "field is immutable" in refusal

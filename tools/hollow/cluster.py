@@ -33,8 +33,8 @@ def _on_node(document: Document) -> tuple[str, ...]:
     return (spec_of(document).get("nodeName") or "",)
 
 
-# What objects are looked up by, beside their names; "" finds those without it. "free" and
-# "waiting" hold, by class, the volumes without a claim and the claims without a volume.
+# The fields by which objects are looked up, beside their names; "" finds those without it. "free"
+# and "waiting" hold, by class, the volumes without a claim and the claims without a volume.
 _INDEXED: dict[str, Fields] = {
     "Pod": {
         "node": _on_node,

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from berth.actors.scheduling.kube.csi_translation import csi_driver as replacement
 from berth.actors.scheduling.kube.quantity import nano_value
+from berth.tools.apiserver.rules.storage import driver_name
 from berth.tools.hollow.documents import (
     Document,
     annotations_of,
@@ -33,6 +35,7 @@ DEFAULT_CLASS = (
     "storageclass.beta.kubernetes.io/is-default-class",
 )
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
+HOLLOW_DRIVER = "hollow.csi.berth.dev"
 
 
 class PodClaim(msgspec.Struct, frozen=True):
@@ -91,6 +94,12 @@ def default_class(classes: Iterable[Document]) -> Document | None:
 def provisions(storage_class: Document) -> bool:
     """True if volumes are made for the claims of this class."""
     return storage_class.get("provisioner") not in (None, "", NO_PROVISIONER)
+
+
+def driver_of(storage_class: Document) -> str:
+    """The CSI driver of the volumes that are made for a class."""
+    name = storage_class.get("provisioner") or ""
+    return replacement(name) or (HOLLOW_DRIVER if driver_name("", name) else name)
 
 
 def volume_of(claim: Document) -> str:

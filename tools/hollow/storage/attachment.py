@@ -1,7 +1,7 @@
 """Attaches CSI volumes to the nodes of the pods that use them, and detaches them afterwards.
 
 Mirrors Kubernetes' attach-detach controller, and the external attacher of each driver. A
-VolumeAttachment made by hand is attached, and never deleted.
+VolumeAttachment made by hand is attached, and deleted only if its name begins as those here.
 """
 
 from __future__ import annotations

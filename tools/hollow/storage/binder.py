@@ -53,7 +53,7 @@ UNRECYCLABLE = "No recycler plugin found for the volume!"
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What a claim is bound by, beside its own fields.
+    """The objects that decide about a claim, beside itself.
 
     `named` is the volume of its volumeName, `reserved` are the volumes whose claimRef has its name,
     `free` those of its class without a claimRef.

@@ -6,9 +6,9 @@ A CSINode that exists is never changed: its drivers and limits are edited with k
 from __future__ import annotations
 
 from berth.tools.hollow.documents import Document, deleting, name_of, reference_to
+from berth.tools.hollow.volumes import HOLLOW_DRIVER
 from berth.tools.hollow.writes import Create, Write
 
-DRIVER = "hollow.csi.berth.dev"
 TOPOLOGY_KEYS = ("topology.kubernetes.io/zone",)
 MOST_VOLUMES = 128
 
@@ -22,7 +22,7 @@ def reconcile(node: Document, csi_node: Document | None) -> list[Write]:
         if field in ("apiVersion", "kind", "name", "uid")
     }
     driver = {
-        "name": DRIVER,
+        "name": HOLLOW_DRIVER,
         "nodeID": name_of(node),
         "topologyKeys": list(TOPOLOGY_KEYS),
         "allocatable": {"count": MOST_VOLUMES},

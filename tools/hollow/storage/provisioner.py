@@ -30,6 +30,7 @@ from berth.tools.hollow.volumes import (
     PROVISIONED_BY,
     PROVISIONER,
     SELECTED_NODE,
+    driver_of,
     phase_in,
     requested,
     volume_of,
@@ -65,8 +66,8 @@ class Provisioner:
     ) -> list[Write]:
         """Decides on the claims of a class that have no volume.
 
-        `volumes` are those of the class, `places` all nodes by name, and `capacities` what is left
-        for the class; None if its driver does not track capacity.
+        `volumes` and `capacities` are those of the class, `places` are all nodes by name.
+        `capacities` is None if the driver does not track capacity.
         """
         name = name_of(storage_class)
         seconds = provision_seconds(storage_class)
@@ -218,7 +219,6 @@ def _choices(
 
 def new_volume(claim: Document, storage_class: Document, segment: Segment) -> Document:
     name, asked = volume_name(claim), spec_of(claim)
-    driver = storage_class["provisioner"]
     spec: Document = {
         "accessModes": asked.get("accessModes") or [],
         "capacity": {"storage": asked["resources"]["requests"]["storage"]},
@@ -232,7 +232,7 @@ def new_volume(claim: Document, storage_class: Document, segment: Segment) -> Do
             "name": name_of(claim),
             "uid": uid_of(claim),
         },
-        "csi": {"driver": driver, "volumeHandle": f"hollow-{uid_of(claim)}"},
+        "csi": {"driver": driver_of(storage_class), "volumeHandle": f"hollow-{uid_of(claim)}"},
     }
     if segment:
         spec["nodeAffinity"] = affinity_to(segment)
@@ -243,6 +243,6 @@ def new_volume(claim: Document, storage_class: Document, segment: Segment) -> Do
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": name, "annotations": {PROVISIONED_BY: driver}},
+        "metadata": {"name": name, "annotations": {PROVISIONED_BY: storage_class["provisioner"]}},
         "spec": spec,
     }

@@ -34,6 +34,7 @@ from berth.tools.hollow.volumes import (
     class_of,
     csi_driver,
     default_class,
+    driver_of,
     is_default_class,
     is_for,
     is_of_pod,
@@ -223,7 +224,7 @@ class StorageControllers:
     def _provision(self, cluster: Cluster, storage_class: Document, now: datetime) -> list[Write]:
         if not provisions(storage_class):
             return []
-        name, driver = name_of(storage_class), storage_class["provisioner"]
+        name, driver = name_of(storage_class), driver_of(storage_class)
         claims = cluster.by("PersistentVolumeClaim", "waiting", name)
         if not claims:
             self._provisioner.forget(name)
@@ -267,7 +268,7 @@ def _capacity(cluster: Cluster, found: Document) -> list[Write]:
     storage_class = cluster.find("StorageClass", "", name)
     if storage_class is None:
         return []
-    driver = cluster.find("CSIDriver", "", storage_class.get("provisioner") or "")
+    driver = cluster.find("CSIDriver", "", driver_of(storage_class))
     return capacity.reconcile(found, cluster.by("PersistentVolume", "class", name), driver)
 
 

@@ -81,6 +81,21 @@ def test_a_volume_is_made_for_a_claim() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "driver"),
+    [
+        ("ebs.csi.aws.com", "ebs.csi.aws.com"),
+        ("kubernetes.io/aws-ebs", "ebs.csi.aws.com"),
+        ("rancher.io/local-path", "hollow.csi.berth.dev"),
+    ],
+)
+def test_every_provisioner_has_a_csi_driver(name: str, driver: str) -> None:
+    wanted = claim(metadata={"annotations": {PROVISIONER: name}})
+    (document,) = made(decide(storage_class(provisioner=name), wanted))
+    assert document["spec"]["csi"]["driver"] == driver
+    assert document["metadata"]["annotations"] == {PROVISIONED_BY: name}
+
+
+@pytest.mark.parametrize(
     "other",
     [
         claim(),
