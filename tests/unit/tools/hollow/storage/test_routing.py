@@ -1,0 +1,99 @@
+"""Changes of storage reach the controllers, whatever the objects lack."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from berth.tools.hollow.cluster import Change, Cluster
+from berth.tools.hollow.items import Item
+from berth.tools.hollow.routing import Controllers, touched
+from berth.tools.hollow.storage.attachment import new_attachment
+from berth.tools.hollow.volumes import PROVISIONER
+from berth.tools.hollow.writes import Create, Patch, Write
+from tests.unit.tools.hollow.storage.documents import (
+    NOW,
+    Document,
+    claim,
+    node,
+    pod,
+    reference,
+    storage_class,
+    volume,
+)
+
+ASKING = {"annotations": {PROVISIONER: "d"}}
+VOLUME = volume(csi={"driver": "d", "volumeHandle": "h"}, claimRef=reference(claim()))
+
+
+def of_storage(kind: str, name: str = "x", **fields: Any) -> Document:
+    metadata = {"name": name, "uid": f"uid-{kind}", "resourceVersion": "1"}
+    return {"apiVersion": "storage.k8s.io/v1", "kind": kind, "metadata": metadata, **fields}
+
+
+DOCUMENTS = [
+    storage_class(
+        parameters={"a": "b"},
+        allowedTopologies=[{"matchLabelExpressions": [{"key": "zone", "values": ["a"]}]}],
+    ),
+    node("n1", "zone-a"),
+    claim(metadata=ASKING),
+    claim("bound", phase="Bound", volumeName="v"),
+    VOLUME,
+    volume("free"),
+    pod("p", "c", on="n1", ephemeral={"metadata": {"labels": {"a": "b"}}, "spec": {}}),
+    of_storage("CSINode", spec={"drivers": [{"name": "d", "topologyKeys": ["zone"]}]}),
+    of_storage("CSIDriver", "d", spec={"storageCapacity": True, "attachRequired": True}),
+    of_storage(
+        "CSIStorageCapacity",
+        storageClassName="s",
+        capacity="1Gi",
+        nodeTopology={"matchLabels": {"zone": "a"}},
+    ),
+    {
+        **of_storage("VolumeAttachment", spec=new_attachment(VOLUME, "n1")["spec"]),
+        "status": {"attached": False},
+    },
+]
+REQUIRED = ("name", "uid", "resourceVersion", "apiVersion", "kind", "metadata")
+
+
+def without(value: Any) -> Iterator[Any]:
+    """Copies of a document in each of which one optional field is null."""
+    if isinstance(value, list):
+        for i, one in enumerate(value):
+            yield from ([*value[:i], less, *value[i + 1 :]] for less in without(one))
+    if isinstance(value, dict):
+        for field, inner in value.items():
+            if field not in REQUIRED:
+                yield {**copy.deepcopy(value), field: None}
+            yield from ({**copy.deepcopy(value), field: less} for less in without(inner))
+
+
+def decisions(documents: list[Document]) -> list[Write]:
+    cluster, controllers = Cluster(), Controllers()
+    items: dict[Item, None] = {}
+    changes = [cluster.put(document) for document in documents]
+    changes += [Change(one["kind"], one, None) for one in documents]
+    for change in changes:
+        if change is not None:
+            items.update(dict.fromkeys(touched(cluster, change)))
+    return [write for item in items for write in controllers.reconcile(cluster, item, NOW)]
+
+
+def test_every_controller_has_something_to_do() -> None:
+    writes = decisions(DOCUMENTS)
+    created = {write.kind for write in writes if isinstance(write, Create)}
+    assert created == {"CSINode", "PersistentVolumeClaim"}
+    patched = {write.kind for write in writes if isinstance(write, Patch)}
+    assert {"PersistentVolumeClaim", "PersistentVolume", "CSIStorageCapacity"} <= patched
+    assert "VolumeAttachment" in patched
+
+
+@pytest.mark.parametrize("at", range(len(DOCUMENTS)), ids=lambda at: DOCUMENTS[at]["kind"])
+def test_no_missing_field_stops_the_controllers(at: int) -> None:
+    for less in without(DOCUMENTS[at]):
+        decisions([*DOCUMENTS[:at], less, *DOCUMENTS[at + 1 :]])
