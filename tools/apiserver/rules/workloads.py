@@ -65,7 +65,7 @@ def workload(kind: str, spec: Document, before: Document | None) -> list[str]:
         if selector is not None and not selects(selector, found):
             detail = "`selector` does not match template `labels`"
             problems.append(invalid("spec.template.metadata.labels", found, detail))
-        problems += pod_template("spec.template", template)
+        problems += pod_template("spec.template", _with_claims(spec, template))
         restart = (template.get("spec") or {}).get("restartPolicy")
         if restart in ("Never", "OnFailure"):
             problems.append(unsupported("spec.template.spec.restartPolicy", restart, ("Always",)))
@@ -82,6 +82,20 @@ def workload(kind: str, spec: Document, before: Document | None) -> list[str]:
     if before is not None:
         problems += _workload_update(kind, spec, before)
     return problems
+
+
+def _with_claims(spec: Document, template: Document) -> Document:
+    """A stateful set's template with the volumes of its claims, which containers may mount."""
+    names = [
+        (claim.get("metadata") or {}).get("name")
+        for claim in spec.get("volumeClaimTemplates") or ()
+    ]
+    if not names:
+        return template
+    of_pod = template.get("spec") or {}
+    volumes = [one for one in of_pod.get("volumes") or () if one.get("name") not in names]
+    volumes += [{"name": name, "emptyDir": {}} for name in names if name]
+    return {**template, "spec": {**of_pod, "volumes": volumes}}
 
 
 def _workload_update(kind: str, spec: Document, before: Document) -> list[str]:

@@ -536,6 +536,29 @@ def workload(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "w"}, "spec": {"selector": SELECTOR, "template": TEMPLATE, **spec}}
 
 
+def test_the_containers_of_a_stateful_set_may_mount_its_claims() -> None:
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    containers = [{"name": "c", "image": "i", "volumeMounts": mounts}]
+    template = {**TEMPLATE, "spec": {"containers": containers}}
+    claims = [{"metadata": {"name": "data"}, "spec": {}}]
+    assert problems("StatefulSet", workload(template=template, volumeClaimTemplates=claims)) == []
+    (problem,) = problems("StatefulSet", workload(template=template))
+    assert problem.endswith('volumeMounts[0].name: Not found: "data"')
+    shadowed = {"containers": containers, "volumes": [{"name": "data", "emptyDir": {}}]}
+    template = {**TEMPLATE, "spec": shadowed}
+    assert problems("StatefulSet", workload(template=template, volumeClaimTemplates=claims)) == []
+
+
+def test_the_retention_policy_of_claims() -> None:
+    policy = {"whenDeleted": "Delete", "whenScaled": "Keep"}
+    assert problems("StatefulSet", workload(persistentVolumeClaimRetentionPolicy=policy)) == [
+        (
+            "spec.persistentVolumeClaimRetentionPolicy.whenScaled: Unsupported value: "
+            '"Keep": supported values: "Delete", "Retain"'
+        )
+    ]
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"])
 def test_workloads(kind: str) -> None:
     assert problems(kind, workload(replicas=0)) == []
