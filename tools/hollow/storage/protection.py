@@ -1,6 +1,8 @@
 """Keeps claims that pods use, and bound volumes, until they are no longer in use.
 
-Mirrors Kubernetes' pvc-protection and pv-protection controllers, which work through finalizers.
+Mirrors Kubernetes' pvc-protection and pv-protection controllers, which work through finalizers. An
+object gets its finalizer when it comes into use, not when it is created: so this write does not
+compete with the scheduler's first write to a claim.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ VOLUME_FINALIZER = "kubernetes.io/pv-protection"
 
 def reconcile_claim(claim: Document, pods: Iterable[Document]) -> list[Write]:
     """`pods` are those that name the claim."""
-    in_use = deleting(claim) and any(_uses(pod, claim) for pod in pods)
+    in_use = any(_uses(pod, claim) for pod in pods)
     return _protect(claim, CLAIM_FINALIZER, in_use=in_use)
 
 
@@ -26,11 +28,11 @@ def reconcile_volume(volume: Document) -> list[Write]:
 
 
 def _protect(document: Document, finalizer: str, *, in_use: bool) -> list[Write]:
-    """Adds the finalizer to an object that is not deleted; removes it from one that is not used."""
+    """Adds the finalizer to an object in use; removes it from a deleted one that is not in use."""
     have = document["metadata"].get("finalizers") or []
     if finalizer in have and deleting(document) and not in_use:
         left = [one for one in have if one != finalizer]
-    elif finalizer not in have and not deleting(document):
+    elif finalizer not in have and not deleting(document) and in_use:
         left = [*have, finalizer]
     else:
         return []

@@ -19,24 +19,29 @@ ENDING = {"deletionTimestamp": LATER, "finalizers": ["a/b", protection.CLAIM_FIN
 REMOVED = [("PersistentVolumeClaim", "", {"metadata": {"finalizers": ["a/b"]}})]
 
 
-def test_every_claim_and_volume_gets_its_finalizer() -> None:
-    assert patches(protection.reconcile_claim(claim(metadata={"finalizers": ["a/b"]}), [])) == [
+def test_a_claim_gets_its_finalizer_when_a_pod_uses_it_and_a_volume_when_it_is_bound() -> None:
+    user = pod("p", "c", on="n1")
+    assert patches(protection.reconcile_claim(claim(metadata={"finalizers": ["a/b"]}), [user])) == [
         (
             "PersistentVolumeClaim",
             "",
             {"metadata": {"finalizers": ["a/b", "kubernetes.io/pvc-protection"]}},
         )
     ]
-    assert patches(protection.reconcile_volume(volume())) == [
+    assert protection.reconcile_claim(claim(), [pod("p", "c")]) == []
+    assert patches(protection.reconcile_volume(volume(phase="Bound"))) == [
         (
             "PersistentVolume",
             "",
             {"metadata": {"finalizers": ["kubernetes.io/pv-protection"]}},
         )
     ]
+    assert protection.reconcile_volume(volume()) == []
     protected = claim(metadata={"finalizers": [protection.CLAIM_FINALIZER]})
+    assert protection.reconcile_claim(protected, [user]) == []
     assert protection.reconcile_claim(protected, []) == []
-    assert protection.reconcile_claim(claim(metadata={"deletionTimestamp": LATER}), []) == []
+    ending = claim(metadata={"deletionTimestamp": LATER})
+    assert protection.reconcile_claim(ending, [user]) == []
 
 
 @pytest.mark.parametrize(
