@@ -64,11 +64,12 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     ) -> Status | PreFilterResult:
         conflicts = 0
         if info.template.names_claims:
-            answer = _exclusive_claims(info.pod, snapshot)
+            answer = exclusive_claims(info.pod, snapshot)
             if isinstance(answer, Status):
                 return answer
             if answer:
-                conflicts = _uses(answer, info.pod.metadata.namespace, snapshot.columns.counts)
+                namespace = info.pod.metadata.namespace
+                conflicts = conflicting_uses(answer, namespace, snapshot.columns.counts)
         if not conflicts and not _is_checked(info.pod):
             return SKIP
         state.write(_CONFLICTS, conflicts)
@@ -76,7 +77,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         conflicts = state.read(_CONFLICTS)
-        on_disks = _conflicting(info.template.disks, nodes)
+        on_disks = conflicting(info.template.disks, nodes)
         if conflicts <= 0:
             return (
                 None
@@ -99,7 +100,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
             mine, its = infos.of(pod), infos.of(old)
             held = set(its.template.disks)
             conflicted = any(
-                other in held for disk in mine.template.disks for other in _conflicting_with(disk)
+                other in held for disk in mine.template.disks for other in conflicting_with(disk)
             )
             shared = set(mine.claims) & set(its.claims)
             return Hint.QUEUE if conflicted or shared else Hint.SKIP
@@ -128,14 +129,14 @@ def _is_checked(pod: Pod) -> bool:
     )
 
 
-def _conflicting_with(disk: Disk) -> Iterable[Disk]:
+def conflicting_with(disk: Disk) -> Iterable[Disk]:
     """The uses of a disk by other pods with which this use conflicts."""
     yield Disk(disk.identity, read_only=False)
     if not disk.read_only:
         yield Disk(disk.identity, read_only=True)
 
 
-def _conflicting(disks: Sequence[Disk], nodes: NodeView) -> Bools | None:
+def conflicting(disks: Sequence[Disk], nodes: NodeView) -> Bools | None:
     """bool[nodes.size]: the nodes with a pod that conflicts with one of these disks; None if there
     is none.
     """
@@ -143,18 +144,18 @@ def _conflicting(disks: Sequence[Disk], nodes: NodeView) -> Bools | None:
     if not disks or not counts.disks:
         return None
     held = [
-        rows for disk in disks for use in _conflicting_with(disk) if (rows := counts.disks.get(use))
+        rows for disk in disks for use in conflicting_with(disk) if (rows := counts.disks.get(use))
     ]
     if not held:
         return None
     marks = np.zeros(len(nodes.columns.pods), dtype=np.bool_)
     for rows in held:
         marks[[*rows]] = True
-    conflicting = marks[nodes.rows]
-    return conflicting if any_true(conflicting) else None
+    found = marks[nodes.rows]
+    return found if any_true(found) else None
 
 
-def _exclusive_claims(pod: Pod, snapshot: Snapshot) -> set[str] | Status:
+def exclusive_claims(pod: Pod, snapshot: Snapshot) -> set[str] | Status:
     """The names of the pod's ReadWriteOncePod claims, or the status that rejects the pod."""
     namespace = pod.metadata.namespace
     names = set()
@@ -170,7 +171,7 @@ def _exclusive_claims(pod: Pod, snapshot: Snapshot) -> set[str] | Status:
     return names
 
 
-def _uses(names: set[str], namespace: str, counts: PodCounts) -> int:
+def conflicting_uses(names: set[str], namespace: str, counts: PodCounts) -> int:
     """The conflicting uses of claims: 1 for each that pods on nodes name, plus the volumes of the
     pods that a what-if question added, less those of the pods that it removed.
 

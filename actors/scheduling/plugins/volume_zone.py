@@ -94,7 +94,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
                 everywhere = np.ones(nodes.size, dtype=np.bool_)
                 return Verdicts.rejecting(everywhere, answer.code, *answer.reasons)
             found = answer
-        rejected = _outside(found, nodes)
+        rejected = outside(found, nodes)
         return (
             Verdicts.rejecting(rejected, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
             if any_true(rejected)
@@ -116,7 +116,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
             assert isinstance(new, PersistentVolume)
             if not isinstance(old, PersistentVolume):
                 return Hint.QUEUE
-            return Hint.QUEUE if _topologies_of(old) != _topologies_of(new) else Hint.SKIP
+            return Hint.QUEUE if topologies_of(old) != topologies_of(new) else Hint.SKIP
 
         changed = Action.ADD | Action.UPDATE
         return (
@@ -150,7 +150,7 @@ def _topologies_for(pod: Pod, objects: ClusterObjects) -> list[Topology] | Statu
         volume = objects.get(PersistentVolume, claim.spec.volume_name)
         if volume is None:
             return unresolvable(not_found("persistentvolume", claim.spec.volume_name))
-        found += _topologies_of(volume)
+        found += topologies_of(volume)
     return found
 
 
@@ -168,7 +168,7 @@ def _why_unbound(claim: PersistentVolumeClaim, objects: ClusterObjects) -> str:
     return "" if waits else "PersistentVolume had no name"
 
 
-def _topologies_of(volume: PersistentVolume) -> list[Topology]:
+def topologies_of(volume: PersistentVolume) -> list[Topology]:
     """The topologies that the volume's labels name. A label with an empty part does not count."""
     labels = volume.metadata.labels
     named = (
@@ -179,7 +179,7 @@ def _topologies_of(volume: PersistentVolume) -> list[Topology]:
     return [Topology(label, frozenset(values)) for label, values in named if all(values)]
 
 
-def _outside(topologies: Sequence[Topology], nodes: NodeView) -> Bools:
+def outside(topologies: Sequence[Topology], nodes: NodeView) -> Bools:
     """bool[nodes.size]: the nodes with topology labels that do not match all topologies."""
     matched = np.ones(nodes.size, dtype=np.bool_)
     for topology in dict.fromkeys(topologies):

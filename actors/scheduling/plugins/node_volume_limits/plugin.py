@@ -7,9 +7,10 @@ pods of the node use it. Mirrors kube-scheduler's plugin of the same name.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from berth.actors.scheduling.kube.claims import claim_name
@@ -44,6 +45,7 @@ from berth.plugin import (
     FilterPlugin,
     Handle,
     Hint,
+    Ints,
     NodeView,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -236,11 +238,39 @@ class _Answers:
         return Verdicts(self._codes, self._keys, lambda key: (self._messages[key],))
 
 
-def _exceeded(wanted: dict[str, str], room: NodeRoom, nodes: NodeView) -> Bools | None:
-    """bool[nodes.size]: the nodes that have no room for all these volumes, those that its pods
-    already use left out; None if there is none.
+class FullNodes(msgspec.Struct, frozen=True):
+    """`nodes`, bool[size]: the nodes of a view that cannot attach the `wanted` volumes of a driver,
+    of which those that a node's pods already use do not count. `left`, int64[size]: how many more
+    each node can attach.
     """
+
+    driver: str
+    wanted: int
+    nodes: Bools
+    left: Ints
+
+
+def full_nodes(info: PodInfo, nodes: NodeView) -> list[FullNodes]:
+    """The nodes that cannot attach the pod's volumes, by driver; none if a volume cannot be counted
+    or no node is full.
+    """
+    wanted = _attached_by(info, nodes.snapshot, has_csi_node=True)
+    if isinstance(wanted, Status) or not wanted:
+        return []
+    room = NodeRoom(nodes.snapshot)
+    room.refresh(nodes)
+    return list(_full(wanted, room, nodes))
+
+
+def _exceeded(wanted: dict[str, str], room: NodeRoom, nodes: NodeView) -> Bools | None:
+    """bool[nodes.size]: the nodes without room for all these volumes; None if there is none."""
     exceeded = None
+    for full in _full(wanted, room, nodes):
+        exceeded = full.nodes if exceeded is None else exceeded | full.nodes
+    return exceeded
+
+
+def _full(wanted: dict[str, str], room: NodeRoom, nodes: NodeView) -> Iterator[FullNodes]:
     for driver, number in Counter(wanted.values()).items():
         column = room.room.get(driver)
         if column is None:
@@ -257,8 +287,7 @@ def _exceeded(wanted: dict[str, str], room: NodeRoom, nodes: NodeView) -> Bools 
         else:
             full = left < number
         if any_true(full):
-            exceeded = full if exceeded is None else exceeded | full
-    return exceeded
+            yield FullNodes(driver, number, full, left)
 
 
 def _may_need(volume: Volume, driver: str) -> bool:

@@ -65,21 +65,34 @@ class Request(msgspec.Struct, frozen=True, cache_hash=True):
 
     def admits(self, volume: PersistentVolume) -> bool:
         """True if a volume of the class that is bound to the claim already can be used."""
-        spec = volume.spec
-        return (
-            size_of(volume) >= self.size
-            and (spec.volume_mode or FILESYSTEM) == self.volume_mode
-            and (spec.volume_attributes_class_name or "") == self.attributes_class
-            and volume.metadata.deletion_timestamp is None
-        )
+        return not self._unusable(volume)
 
     def matches(self, volume: PersistentVolume) -> bool:
         """True if an available volume of the class can be bound to the claim."""
-        return (
-            self.admits(volume)
-            and self.selector.matches(volume.metadata.labels)
-            and self.access_modes.issubset(volume.spec.access_modes)
-        )
+        return not self.mismatch(volume)
+
+    def mismatch(self, volume: PersistentVolume) -> str:
+        """The first reason why an available volume of the class cannot be bound to the claim, to
+        follow a number of volumes; "" if it can.
+        """
+        problem = self._unusable(volume)
+        if problem:
+            return problem
+        if not self.selector.matches(volume.metadata.labels):
+            return "with labels that the claim does not select"
+        if not self.access_modes.issubset(volume.spec.access_modes):
+            return "without an access mode of the claim"
+        return ""
+
+    def _unusable(self, volume: PersistentVolume) -> str:
+        spec = volume.spec
+        if size_of(volume) < self.size:
+            return "too small"
+        if (spec.volume_mode or FILESYSTEM) != self.volume_mode:
+            return "of another volume mode"
+        if (spec.volume_attributes_class_name or "") != self.attributes_class:
+            return "of another volume attributes class"
+        return "" if volume.metadata.deletion_timestamp is None else "being deleted"
 
 
 def size_of(volume: PersistentVolume) -> int:
@@ -153,6 +166,11 @@ class Matches:
         affinity, sized = node_affinity(volume), (size_of(volume), volume.metadata.name)
         self._place_of[volume.metadata.name] = affinity, sized
         self._change(affinity, sized, added=True)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the volumes, the smallest first."""
+        return sorted(self._place_of, key=lambda name: self._place_of[name][1])
 
     def drop(self, name: str) -> None:
         """Removes a volume if it is here."""

@@ -323,12 +323,12 @@ class PodVolumes:
     def _matched(self, one: Delayed, nodes: NodeView) -> Bools:
         """bool[nodes.size]: the nodes where an existing volume matches the claim."""
         assert one.request is not None
-        volume = self._reserved_for(one)
+        volume = self.reserved_for(one)
         if volume is not None:
             return _on(node_affinity(volume), nodes)
         return self._known.volumes.matches(one.request).found(nodes)
 
-    def _reserved_for(self, one: Delayed) -> PersistentVolume | None:
+    def reserved_for(self, one: Delayed) -> PersistentVolume | None:
         """The volume that is reserved for a claim: no other one is taken then."""
         assert one.request is not None
         for volume in self._known.volumes.reserved(one.claim):
@@ -375,7 +375,7 @@ class PodVolumes:
         chosen: set[str] = set()
         for i, one in enumerate(self._by_size()):
             assert one.request is not None
-            volume = self._reserved_for(one)
+            volume = self.reserved_for(one)
             if volume is None or volume.metadata.name in chosen:
                 name = self._known.volumes.matches(one.request).smallest(node, chosen)
                 volume = None if name is None else self._objects.get(PersistentVolume, name)

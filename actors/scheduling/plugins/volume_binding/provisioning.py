@@ -48,7 +48,7 @@ def in_topology(terms: Sequence[TopologySelectorTerm], nodes: NodeView) -> Bools
     return matched
 
 
-class _Room(msgspec.Struct, frozen=True):
+class Room(msgspec.Struct, frozen=True):
     """The largest volume, in bytes, that can be made where the topology matches."""
 
     limit: int
@@ -60,9 +60,9 @@ class _ClassRoom:
     """The room for volumes of one class."""
 
     def __init__(self, capacities: Sequence[CSIStorageCapacity]) -> None:
-        self.rooms: list[_Room] = []
+        self.rooms: list[Room] = []
         self._by_label: dict[str, LabelNumbers] = {}
-        self._others: list[_Room] = []
+        self._others: list[Room] = []
         most: dict[tuple[str, str], int] = {}
         for capacity in capacities:
             room = _room_of(capacity)
@@ -92,7 +92,7 @@ class _ClassRoom:
         return enough
 
 
-def _room_of(capacity: CSIStorageCapacity) -> _Room | None:
+def _room_of(capacity: CSIStorageCapacity) -> Room | None:
     """None if the object gives no room: without a topology, or without an amount."""
     amount = capacity.maximum_volume_size
     if amount is None:
@@ -103,7 +103,7 @@ def _room_of(capacity: CSIStorageCapacity) -> _Room | None:
         topology = from_label_selector(capacity.node_topology)
     except SelectorError:
         return None
-    return _Room(max(value(amount), 0), topology, capacity)
+    return Room(max(value(amount), 0), topology, capacity)
 
 
 class Capacities:
@@ -144,6 +144,14 @@ class Capacities:
             if room.limit >= size and room.topology.matches(node.metadata.labels):
                 return room.capacity
         return None
+
+    def reported(
+        self, objects: ClusterObjects, storage_class: StorageClass, claim: PersistentVolumeClaim
+    ) -> Sequence[Room] | None:
+        """The room for volumes of the class, by name; None if the room is not limited."""
+        if not self._is_limited(objects, storage_class, claim):
+            return None
+        return self._room(objects, storage_class).rooms
 
     @staticmethod
     def _is_limited(
