@@ -11,9 +11,24 @@ from berth.actors.client.rest import Connection
 from berth.config.load import from_mapping
 from berth.tools.explain.command import answer
 from berth.tools.explain.decision import Decision
-from berth.tools.explain.source import from_cluster
+from berth.tools.explain.source import SourceError, from_cluster
 from tests.integration.test_client import served
 from tests.kit.daemon import node, pod
+
+CLAIMED = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+CLAIM = {
+    "metadata": {
+        "name": "data",
+        "namespace": "default",
+        "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+    },
+    "spec": {"volumeName": "pv-1"},
+}
+ON_A = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["a"]}
+VOLUME = {
+    "metadata": {"name": "pv-1"},
+    "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [ON_A]}]}}},
+}
 
 
 async def test_nulls_are_absent_and_unreadable_objects_are_left_out(
@@ -41,3 +56,31 @@ async def test_nulls_are_absent_and_unreadable_objects_are_left_out(
         in told
     )
     assert "a Node cannot be read and is left out: metadata.name: expected a name" in told
+
+
+async def test_a_kind_that_is_not_served_has_no_objects() -> None:
+    items = {
+        "/api/v1/nodes": [node("a"), node("b")],
+        "/api/v1/pods": [pod("asked", volumes=[CLAIMED])],
+        "/api/v1/persistentvolumeclaims": [CLAIM],
+        "/api/v1/persistentvolumes": [VOLUME],
+    }
+
+    async def listed(request: web.BaseRequest) -> web.StreamResponse:
+        found = items.get(request.path)
+        return web.json_response({"metadata": {}, "items": found}, status=200 if found else 404)
+
+    async with served(listed) as url:
+        question = await from_cluster(Connection(url), "default", "asked", from_mapping(None))
+    decision = answer(question).decision
+    assert isinstance(decision, Decision)
+    assert decision.hosts == ["a"]
+
+
+async def test_a_server_without_pods_is_no_cluster() -> None:
+    async def listed(request: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({}, status=404)
+
+    async with served(listed) as url:
+        with pytest.raises(SourceError, match="Pod: "):
+            await from_cluster(Connection(url), "default", "asked", from_mapping(None))

@@ -11,21 +11,29 @@ import msgspec
 
 from berth.actors.client.rest import ApiError, Client, Connection
 from berth.actors.scheduling.kube.kinds import BY_KIND as WATCHED
-from berth.actors.scheduling.kube.kinds import decode
+from berth.actors.scheduling.kube.kinds import LOOKED_UP, decode
 from berth.config.load import ConfigError, from_mapping
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.apiserver.admission import PRIORITY_CLASSES, RUNTIME_CLASSES, admitted_pod
+from berth.tools.apiserver.admission import (
+    CLAIMS,
+    PRIORITY_CLASSES,
+    RUNTIME_CLASSES,
+    STORAGE_CLASSES,
+    admitted_claim,
+    admitted_pod,
+)
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.conversion import stored_form
 from berth.tools.apiserver.defaults import defaulted
 from berth.tools.apiserver.eviction import PODS
-from berth.tools.apiserver.resources import Kind
+from berth.tools.apiserver.resources import BY_KIND, Kind
 from berth.tools.apiserver.schema import TYPES, pruned
 from berth.tools.apiserver.store import Refused, Store
 from berth.tools.apiserver.validation import invalid_message, problems
 from berth.tools.manifests import ManifestError, read
 
-CLASSES = (PRIORITY_CLASSES, RUNTIME_CLASSES)
+CLASSES = (PRIORITY_CLASSES, RUNTIME_CLASSES, STORAGE_CLASSES)
+VOLUMES = BY_KIND["v1", "PersistentVolume"]
 Document = dict[str, Any]
 
 
@@ -69,7 +77,7 @@ def from_manifests(
 async def from_cluster(
     connection: Connection, namespace: str, name: str, configuration: KubeSchedulerConfiguration
 ) -> Question:
-    """The objects of a live cluster.
+    """The objects of a live cluster. A kind that the API server does not serve has none.
 
     Leaves out objects that cannot be read, and names them on standard error. Raises SourceError or
     ConnectionFailedError.
@@ -80,6 +88,8 @@ async def from_cluster(
             try:
                 listed = await client.page(kind.path, dict)
             except ApiError as refused:
+                if refused.code == 404 and kind in LOOKED_UP:
+                    continue
                 raise SourceError(f"{kind.kind}: {refused}") from None
             found = [
                 {**item, "apiVersion": kind.api_version, "kind": kind.kind}
@@ -147,8 +157,9 @@ def _pending(pod: Document) -> Document:
 def _completed(kind: Kind, document: Document, store: Store) -> Document:
     """The object as an API server would store it. Raises SourceError with all of its problems.
 
-    Puts classes that pods may name into the store. A copy of a stored object, which has a uid, has
-    already passed admission.
+    Puts the classes that admission looks up into the store. A copy of a stored object, which has a
+    uid, has already passed admission. A new PersistentVolume is available, as the volume controller
+    would soon make it.
     """
     document = pruned(TYPES[kind.type_name], document)
     metadata = dict(document["metadata"])
@@ -164,7 +175,11 @@ def _completed(kind: Kind, document: Document, store: Store) -> Document:
     if found:
         raise SourceError(invalid_message(kind.type_name, name, found))
     if kind in CLASSES and store.find(kind, "", name) is None:
-        store.create(kind, made)
+        store.create(kind, {**made, "metadata": {"creationTimestamp": "", **made["metadata"]}})
+    if kind == VOLUMES and is_new and not (document.get("status") or {}).get("phase"):
+        made = {**made, "status": {**(made.get("status") or {}), "phase": "Available"}}
+    if kind == CLAIMS and is_new:
+        made = admitted_claim(store, made)
     if kind == PODS and is_new:
         try:
             made = {**admitted_pod(store, made), "status": document.get("status") or {}}
