@@ -44,8 +44,18 @@ from berth.tools.explain.source import (
     from_manifests,
     from_scenario,
 )
+from berth.tools.explain.volumes import demands
 
 CHUNK = 8
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """A question as the scheduling algorithm takes it."""
+
+    configuration: KubeSchedulerConfiguration
+    profile: Profile
+    info: PodInfo
+    snapshot: Snapshot
 
 
 @click.command()
@@ -89,9 +99,10 @@ def explain(
 ) -> None:
     """Explain where a pod would be placed, and why.
 
-    Shows every node's verdict, every plugin's score, and the message that a user would read. The
-    pod is treated as if it were pending now. The extenders of the configuration are called, but
-    nothing is written. With -o json, the answer also has the pods that preemption would evict.
+    Shows every node's verdict, every plugin's score, what the pod's volumes ask of the nodes, and
+    the message that a user would read. The pod is treated as if it were pending now. The extenders
+    of the configuration are called, but nothing is written. With -o json, the answer also has the
+    pods that preemption would evict, but not the volumes.
 
     \b
     berth explain -f cluster.yaml --pod shop/web-1
@@ -105,7 +116,8 @@ def explain(
                 click.echo(line)
             return
         question = _question(paths, kubeconfig, master, pod, file, scenarios)
-        explained = answer(question)
+        attempt = _attempt(question, profiles_of(question.configuration, ReadOnlyHandle()))
+        explained = _decided(attempt)
     except (
         SourceError,
         ConfigError,
@@ -120,7 +132,9 @@ def explain(
     if output == "json":
         click.echo(msgspec.json.encode(explained.decision))
     else:
-        show(explained, question.pod["metadata"], Console())
+        plugins = {plugin.name for plugin in attempt.profile.plugins}
+        volumes = demands(attempt.info, attempt.snapshot, plugins)
+        show(explained, volumes, question.pod["metadata"], Console())
 
 
 def _question(
@@ -150,10 +164,10 @@ def answer(question: Question) -> Explained:
 
     Raises SourceError, ConfigError, RegistryError or ProfileError.
     """
-    return _decided(question, profiles_of(question.configuration, ReadOnlyHandle()))
+    return _decided(_attempt(question, profiles_of(question.configuration, ReadOnlyHandle())))
 
 
-def _decided(question: Question, profiles: dict[str, Profile]) -> Explained:
+def _attempt(question: Question, profiles: dict[str, Profile]) -> Attempt:
     try:
         pod = Reader(Pod).convert(question.pod)
         info = PodInfo(pod)
@@ -166,18 +180,21 @@ def _decided(question: Question, profiles: dict[str, Profile]) -> Explained:
         raise SourceError(
             f"spec.schedulerName: expected one of {ours}, got {pod.spec.scheduler_name!r}"
         )
-    if question.configuration.extenders:
-        return anyio.run(_asked, question.configuration, profile, info, snapshot)
-    return unasked(steps(profile, info, snapshot, extended=False))
+    return Attempt(question.configuration, profile, info, snapshot)
 
 
-async def _asked(
-    configuration: KubeSchedulerConfiguration, profile: Profile, info: PodInfo, snapshot: Snapshot
-) -> Explained:
+def _decided(attempt: Attempt) -> Explained:
+    if attempt.configuration.extenders:
+        return anyio.run(_asked, attempt)
+    return unasked(steps(attempt.profile, attempt.info, attempt.snapshot, extended=False))
+
+
+async def _asked(attempt: Attempt) -> Explained:
     """The decision with extenders, called as the scheduler would call them, but never to bind."""
-    async with Extenders(configuration.extenders) as extenders:
-        extended = extenders.decide_on(info.pod)
-        return await extenders.drive(info.pod, steps(profile, info, snapshot, extended=extended))
+    async with Extenders(attempt.configuration.extenders) as extenders:
+        extended = extenders.decide_on(attempt.info.pod)
+        decided = steps(attempt.profile, attempt.info, attempt.snapshot, extended=extended)
+        return await extenders.drive(attempt.info.pod, decided)
 
 
 def answers(path: Path) -> Iterator[str]:
@@ -196,9 +213,8 @@ def _answer_line(line: bytes) -> str:
     name = ""
     try:
         name, question = from_scenario(line)
-        decision = _decided(
-            question, _profiles(msgspec.json.encode(question.configuration, enc_hook=str))
-        ).decision
+        profiles = _profiles(msgspec.json.encode(question.configuration, enc_hook=str))
+        decision = _decided(_attempt(question, profiles)).decision
     except (SourceError, ConfigError, RegistryError, ProfileError) as problem:
         decision = Failure(str(problem))
     return msgspec.json.encode({"name": name, "expect": decision}).decode()

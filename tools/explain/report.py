@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from berth.actors.scheduling.plugins.default_preemption.victims import Candidate
 from berth.tools.explain.contest import Contest
 from berth.tools.explain.decision import Decision, Explained, Failure, Verdict
+from berth.tools.explain.volumes import Demand
+from berth.tools.explain.words import MOST_NAMES, listed
 
-MOST_NAMES = 8
 MOST_CANDIDATES = 20
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def show(explained: Explained, metadata: dict[str, Any], console: Console) -> None:
-    """Prints the feasible nodes with their scores, the others by reason, and the outcome."""
+def show(
+    explained: Explained, volumes: Sequence[Demand], metadata: dict[str, Any], console: Console
+) -> None:
+    """Prints the feasible nodes with their scores, the others by reason, what the pod's volumes ask
+    of the nodes, and the outcome.
+    """
     decision, contest = explained.decision, explained.contest
     pod = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
     if isinstance(decision, Failure):
+        if volumes:
+            console.print(_volumes(volumes))
         console.print(f"[red]{pod}: the attempt fails:[/red] {decision.error}")
         return
     if decision.prefilter is not None:
@@ -33,13 +42,15 @@ def show(explained: Explained, metadata: dict[str, Any], console: Console) -> No
     losers = _losers(decision.filter)
     if losers.row_count:
         console.print(losers)
+    if volumes:
+        console.print(_volumes(volumes))
     if decision.hosts:
         several = (
             f" (one of {len(decision.hosts)} that tie, by chance)"
             if len(decision.hosts) > 1
             else ""
         )
-        console.print(f"[green]{pod} goes to {_names(decision.hosts)}[/green]{several}")
+        console.print(f"[green]{pod} goes to {listed(decision.hosts)}[/green]{several}")
     else:
         console.print(f"[yellow]{pod} stays pending:[/yellow] {decision.message}")
     if contest is not None:
@@ -50,7 +61,7 @@ def _show_preemption(pod: str, contest: Contest, console: Console) -> None:
     best = contest.candidates[0]
     tie = [candidate.node for candidate in contest.candidates[: contest.ties]]
     several = (
-        f" (or on another of {_names(tie)}, which cost the same, by chance)" if len(tie) > 1 else ""
+        f" (or on another of {listed(tie)}, which cost the same, by chance)" if len(tie) > 1 else ""
     )
     console.print(_candidates(contest))
     number = len(best.victims.pods)
@@ -141,11 +152,21 @@ def _losers(verdicts: dict[str, Verdict]) -> Table:
             groups[verdict.plugin, "; ".join(verdict.reasons), verdict.code].append(node)
     for (plugin, reasons, code), nodes in sorted(groups.items(), key=lambda group: -len(group[1])):
         table.add_row(
-            _names(sorted(nodes)), plugin, reasons, "maybe" if code == "Unschedulable" else "no"
+            listed(sorted(nodes)), plugin, reasons, "maybe" if code == "Unschedulable" else "no"
         )
     return table
 
 
-def _names(nodes: list[str]) -> str:
-    shown = ", ".join(nodes[:MOST_NAMES])
-    return f"{shown} and {len(nodes) - MOST_NAMES} more" if len(nodes) > MOST_NAMES else shown
+def _volumes(volumes: Sequence[Demand]) -> Table:
+    """A row for everything that a volume of the pod asks of the nodes."""
+    table = Table(title="volumes, and what they ask of a node", title_justify="left")
+    for column in ("volume", "state", "what it asks", "nodes left out"):
+        table.add_column(column, overflow="fold")
+    shown: tuple[str, str] | None = None
+    for demand in volumes:
+        volume = (demand.volume, demand.state)
+        out = "all" if demand.left_out is None else listed(demand.left_out) or "none"
+        cells = (*(("", "") if volume == shown else volume), demand.meaning, out)
+        table.add_row(*map(escape, cells))
+        shown = volume
+    return table

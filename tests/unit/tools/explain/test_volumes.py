@@ -1,0 +1,570 @@
+"""`berth explain`'s words about the volumes of a pod."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from berth.actors.scheduling.kube.claims import BIND_COMPLETED
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.tools.explain.command import explain
+from berth.tools.explain.volumes import Demand, demands
+from tests.kit.storage import as_pod, claim, cluster, node, of_claim, pod, thing, volume
+
+Document = dict[str, Any]
+HOST, ZONE, REGION = (
+    "kubernetes.io/hostname",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+)
+NODES = [
+    node("n1", **{HOST: "n1", ZONE: "a"}),
+    node("n2", **{HOST: "n2", ZONE: "b"}),
+    node("n3", **{HOST: "n3", ZONE: "c"}),
+]
+DRIVER = "csi.example.com"
+
+
+def only_in(key: str, *values: str) -> Document:
+    wanted = {"key": key, "operator": "In", "values": list(values)}
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}
+
+
+def bound(name: str, to: str, **parts: Any) -> Document:
+    return claim(name, to, annotations={BIND_COMPLETED: "yes"}, **parts)
+
+
+def waiting(
+    name: str = "data", of_class: str = "local", size: str = "10Gi", **parts: Any
+) -> Document:
+    fields = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
+    return claim(name, storageClassName=of_class, **(fields | parts))
+
+
+def free(name: str, size: str = "10Gi", on: str = "", **parts: Any) -> Document:
+    """An available volume of the class local, for one node if that is named."""
+    fields: Document = {
+        "capacity": {"storage": size},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "local",
+    }
+    if on:
+        fields["nodeAffinity"] = only_in(HOST, on)
+    return {**volume(name, **(fields | parts)), "status": {"phase": "Available"}}
+
+
+def storage_class(name: str, provisioner: str = DRIVER, *zones: str, **parts: Any) -> Document:
+    expressions = [{"key": ZONE, "values": list(zones)}]
+    topologies = [{"matchLabelExpressions": expressions}] if zones else []
+    fields = {
+        "provisioner": provisioner,
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": topologies,
+    }
+    return thing("StorageClass", name, **(fields | parts))
+
+
+LOCAL = storage_class("local", "kubernetes.io/no-provisioner")
+FAST = storage_class("fast", DRIVER, "a")
+LIMITED = thing("CSIDriver", DRIVER, spec={"storageCapacity": True})
+
+
+def room(name: str, size: str, zone: str) -> Document:
+    return thing(
+        "CSIStorageCapacity",
+        name,
+        storageClassName="fast",
+        capacity=size,
+        nodeTopology={"matchLabels": {ZONE: zone}},
+    )
+
+
+def in_words(
+    *objects: Document,
+    asked: Document | None = None,
+    plugins: Iterable[str] = IN_TREE,
+    nodes: Iterable[Document] = NODES,
+) -> list[Demand]:
+    info = PodInfo(as_pod(pod("p", of_claim("data")) if asked is None else asked))
+    return demands(info, cluster(*nodes, *objects), set(plugins))
+
+
+def the(found: list[Demand]) -> tuple[str, str, str, str]:
+    """The only demand, with the nodes that it leaves out in one text."""
+    (one,) = found
+    return (one.volume, one.state, one.meaning, shown(one))
+
+
+def shown(demand: Demand) -> str:
+    return "all" if demand.left_out is None else " ".join(demand.left_out)
+
+
+# ----------------------------------------------------------------------- claims that are not usable
+
+
+def deleted(document: Document) -> Document:
+    document["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z"
+    return document
+
+
+@pytest.mark.parametrize(
+    ("objects", "state", "meaning"),
+    [
+        ([], "does not exist", "the pod waits until the claim is created"),
+        ([deleted(waiting())], "being deleted", "no other pod may use the claim"),
+        (
+            [{**claim("data", "pv-1"), "status": {"phase": "Lost"}}],
+            "lost: pv-1 does not exist any more",
+            "the claim can never be used again; a new one is needed",
+        ),
+        (
+            [claim("data", "pv-1", storageClassName="local"), LOCAL],
+            "names pv-1, but is not bound to it yet",
+            "the volume controller has to bind the two first",
+        ),
+        (
+            [waiting(), storage_class("local", volumeBindingMode="Immediate")],
+            "not bound, and its class local binds immediately",
+            "the volume controller has to bind a volume to the claim first",
+        ),
+        (
+            [waiting()],
+            "not bound, and its class local does not exist",
+            "the volume controller has to bind a volume to the claim first",
+        ),
+        (
+            [claim("data")],
+            "not bound, and has no class",
+            "the volume controller has to bind a volume to the claim first",
+        ),
+        (
+            [waiting(), storage_class("local", volumeBindingMode=None)],
+            "cannot be decided",
+            'VolumeBindingMode not set for StorageClass "local"',
+        ),
+    ],
+)
+def test_a_claim_that_keeps_its_pod_waiting(
+    objects: list[Document], state: str, meaning: str
+) -> None:
+    assert the(in_words(*objects)) == ("claim data", state, meaning, "all")
+
+
+def test_claims_of_ephemeral_volumes() -> None:
+    asked = pod("p", {"ephemeral": {"volumeClaimTemplate": {}}})
+    assert the(in_words(asked=asked))[:2] == ("claim p-v0 (ephemeral)", "not created yet")
+    foreign = waiting("p-v0")
+    assert the(in_words(foreign, LOCAL, asked=asked))[1] == "not made for this pod"
+    owner = [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p", "controller": True}]
+    own = waiting("p-v0", ownerReferences=owner)
+    assert the(in_words(own, LOCAL, asked=asked))[1:] == (
+        "waits for its first consumer, class local",
+        "there is no volume of class local; class local has no provisioner",
+        "n1 n2 n3",
+    )
+
+
+# ------------------------------------------------------------------------------------- bound claims
+
+
+def test_a_bound_volume_with_node_affinity() -> None:
+    found = in_words(bound("data", "pv-1"), volume("pv-1", nodeAffinity=only_in(ZONE, "b", "a")))
+    assert the(found) == (
+        "claim data",
+        "bound to pv-1",
+        f"pv-1 can only be used on nodes with {ZONE} in (a, b)",
+        "n3",
+    )
+
+
+@pytest.mark.parametrize(
+    ("affinity", "meaning", "left_out"),
+    [
+        ({"required": {"nodeSelectorTerms": []}}, "on no node", "n1 n2 n3"),
+        ({"required": {"nodeSelectorTerms": [{}]}}, "on no node", "n1 n2 n3"),
+        (
+            {
+                "required": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [{"key": ZONE, "operator": "NotIn", "values": ["a"]}]},
+                        {
+                            "matchExpressions": [
+                                {"key": "fast", "operator": "Exists"},
+                                {"key": "old", "operator": "DoesNotExist"},
+                                {"key": "disks", "operator": "Gt", "values": ["2"]},
+                            ]
+                        },
+                    ]
+                }
+            },
+            f"on nodes with {ZONE} not in (a) or the label fast and no label old and disks > 2",
+            "n1",
+        ),
+        (
+            only_in(ZONE, *"abcdefghij"),
+            f"on nodes with {ZONE} in (a, b, c, d, e, f, g, h and 2 more)",
+            "",
+        ),
+    ],
+)
+def test_node_affinity_in_words(affinity: Document, meaning: str, left_out: str) -> None:
+    found = in_words(bound("data", "pv-1"), volume("pv-1", nodeAffinity=affinity))
+    assert the(found)[2:] == (f"pv-1 can only be used {meaning}", left_out)
+
+
+def test_a_bound_volume_that_is_gone() -> None:
+    found = in_words(bound("data", "pv-1"), plugins={"VolumeBinding"})
+    assert the(found)[1:] == (
+        "bound to pv-1, which does not exist",
+        "pv-1 has to exist",
+        "n1 n2 n3",
+    )
+
+
+def test_a_volume_that_a_csi_driver_took_over() -> None:
+    disk = volume(
+        "pv-1",
+        gcePersistentDisk={"pdName": "d"},
+        nodeAffinity=only_in(ZONE, "a", "b"),
+    )
+    migrated = thing(
+        "CSINode",
+        "n1",
+        annotations={"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/gce-pd"},
+    )
+    found = in_words(bound("data", "pv-1"), disk, migrated)
+    assert the(found)[2:] == (
+        (
+            f"pv-1 can only be used on nodes with {ZONE} in (a, b); where a CSI driver serves "
+            "kubernetes.io/gce-pd, on nodes with topology.gke.io/zone in (a, b)"
+        ),
+        "n1 n3",
+    )
+
+
+def test_the_zone_labels_of_a_volume() -> None:
+    found = in_words(bound("data", "pv-1"), volume("pv-1", {ZONE: "a__b", REGION: "r"}))
+    assert the(found)[2:] == (
+        (
+            f"the labels of pv-1 ask for {ZONE} in (a, b) and {REGION} in (r) on nodes that name a "
+            "zone or region"
+        ),
+        "n1 n2 n3",
+    )
+
+
+# ----------------------------------------------------------------------------------- static volumes
+
+
+def test_the_volumes_that_match_and_what_is_wrong_with_the_others() -> None:
+    found = in_words(
+        waiting(),
+        LOCAL,
+        free("pv-1", "5Gi", "n1"),
+        free("pv-2", "20Gi", "n2"),
+        free("pv-3", "10Gi", "n3"),
+        free("pv-4", on="n1", volumeMode="Block"),
+        volume("pv-5", storageClassName="other"),
+    )
+    assert the(found) == (
+        "claim data",
+        "waits for its first consumer, class local",
+        (
+            f"pv-3 (10Gi) matches on nodes with {HOST} in (n3); "
+            f"pv-2 (20Gi) matches on nodes with {HOST} in (n2); "
+            "of the others, 1 of another volume mode, 1 too small; class local has no provisioner"
+        ),
+        "n1",
+    )
+
+
+def test_no_volume_matches() -> None:
+    other = {"namespace": "shop", "name": "other"}
+    earlier = {"namespace": "ns", "name": "data", "uid": "earlier"}
+    found = in_words(
+        waiting(selector={"matchLabels": {"tier": "db"}}),
+        LOCAL,
+        free("pv-1", "5Gi"),
+        free("pv-2", "5Gi"),
+        free("pv-3", accessModes=["ReadOnlyMany"]),
+        free("pv-4", claimRef=other),
+        free("pv-5", claimRef=earlier),
+        {
+            **free("pv-6", accessModes=["ReadOnlyMany"]),
+            "metadata": {"name": "pv-6", "labels": {"tier": "db"}},
+        },
+        {
+            **free("pv-7"),
+            "metadata": {"name": "pv-7", "labels": {"tier": "db"}},
+            "status": {"phase": "Failed"},
+        },
+    )
+    assert the(found)[2:] == (
+        (
+            "no available volume of class local matches: 2 too small, 1 in phase Failed, "
+            "1 reserved for an earlier claim of this name, 1 reserved for shop/other, "
+            "1 with labels that the claim does not select, 1 without an access mode of the claim; "
+            "class local has no provisioner"
+        ),
+        "n1 n2 n3",
+    )
+
+
+def test_a_long_list_of_volumes_is_cut() -> None:
+    (one,) = in_words(waiting(), LOCAL, *(free(f"pv-{i:02}", on=f"x{i}") for i in range(11)))
+    assert "pv-07" in one.meaning
+    assert "pv-08" not in one.meaning
+    assert "; 3 more match; class local has no provisioner" in one.meaning
+    assert shown(one) == "n1 n2 n3"
+
+
+def test_a_volume_that_is_reserved_for_the_claim() -> None:
+    mine = {"namespace": "ns", "name": "data"}
+    found = in_words(waiting(), LOCAL, free("pv-1", on="n2", claimRef=mine), free("pv-2", on="n1"))
+    assert the(found)[2:] == (
+        (
+            f"pv-1, which is reserved for the claim, can only be used on nodes with {HOST} in "
+            "(n2); "
+            "class local has no provisioner"
+        ),
+        "n1 n3",
+    )
+
+
+def test_two_claims_and_one_volume() -> None:
+    found = in_words(
+        waiting("a"),
+        waiting("b"),
+        LOCAL,
+        free("pv-1", on="n1"),
+        free("pv-2", on="n2"),
+        free("pv-3", on="n2"),
+        asked=pod("p", of_claim("a"), of_claim("b")),
+    )
+    assert [(one.volume, shown(one)) for one in found] == [
+        ("claim a", "n3"),
+        ("claim b", "n3"),
+        ("all claims", "n1"),
+    ]
+
+
+# ------------------------------------------------------------------------------------- provisioning
+
+
+def test_a_class_makes_volumes_in_some_topology_only() -> None:
+    assert the(in_words(waiting(of_class="fast"), FAST))[1:] == (
+        "waits for its first consumer, class fast",
+        f"{DRIVER} makes volumes of class fast only on nodes with {ZONE} in (a)",
+        "n2 n3",
+    )
+
+
+def test_a_driver_reports_too_little_room() -> None:
+    found = in_words(
+        waiting(of_class="fast"),
+        storage_class("fast"),
+        LIMITED,
+        room("r1", "20Gi", "a"),
+        room("r2", "5Gi", "b"),
+    )
+    assert the(found)[2:] == (
+        (
+            f"{DRIVER} reports room for 20Gi on nodes with {ZONE} in (a), "
+            f"5Gi on nodes with {ZONE} in "
+            "(b); 10Gi are asked for"
+        ),
+        "n2 n3",
+    )
+
+
+def test_topology_and_room_are_separate() -> None:
+    found = in_words(waiting(of_class="fast"), FAST, LIMITED)
+    assert [(one.meaning, shown(one)) for one in found] == [
+        (f"{DRIVER} makes volumes of class fast only on nodes with {ZONE} in (a)", "n2 n3"),
+        (f"{DRIVER} reports no room for class fast; 10Gi are asked for", "n1"),
+    ]
+
+
+def test_a_node_was_selected_already() -> None:
+    chosen = waiting(of_class="fast", annotations={"volume.kubernetes.io/selected-node": "n1"})
+    assert the(in_words(chosen, FAST))[1:] == (
+        "a node was selected already: n1",
+        (
+            "its volume is being made for n1 alone; "
+            f"{DRIVER} makes volumes of class fast only on nodes with {ZONE} in (a)"
+        ),
+        "n2 n3",
+    )
+
+
+# ------------------------------------------------------------------------------------ other plugins
+
+
+def test_another_pod_uses_a_claim_for_one_pod() -> None:
+    exclusive = bound("data", "pv-1", accessModes=["ReadWriteOncePod"])
+    holder = pod("db-0", of_claim("data"), on="n2")
+    namesake = pod("db-0", of_claim("data"), on="n1", namespace="shop")
+    assert the(in_words(exclusive, volume("pv-1"), holder, namesake))[2:] == (
+        "only one pod may use the claim (ReadWriteOncePod), and pod ns/db-0 on n2 uses it already",
+        "all",
+    )
+
+
+def test_another_pod_uses_a_disk() -> None:
+    disk = {"gcePersistentDisk": {"pdName": "logs"}}
+    reading = {"gcePersistentDisk": {"pdName": "logs", "readOnly": True}}
+    image = {"rbd": {"monitors": ["m1", "m2"], "pool": "rbd", "image": "logs"}}
+    others = [pod("a", disk, on="n1"), pod("b", reading, on="n2"), pod("c", image, on="n3")]
+    assert the(in_words(*others, asked=pod("p", disk))) == (
+        "GCE disk logs",
+        "named by the pod, to write",
+        "pods ns/a on n1, ns/b on n2 use it already",
+        "n1 n2",
+    )
+    assert the(in_words(*others, asked=pod("p", reading)))[1:] == (
+        "named by the pod, only to read",
+        "pod ns/a on n1 uses it already",
+        "n1",
+    )
+    assert the(in_words(*others, asked=pod("p", image)))[0] == "RBD image rbd/logs"
+
+
+def test_a_node_has_attached_as_many_volumes_as_it_can() -> None:
+    limit = thing(
+        "CSINode",
+        "n1",
+        spec={"drivers": [{"name": DRIVER, "nodeID": "1", "allocatable": {"count": 2}}]},
+    )
+    disks = [volume(f"pv-{i}", csi={"driver": DRIVER, "volumeHandle": f"h{i}"}) for i in range(3)]
+    claims = [bound(name, f"pv-{i}") for i, name in enumerate(("data", "x", "y"))]
+    holder = pod("h", of_claim("x"), of_claim("y"), on="n1")
+    assert the(in_words(*disks, *claims, limit, holder)) == (
+        f"volumes of {DRIVER}",
+        "the pod needs 1",
+        "attached to n1: 2 of at most 2",
+        "n1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "objects"),
+    [
+        (pod("p", {"emptyDir": {}}, {"configMap": {"name": "c"}}), []),
+        (pod("p", of_claim("data")), [bound("data", "pv-1"), volume("pv-1")]),
+        (pod("p", of_claim("data")), [waiting(of_class="any"), storage_class("any")]),
+        (pod("p", of_claim("data")), [waiting(), LOCAL, free("pv-1")]),
+        (pod("p", {"gcePersistentDisk": {"pdName": "logs"}}), []),
+        (pod("p", {"rbd": {"monitors": [], "image": "i"}}), []),
+    ],
+)
+def test_volumes_that_ask_nothing_are_left_out(asked: Document, objects: list[Document]) -> None:
+    assert in_words(*objects, asked=asked) == []
+
+
+def test_only_plugins_of_the_profile_count() -> None:
+    objects = [bound("data", "pv-1"), volume("pv-1", {ZONE: "a"}, nodeAffinity=only_in(ZONE, "a"))]
+    assert len(in_words(*objects)) == 2
+    assert len(in_words(*objects, plugins={"VolumeZone"})) == 1
+    assert in_words(plugins=()) == []
+
+
+def test_a_selector_that_cannot_be_read() -> None:
+    odd = waiting(selector={"matchExpressions": [{"key": "a", "operator": "Near"}]})
+    (one,) = in_words(odd, LOCAL)
+    assert "matchExpressions[0].operator: expected one of" in one.meaning
+
+
+def test_a_capacity_with_an_odd_topology_does_not_count() -> None:
+    odd = room("r1", "20Gi", "a")
+    odd["nodeTopology"] = {"matchExpressions": [{"key": "a", "operator": "Near"}]}
+    found = in_words(waiting(of_class="fast"), storage_class("fast"), LIMITED, odd)
+    assert the(found)[2] == f"{DRIVER} reports no room for class fast; 10Gi are asked for"
+
+
+# -------------------------------------------------------------------------------------- the command
+
+
+CLUSTER: list[Document] = [
+    {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {
+            "name": "local",
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+        },
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "pv-1"},
+        "spec": {
+            "capacity": {"storage": "10Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "local",
+            "local": {"path": "/disks/1"},
+            "nodeAffinity": only_in(HOST, "n2"),
+        },
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "8Gi"}}},
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "db"},
+        "spec": {
+            "containers": [{"name": "c", "image": "i"}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+        },
+    },
+]
+
+
+def explained(tmp_path: Path, *extra: str, objects: Iterable[Document] = (*NODES, *CLUSTER)) -> str:
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all(objects))
+    arguments = ["-f", str(tmp_path / "cluster.yaml"), "--pod", "db", *extra]
+    result = CliRunner().invoke(explain, arguments, env={"COLUMNS": "300"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_new_manifests_get_the_default_class_and_their_volumes_are_available(
+    tmp_path: Path,
+) -> None:
+    printed = explained(tmp_path)
+    assert f"pv-1 (10Gi) matches on nodes with {HOST} in (n2)" in printed
+    assert "n1, n3" in printed
+    assert "default/db goes to n2" in printed
+    assert printed.index("nodes that do not fit") < printed.index("volumes, and what they ask")
+    assert printed.index("volumes, and what they ask") < printed.index("default/db goes to")
+
+
+def test_the_words_are_also_given_if_the_attempt_fails() -> None:
+    asked = pod("p", of_claim("data"))
+    asked["spec"]["schedulerName"] = "default-scheduler"
+    objects = [*NODES, waiting(), storage_class("local", volumeBindingMode=None)]
+    scenario = {"name": "odd", "config": None, "objects": objects, "pod": asked}
+    result = CliRunner().invoke(
+        explain, ["--scenario", "-"], input=json.dumps(scenario), env={"COLUMNS": "300"}
+    )
+    assert result.exit_code == 0, result.output
+    assert "claim data" in result.stdout
+    assert "ns/p: the attempt fails: " in result.stdout
+
+
+def test_the_json_has_no_volumes(tmp_path: Path) -> None:
+    decision = json.loads(explained(tmp_path, "-o", "json"))
+    assert decision["hosts"] == ["n2"]
+    assert "volumes" not in decision

@@ -1,0 +1,421 @@
+"""A pod's volumes in words: their state, what each asks of the nodes, and which nodes that leaves
+out.
+
+The plugins for volumes decide; this module asks them about one volume at a time, and words their
+answers. Volumes that ask nothing of a node are left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from berth.actors.scheduling.kube.claims import claim_name, class_of, controller_uid
+from berth.actors.scheduling.kube.core import Pod, Volume
+from berth.actors.scheduling.kube.csi_translation import (
+    MIGRATED,
+    TranslationError,
+    in_tree_plugin,
+    translated_affinity,
+)
+from berth.actors.scheduling.kube.storage import (
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.pod_template import Disk
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.scheduling.model.vectors import Bools
+from berth.actors.scheduling.plugins.node_volume_limits.plugin import (
+    NodeVolumeLimits,
+    full_nodes,
+    limits_of,
+)
+from berth.actors.scheduling.plugins.volume_binding.matching import by_labels, node_affinity
+from berth.actors.scheduling.plugins.volume_binding.plugin import VolumeBinding
+from berth.actors.scheduling.plugins.volume_binding.pod_volumes import (
+    NOT_ENOUGH_SPACE,
+    ClaimProblem,
+    Delayed,
+    Known,
+    PodVolumes,
+    VolumeError,
+    claims_of,
+)
+from berth.actors.scheduling.plugins.volume_binding.provisioning import can_provision
+from berth.actors.scheduling.plugins.volume_restrictions import (
+    VolumeRestrictions,
+    conflicting,
+    conflicting_uses,
+    conflicting_with,
+    exclusive_claims,
+)
+from berth.actors.scheduling.plugins.volume_zone import VolumeZone, outside, topologies_of
+from berth.tools.explain.words import MOST_NAMES, all_of, label_in, listed, selected, where, within
+
+_DISKS = {"gce": "GCE disk", "aws": "EBS volume", "iscsi": "iSCSI target", "rbd": "RBD image"}
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """What a volume of the pod asks of the nodes; `left_out` are those that do not meet it, sorted,
+    or None if no node can.
+    """
+
+    volume: str
+    state: str
+    meaning: str
+    left_out: tuple[str, ...] | None
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A Demand's part without the volume."""
+
+    meaning: str
+    left_out: tuple[str, ...] | None
+
+
+def demands(info: PodInfo, snapshot: Snapshot, plugins: Set[str]) -> list[Demand]:
+    """The demands of the pod's volumes, as these plugins decide them."""
+    return list(dict.fromkeys(_PodInWords(info, snapshot, plugins).demands()))
+
+
+class _PodInWords:
+    def __init__(self, info: PodInfo, snapshot: Snapshot, plugins: Set[str]) -> None:
+        self._info, self._pod = info, info.pod
+        self._snapshot, self._objects = snapshot, snapshot.objects
+        self._nodes = snapshot.rows(snapshot.columns.order)
+        self._plugins = plugins
+        self._known = Known()
+
+    def demands(self) -> Iterator[Demand]:
+        for volume in self._pod.spec.volumes:
+            name = claim_name(self._pod, volume)
+            if name is not None:
+                yield from self._of_claim(volume, name)
+            elif VolumeRestrictions.name in self._plugins:
+                yield from self._of_disk(volume)
+        if VolumeBinding.name in self._plugins:
+            yield from self._together()
+        if NodeVolumeLimits.name in self._plugins:
+            yield from self._limits()
+
+    def _names(self, marked: Bools) -> tuple[str, ...]:
+        return tuple(sorted(self._nodes.name(i) for i in np.flatnonzero(marked).tolist()))
+
+    def _alone(self, volume: Volume) -> Pod:
+        """The pod with no other volume."""
+        return replace(self._pod, spec=replace(self._pod.spec, volumes=(volume,)))
+
+    # --------------------------------------------------------------------------------------- claims
+
+    def _of_claim(self, volume: Volume, name: str) -> Iterator[Demand]:
+        claim = self._objects.get(PersistentVolumeClaim, name, self._pod.metadata.namespace)
+        shown = f"claim {name}" + (" (ephemeral)" if volume.ephemeral is not None else "")
+        try:
+            claims = claims_of(self._alone(volume), self._objects)
+        except ClaimProblem:
+            state, meaning = self._problem(volume, claim)
+            if VolumeBinding.name in self._plugins:
+                yield Demand(shown, state, meaning, None)
+            return
+        except VolumeError as failure:
+            if VolumeBinding.name in self._plugins:
+                yield Demand(shown, "cannot be decided", str(failure), None)
+            return
+        if claims is None or claim is None:
+            return
+        delayed = next(iter(claims.delayed), None)
+        state = self._state(claim, delayed)
+        asked: list[Asked] = []
+        if VolumeBinding.name in self._plugins:
+            volumes = PodVolumes(claims, self._snapshot, self._known)
+            asked += self._binding(volumes, claim, delayed)
+        if VolumeZone.name in self._plugins and volume.persistent_volume_claim is not None:
+            asked += self._zones(claim)
+        if VolumeRestrictions.name in self._plugins:
+            asked += self._exclusive(volume, name)
+        for each in asked:
+            yield Demand(shown, state, each.meaning, each.left_out)
+
+    def _state(self, claim: PersistentVolumeClaim, delayed: Delayed | None) -> str:
+        if delayed is None:
+            bound = f"bound to {claim.spec.volume_name}"
+            exists = self._volume_of(claim) is not None
+            return bound if exists else f"{bound}, which does not exist"
+        if delayed.selected is not None:
+            return f"a node was selected already: {delayed.selected}"
+        return f"waits for its first consumer, class {class_of(claim)}"
+
+    def _problem(self, volume: Volume, claim: PersistentVolumeClaim | None) -> tuple[str, str]:
+        """The state of a claim that cannot be used yet, and what the pod waits for."""
+        if claim is None:
+            if volume.ephemeral is None:
+                return "does not exist", "the pod waits until the claim is created"
+            return "not created yet", "the ephemeral volume controller has to create the claim"
+        if claim.status.phase == "Lost":
+            return (
+                f"lost: {claim.spec.volume_name} does not exist any more",
+                "the claim can never be used again; a new one is needed",
+            )
+        if claim.metadata.deletion_timestamp is not None:
+            return "being deleted", "no other pod may use the claim"
+        if volume.ephemeral is not None and controller_uid(claim) != self._pod.metadata.uid:
+            return "not made for this pod", "the pod waits until a claim of its own replaces it"
+        return self._unbound(claim)
+
+    def _unbound(self, claim: PersistentVolumeClaim) -> tuple[str, str]:
+        if claim.spec.volume_name:
+            return (
+                f"names {claim.spec.volume_name}, but is not bound to it yet",
+                "the volume controller has to bind the two first",
+            )
+        bind = "the volume controller has to bind a volume to the claim first"
+        name = class_of(claim)
+        if not name:
+            return "not bound, and has no class", bind
+        if self._objects.get(StorageClass, name) is None:
+            return f"not bound, and its class {name} does not exist", bind
+        return f"not bound, and its class {name} binds immediately", bind
+
+    def _volume_of(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        name = claim.spec.volume_name
+        return self._objects.get(PersistentVolume, name) if name else None
+
+    # -------------------------------------------------------------------------------- VolumeBinding
+
+    def _binding(
+        self, volumes: PodVolumes, claim: PersistentVolumeClaim, delayed: Delayed | None
+    ) -> Iterator[Asked]:
+        try:
+            keys = volumes.conflicts(self._nodes)
+        except VolumeError as failure:
+            yield Asked(str(failure), None)
+            return
+        keys = np.zeros(self._nodes.size, dtype=np.int64) if keys is None else keys
+        unfit = self._names((keys != 0) & (keys != NOT_ENOUGH_SPACE))
+        meaning = self._use(claim) if delayed is None else self._choice(volumes, delayed)
+        if meaning:
+            yield Asked(meaning, unfit)
+        full = self._names(keys == NOT_ENOUGH_SPACE)
+        if full:
+            yield Asked(self._room(claim), full)
+
+    def _use(self, claim: PersistentVolumeClaim) -> str:
+        """Where the volume of a bound claim can be used; "" for everywhere."""
+        volume = self._volume_of(claim)
+        if volume is None:
+            return f"{claim.spec.volume_name} has to exist"
+        affinity, translated = node_affinity(volume), None
+        plugin = in_tree_plugin(volume)
+        if plugin in MIGRATED and self._known.migrated.on(plugin, self._nodes).any():
+            try:
+                translated = translated_affinity(volume)
+            except TranslationError:
+                translated = None
+        if affinity is None:
+            return ""
+        meaning = f"{claim.spec.volume_name} can only be used {where(affinity)}"
+        if translated is not None and by_labels(translated) != affinity:
+            meaning += f"; where a CSI driver serves {plugin}, {where(by_labels(translated))}"
+        return meaning
+
+    def _choice(self, volumes: PodVolumes, delayed: Delayed) -> str:
+        """Where a claim without a volume can get one; "" for everywhere."""
+        claim = delayed.claim
+        storage_class = self._objects.get(StorageClass, class_of(claim))
+        assert storage_class is not None, claim.metadata.name
+        made = _provisioning(storage_class)
+        if delayed.request is None:
+            return "; ".join(
+                filter(None, (f"its volume is being made for {delayed.selected} alone", made))
+            )
+        reserved = volumes.reserved_for(delayed)
+        if reserved is not None:
+            name, affinity = reserved.metadata.name, node_affinity(reserved)
+            if affinity is None or not made:
+                return ""
+            there = f"can only be used {where(affinity)}"
+            return f"{name}, which is reserved for the claim, {there}; {made}"
+        names = self._known.volumes.matches(delayed.request).names
+        found = [v for name in names if (v := self._objects.get(PersistentVolume, name))]
+        if not made or any(node_affinity(volume) is None for volume in found):
+            return ""
+        if can_provision(storage_class) and not found:
+            return made
+        return "; ".join((self._matching(delayed, found), made))
+
+    def _matching(self, delayed: Delayed, found: Sequence[PersistentVolume]) -> str:
+        """The existing volumes that match a claim, and the number of others by their problem."""
+        assert delayed.request is not None
+        name = delayed.request.storage_class
+        matching = {volume.metadata.name for volume in found}
+        others = Counter(
+            _why_not(delayed, volume)
+            for volume in self._objects.every(PersistentVolume)
+            if class_of(volume) == name and volume.metadata.name not in matching
+        )
+        by_number = sorted(others.items(), key=lambda item: (-item[1], item[0]))
+        why = listed([f"{number} {problem}" for problem, number in by_number])
+        if not found:
+            return (
+                f"no available volume of class {name} matches: {why}"
+                if why
+                else f"there is no volume of class {name}"
+            )
+        shown = []
+        for volume in found[:MOST_NAMES]:
+            affinity = node_affinity(volume)
+            assert affinity is not None
+            size = volume.spec.capacity.get("storage", "no size")
+            shown.append(f"{volume.metadata.name} ({size}) matches {where(affinity)}")
+        if len(found) > MOST_NAMES:
+            shown.append(f"{len(found) - MOST_NAMES} more match")
+        return "; ".join(shown) + (f"; of the others, {why}" if why else "")
+
+    def _room(self, claim: PersistentVolumeClaim) -> str:
+        """The room that a driver reports, which is too little for a claim on some nodes."""
+        storage_class = self._objects.get(StorageClass, class_of(claim))
+        assert storage_class is not None, claim.metadata.name
+        rooms = self._known.capacities.reported(self._objects, storage_class, claim) or ()
+        asked = f"{claim.spec.resources.requests['storage']} are asked for"
+        driver = storage_class.provisioner
+        if not rooms:
+            return f"{driver} reports no room for class {storage_class.metadata.name}; {asked}"
+        largest = sorted(rooms, key=lambda room: -room.limit)
+        reports = []
+        for room in largest[:MOST_NAMES]:
+            amount = room.capacity.maximum_volume_size
+            amount = room.capacity.capacity if amount is None else amount
+            reports.append(f"{amount} {selected(room.topology)}")
+        if len(largest) > MOST_NAMES:
+            reports.append(f"less in {len(largest) - MOST_NAMES} more places")
+        return f"{driver} reports room for {', '.join(reports)}; {asked}"
+
+    def _together(self) -> Iterator[Demand]:
+        """The nodes where each claim could get a volume, but not all of them."""
+        try:
+            claims = claims_of(self._pod, self._objects)
+            if claims is None or len(claims.delayed) < 2:
+                return
+            whole = PodVolumes(claims, self._snapshot, self._known).conflicts(self._nodes)
+            if whole is None:
+                return
+            lacking = whole != 0
+            for volume in self._pod.spec.volumes:
+                single = claims_of(self._alone(volume), self._objects)
+                if single is not None:
+                    keys = PodVolumes(single, self._snapshot, self._known).conflicts(self._nodes)
+                    lacking &= True if keys is None else keys == 0
+        except (ClaimProblem, VolumeError):
+            return
+        if lacking.any():
+            yield Demand(
+                "all claims",
+                "wait for their first consumer",
+                "each needs a volume of its own, and fewer match",
+                self._names(lacking),
+            )
+
+    # ---------------------------------------------------------------------------- the other plugins
+
+    def _zones(self, claim: PersistentVolumeClaim) -> Iterator[Asked]:
+        volume = self._volume_of(claim)
+        topologies = [] if volume is None else topologies_of(volume)
+        if topologies:
+            labels = all_of([label_in(t.label, t.values) for t in topologies])
+            yield Asked(
+                f"the labels of {claim.spec.volume_name} ask for {labels} on nodes that name a "
+                "zone or region",
+                self._names(outside(topologies, self._nodes)),
+            )
+
+    def _exclusive(self, volume: Volume, name: str) -> Iterator[Asked]:
+        namespace, counts = self._pod.metadata.namespace, self._snapshot.columns.counts
+        exclusive = exclusive_claims(self._alone(volume), self._snapshot)
+        if not isinstance(exclusive, set) or conflicting_uses(exclusive, namespace, counts) <= 0:
+            return
+        users = sorted(
+            f"{info.key} on {self._snapshot.columns.names[row]}"
+            for row, pods in counts.attaching.items()
+            for info in pods.values()
+            if f"{namespace}/{name}" in info.claims
+        )
+        yield Asked(
+            f"only one pod may use the claim (ReadWriteOncePod), and {_by(users)} already", None
+        )
+
+    def _limits(self) -> Iterator[Demand]:
+        for full in full_nodes(self._info, self._nodes):
+            names = self._names(full.nodes)
+            reports = []
+            for name in names[:MOST_NAMES]:
+                csi_node = self._objects.get(CSINode, name)
+                assert csi_node is not None, name
+                limit = limits_of(csi_node)[full.driver]
+                row = self._snapshot.columns.row_of[name]
+                left = full.left[self._nodes.positions(np.array([row]))[0]]
+                reports.append(f"{name}: {limit - left} of at most {limit}")
+            yield Demand(
+                f"volumes of {full.driver}",
+                f"the pod needs {full.wanted}",
+                f"attached to {', '.join(reports)}",
+                names,
+            )
+
+    def _of_disk(self, volume: Volume) -> Iterator[Demand]:
+        disks = PodInfo(self._alone(volume)).template.disks
+        marked = conflicting(disks, self._nodes)
+        if marked is None:
+            return
+        uses = {use for disk in disks for use in conflicting_with(disk)}
+        users = sorted(
+            f"{pod.key} on {self._nodes.name(position)}"
+            for position in np.flatnonzero(marked).tolist()
+            if (node := self._nodes.info(position)) is not None
+            for pod in node.pods.values()
+            if not uses.isdisjoint(pod.template.disks)
+        )
+        state = "named by the pod, " + ("only to read" if disks[0].read_only else "to write")
+        yield Demand(_disk(disks[0]), state, f"{_by(users)} already", self._names(marked))
+
+
+def _why_not(delayed: Delayed, volume: PersistentVolume) -> str:
+    """The reason why a volume of the class is not available to a claim, after a number."""
+    assert delayed.request is not None
+    reference = volume.spec.claim_ref
+    if reference is not None:
+        claim = f"{reference.namespace}/{reference.name}"
+        mine = delayed.claim.metadata
+        if (reference.namespace, reference.name) != (mine.namespace, mine.name):
+            return f"reserved for {claim}"
+        if reference.uid not in ("", mine.uid):
+            return "reserved for an earlier claim of this name"
+        return delayed.request.mismatch(volume) or "reserved for the claim"
+    return delayed.request.mismatch(volume) or f"in phase {volume.status.phase or 'Pending'}"
+
+
+def _provisioning(storage_class: StorageClass) -> str:
+    """Where new volumes of a class can be made; "" for everywhere."""
+    name = storage_class.metadata.name
+    if not can_provision(storage_class):
+        return f"class {name} has no provisioner"
+    topologies = storage_class.allowed_topologies
+    made = f"{storage_class.provisioner} makes volumes of class {name}"
+    return f"{made} only {within(topologies)}" if topologies else ""
+
+
+def _disk(disk: Disk) -> str:
+    kind, *identity = disk.identity
+    return f"{_DISKS[kind]} {'/'.join(identity[1:] if kind == 'rbd' else identity)}"
+
+
+def _by(users: Sequence[str]) -> str:
+    if not users:
+        return "another pod uses it"
+    return f"pod {users[0]} uses it" if len(users) == 1 else f"pods {listed(users)} use it"

@@ -1,0 +1,82 @@
+"""Lists, selectors and topologies in words, as the tables of `berth explain` show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from berth.actors.scheduling.kube.core import NodeSelector
+from berth.actors.scheduling.kube.labels import Selector
+from berth.actors.scheduling.kube.storage import TopologySelectorTerm
+
+MOST_NAMES = 8
+_COMPARISONS = {"Gt": ">", "Lt": "<"}
+
+
+class _Requirement(Protocol):
+    @property
+    def key(self) -> str: ...
+    @property
+    def operator(self) -> str: ...
+    @property
+    def values(self) -> tuple[str, ...]: ...
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names, and the number of the others."""
+    shown = ", ".join(names[:MOST_NAMES])
+    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
+
+
+def label_in(key: str, values: Iterable[str]) -> str:
+    return f"{key} in ({listed(sorted(values))})"
+
+
+def where(selector: NodeSelector) -> str:
+    """The nodes that a volume's node affinity allows, such as "on nodes with zone in (a)"."""
+    terms = [
+        all_of([_required(r) for r in term.match_expressions if r.key])
+        for term in selector.node_selector_terms
+        if term.match_expressions
+    ]
+    return f"on nodes with {' or '.join(terms[:MOST_NAMES])}" if terms else "on no node"
+
+
+def selected(selector: Selector) -> str:
+    """The nodes of a topology, such as "on nodes with zone in (a)"."""
+    if selector.nothing:
+        return "on no node"
+    if not selector.requirements:
+        return "on any node"
+    return f"on nodes with {all_of([_required(r) for r in selector.requirements])}"
+
+
+def within(topologies: Sequence[TopologySelectorTerm]) -> str:
+    """The nodes of a class's allowedTopologies, such as "on nodes with zone in (a)"."""
+    terms = [
+        all_of([label_in(r.key, r.values) for r in term.match_label_expressions])
+        for term in topologies
+        if term.match_label_expressions
+    ]
+    return f"on nodes with {' or '.join(terms[:MOST_NAMES])}" if terms else "on no node"
+
+
+def all_of(parts: Sequence[str]) -> str:
+    return " and ".join(parts) or "any labels"
+
+
+def _required(requirement: _Requirement) -> str:
+    key, values = requirement.key, requirement.values
+    match requirement.operator:
+        case "In":
+            return label_in(key, values)
+        case "NotIn":
+            return f"{key} not in ({listed(sorted(values))})"
+        case "Exists":
+            return f"the label {key}"
+        case "DoesNotExist":
+            return f"no label {key}"
+        case "Gt" | "Lt" as operator:
+            return f"{key} {_COMPARISONS[operator]} {', '.join(values)}"
+        case other:
+            return f"{key} {other} ({listed(sorted(values))}), which no node meets"
