@@ -32,10 +32,10 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.pod_template import Disk
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.vectors import Bools
+from berth.actors.scheduling.plugins.node_volume_limits.limits import limits_of
 from berth.actors.scheduling.plugins.node_volume_limits.plugin import (
     NodeVolumeLimits,
     full_nodes,
-    limits_of,
 )
 from berth.actors.scheduling.plugins.volume_binding.matching import by_labels, node_affinity
 from berth.actors.scheduling.plugins.volume_binding.plugin import VolumeBinding
