@@ -32,11 +32,11 @@ class Limits:
         if changed is None:
             self._limited = set()
             changed = {("", one.metadata.name) for one in objects.every(CSINode)}
-        self._objects, self._version = objects, log.version
         for _, name in changed:
             csi_node = objects.get(CSINode, name)
             if csi_node is not None and limits_of(csi_node):
                 self._limited.add(name)
             else:
                 self._limited.discard(name)
+        self._objects, self._version = objects, log.version
         return bool(self._limited)

@@ -33,6 +33,7 @@ from berth.plugin import (
     NodeView,
     PersistentVolume,
     PersistentVolumeClaim,
+    PodInfo,
     Snapshot,
     Status,
     StorageClass,
@@ -51,14 +52,25 @@ K = TypeVar("K", bound=Hashable)
 _STALE = -1  # the count of changes of a row that must be counted anew
 
 
-class _Row(msgspec.Struct):
-    """What a row's count was taken from. `held` are the claims, and the names of the volumes, of
-    its pods.
+class _PodVolumes(msgspec.Struct):
+    """The drivers of the volumes of a pod, by the volume's name, or the problem that prevents
+    counting them. `held` are the pod's claims and the names of its volumes.
     """
 
+    info: PodInfo
+    held: dict[Hashable, None] = {}
+    volumes: dict[str, str] = {}
+    problem: str = ""
+
+
+class _Row(msgspec.Struct):
+    """What a row's count was taken from. `held` is that of all its pods together."""
+
     node: str = ""
-    limited: tuple[str, ...] = ()
+    csi_node: CSINode | None = None
+    limits: dict[str, int] = {}
     installed: tuple[str, ...] = ()
+    pods: dict[str, _PodVolumes] = {}
     held: dict[Hashable, None] = {}
 
 
@@ -185,54 +197,67 @@ class NodeRoom:
     # ---------------------------------------------------------------------------------------- a row
 
     def _count(self, row: int) -> None:
-        name = self.columns.names[row]
-        csi_node = self._objects.get(CSINode, name) if name else None
-        drivers = () if csi_node is None else csi_node.spec.drivers
-        limits = {} if csi_node is None else limits_of(csi_node)
-        now = _Row(name, tuple(limits), tuple(dict.fromkeys(d.name for d in drivers)), {})
-        number = self._number_of_volumes(row, now) if limits else Counter()
-        self._with_csi_node[row] = csi_node is not None
-        self._replace(row, now)
-        for driver, limit in limits.items():
-            self.room[driver][row] = limit - number[driver]
-        self._counted[row] = self.columns.counts.volume_changes[row]
-
-    def _number_of_volumes(self, row: int, now: _Row) -> Counter[str]:
-        """The number of distinct volumes on the row for each driver. Notes what it was taken from,
-        or the problem that prevents it.
-        """
-
-        def find(claim: ObjectName) -> Claimed | None:
-            now.held[claim] = None
-            return self._claims[claim] if claim in self._claims else self._look(claim)
-
+        before = self._rows.get(row, _EMPTY)
+        now = self._row_of(self.columns.names[row], before)
+        pods = before.pods if self._counted[row] != _STALE else {}
         self.problems.pop(row, None)
         volumes: dict[str, str] = {}
-        for info in self.columns.counts.attaching.get(row, {}).values():
-            attached = attached_by(info, find, has_csi_node=True, new=False)
-            if isinstance(attached, Status):
-                self.problems[row] = attached.message
-                break
-            volumes |= attached
-        for volume in volumes:
-            now.held[volume] = None
-        return Counter((self._attachments.on(now.node) | volumes).values())
+        attaching = self.columns.counts.attaching.get(row, {}) if now.limits else {}
+        for key, info in attaching.items():
+            found = pods.get(key)
+            if found is None or found.info is not info:
+                found = self._volumes_of(info)
+            now.pods[key] = found
+            now.held.update(found.held)
+            volumes.update(found.volumes)
+            if found.problem:
+                self.problems.setdefault(row, found.problem)
+        self._replace(row, before, now)
+        if now.limits:
+            number = Counter((self._attachments.on(now.node) | volumes).values())
+            for driver, limit in now.limits.items():
+                self.room[driver][row] = limit - number[driver]
+        self._counted[row] = self.columns.counts.volume_changes[row]
 
-    def _replace(self, row: int, now: _Row) -> None:
+    def _row_of(self, name: str, before: _Row) -> _Row:
+        """A row of this node, without its pods."""
+        csi_node = self._objects.get(CSINode, name) if name else None
+        if csi_node is before.csi_node:
+            return _Row(name, csi_node, before.limits, before.installed)
+        drivers = () if csi_node is None else csi_node.spec.drivers
+        limits = {} if csi_node is None else limits_of(csi_node)
+        installed = tuple(dict.fromkeys(driver.name for driver in drivers))
+        return _Row(name, csi_node, limits, installed)
+
+    def _volumes_of(self, info: PodInfo) -> _PodVolumes:
+        found = _PodVolumes(info)
+
+        def find(claim: ObjectName) -> Claimed | None:
+            found.held[claim] = None
+            return self._claims[claim] if claim in self._claims else self._look(claim)
+
+        attached = attached_by(info, find, has_csi_node=True, new=False)
+        if isinstance(attached, Status):
+            found.problem = attached.message
+        else:
+            found.volumes = attached
+            found.held.update(dict.fromkeys(attached))
+        return found
+
+    def _replace(self, row: int, before: _Row, now: _Row) -> None:
         """Updates the indexes from what a row was to what it is now."""
-        before = self._rows.get(row, _EMPTY)
         self._rows[row] = now
-        if not now.limited:
-            self.problems.pop(row, None)
-        for driver in before.limited:
-            self.room[driver][row] = NO_LIMIT
-        for driver in now.limited:
-            if driver not in self.room:
-                self.room[driver] = np.full(len(self._counted), NO_LIMIT, dtype=np.int64)
-        if before.installed != now.installed:
+        if before.csi_node is not now.csi_node:
+            self._with_csi_node[row] = now.csi_node is not None
+            for driver in before.limits:
+                self.room[driver][row] = NO_LIMIT
+            for driver in now.limits:
+                if driver not in self.room:
+                    self.room[driver] = np.full(len(self._counted), NO_LIMIT, dtype=np.int64)
             _move(self._installed, row, before.installed, now.installed, len(self._counted))
         gone = before.held.keys() - now.held.keys()
-        _move(self._holders, row, gone, now.held.keys() - before.held.keys(), len(self._counted))
+        come = now.held.keys() - before.held.keys()
+        _move(self._holders, row, gone, come, len(self._counted))
         for key in gone:
             if isinstance(key, tuple) and key not in self._holders:
                 self._forget(key)
