@@ -155,30 +155,29 @@ class NodeRoom:
 
     def _follow_objects(self) -> bool:
         """Marks the rows whose counts were taken from objects that changed."""
-        if all(
-            log.version == version
-            for (_, log), version in zip(self._logs, self._versions, strict=True)
-        ):
-            return True
         changed: dict[type[HasMetadata], set[ObjectName]] = {}
         for i, (kind, log) in enumerate(self._logs):
+            if log.version == self._versions[i]:
+                continue
             names = log.since(self._versions[i])
             if names is None:
                 return False
             changed[kind] = names
             self._versions[i] = log.version
-        claims = dict.fromkeys(
-            name for name in changed[PersistentVolumeClaim] if name in self._claims
-        )
+        if not changed:
+            return True
+        claims = {
+            name: None for name in changed.get(PersistentVolumeClaim, ()) if name in self._claims
+        }
         for kind in (PersistentVolume, StorageClass):
-            for _, name in changed[kind]:
+            for _, name in changed.get(kind, ()):
                 claims |= self._readers.get((kind, name), {})
         for claim in claims:
             self._look_again(claim)
-        nodes = [name for _, name in changed[CSINode]]
+        nodes = [name for _, name in changed.get(CSINode, ())]
         nodes += self._attachments.follow(
-            [name for _, name in changed[VolumeAttachment]],
-            [name for _, name in changed[PersistentVolume]],
+            [name for _, name in changed.get(VolumeAttachment, ())],
+            [name for _, name in changed.get(PersistentVolume, ())],
         )
         for node in nodes:
             row = self.columns.row_of.get(node)
