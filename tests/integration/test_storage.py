@@ -294,6 +294,30 @@ async def test_a_pod_waits_for_its_volume_and_keeps_its_claim() -> None:
 
 
 @in_virtual_time
+async def test_pods_that_change_while_their_volumes_come_start_all_the_same() -> None:
+    async with cluster() as running:
+        await running.storage_class()
+
+        names = [f"p{i}" for i in range(30)]
+        for name in names:
+            await running.claim(name)
+            await running.pod(name, name)
+        for name in names:
+            await running.until(
+                "Pod", name, lambda pod: bool(pod["status"].get("containerStatuses"))
+            )
+        body = {"metadata": {"labels": {"a": "b"}}}
+        async with anyio.create_task_group() as group:
+            for name in names:
+                group.start_soon(running.patch, "Pod", name, body)
+                group.start_soon(running.patch, "PersistentVolumeClaim", name, body)
+        for name in names:
+            await running.select(name, "node-1")
+        for name in names:
+            await running.until("Pod", name, phase("Running"))
+
+
+@in_virtual_time
 async def test_a_driver_without_attachment_needs_none() -> None:
     async with cluster(1) as running:
         await running.create("CSIDriver", DRIVER, spec={"attachRequired": False})

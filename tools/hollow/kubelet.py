@@ -222,6 +222,7 @@ class _Kubelets:
         self._limiter = anyio.CapacityLimiter(PODS_AT_ONCE)
         self._addresses: dict[str, str] = {}
         self._waiting: dict[str, dict[str, Pod]] = defaultdict(dict)
+        self._pending: dict[str, Pod] = {}  # the latest version of each pod that has not started
         self._mounts = mounts.Mounts()
         self._ending: set[str] = set()
         self._removing: set[str] = set()
@@ -279,11 +280,13 @@ class _Kubelets:
         async for change in bound.changes():
             match change:
                 case Listed(items):
+                    self._pending.clear()
                     for pod in items:
                         self._pod(pod)
                 case Changed(pod):
                     self._pod(pod)
                 case Deleted(pod):
+                    self._pending.pop(pod.metadata.uid, None)
                     self._ending.discard(pod.metadata.uid)
                     self._removing.discard(pod.metadata.uid)
                     self._mounts.forget(pod)
@@ -292,12 +295,14 @@ class _Kubelets:
 
     def _pod(self, pod: Pod) -> None:
         uid = pod.metadata.uid
+        self._pending.pop(uid, None)
         if pod.metadata.deletion_timestamp is not None:
             self._mounts.forget(pod)
             if uid not in self._removing:
                 self._removing.add(uid)
                 self._group.start_soon(self._remove, pod)
         elif pod.status.phase in ("Pending", ""):
+            self._pending[uid] = pod
             if pod.spec.node_name in self._addresses:
                 self._group.start_soon(self._start, pod)
             else:
@@ -308,9 +313,13 @@ class _Kubelets:
                 self._ending.add(uid)
                 self._group.start_soon(self._end, pod, seconds)
 
-    async def _start(self, pod: Pod) -> None:
-        """Guarded by the resourceVersion: if the pod has changed, the watch reports it again."""
-        if pod.metadata.uid in self._removing:
+    async def _start(self, known: Pod) -> None:
+        """Starts the latest version of a pod, or reports that it waits for its volumes.
+
+        Guarded by the resourceVersion: if the pod has changed, the watch reports it again.
+        """
+        pod = self._pending.get(known.metadata.uid)
+        if pod is None:
             return
         host = self._addresses.get(pod.spec.node_name, "")
         if self._mounts.wait(pod):
