@@ -53,7 +53,7 @@ class ClusterObjects:
         assumed = self._found.get(kind, {}).get(name[0], {}).get(name[1])
         if (kind, name) in self._stored and assumed is not None:
             same = assumed.metadata.uid == item.metadata.uid
-            if same and _version(item) <= _version(assumed):
+            if same and _is_no_newer(item, assumed):
                 self._stored[kind, name] = item
                 return
             del self._stored[kind, name]
@@ -77,7 +77,10 @@ class ClusterObjects:
         if known is None:
             return f"{kind.__name__} {'/'.join(filter(None, name))} does not exist"
         stored = self._stored.get((kind, name), known)
-        if stored.metadata.uid != item.metadata.uid or _version(item) < _version(stored):
+        is_same = stored.metadata.resource_version == item.metadata.resource_version
+        if stored.metadata.uid != item.metadata.uid or not (
+            is_same or _version(item) > _version(stored)
+        ):
             return (
                 f"{kind.__name__} {'/'.join(filter(None, name))} is out of sync (stored: "
                 f"{stored.metadata.resource_version}, assume: {item.metadata.resource_version})"
@@ -153,6 +156,12 @@ class ClusterObjects:
 
 def _name_of(item: HasMetadata) -> ObjectName:
     return item.metadata.namespace, item.metadata.name
+
+
+def _is_no_newer(item: HasMetadata, than: HasMetadata) -> bool:
+    """Versions that are no numbers count as newer if they differ."""
+    same = item.metadata.resource_version == than.metadata.resource_version
+    return same or _version(item) < _version(than)
 
 
 def _version(item: HasMetadata) -> int:
