@@ -1,0 +1,155 @@
+"""ApiObjects: the requests that plugins' calls become, and what refusals come back as."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from berth.actors.client.objects import ApiObjects
+from berth.actors.client.rest import ApiError, ConnectionFailedError, DeposedError
+from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
+from berth.actors.scheduling.kube.meta import Object, ObjectMeta
+from berth.plugin import Node, PersistentVolume, PersistentVolumeClaim, StorageClass, WatchedKind
+
+T = TypeVar("T")
+
+
+class Widget(Object, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+
+
+WIDGETS = WatchedKind("example.com/v1", "Widget", "/apis/example.com/v1/widgets", Widget)
+
+
+class Server:
+    """Answers every request with an empty object, or fails."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.failure = failure
+        self.requests: list[tuple[object, ...]] = []
+
+    def _answer(self, answer: type[T], *request: object) -> T:
+        self.requests.append(request)
+        if self.failure is not None:
+            raise self.failure
+        return answer()
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: object | None = None,
+        content_type: str = "",
+    ) -> T:
+        return self._answer(answer, method, path, body)
+
+    async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
+        return self._answer(answer, "PATCH", path, body, kind)
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        self._answer(object, "BIND", namespace, name, uid, node)
+
+
+Call = Callable[[ApiObjects], Awaitable[Any]]
+CORE, STORAGE = "/api/v1", "/apis/storage.k8s.io/v1"
+CALLS: list[tuple[Call, tuple[object, ...]]] = [
+    (lambda api: api.get(Node, "a"), ("GET", f"{CORE}/nodes/a", None)),
+    (
+        lambda api: api.get(PersistentVolumeClaim, "c", "ns"),
+        ("GET", f"{CORE}/namespaces/ns/persistentvolumeclaims/c", None),
+    ),
+    (
+        lambda api: api.get(StorageClass, "a/b c"),
+        ("GET", f"{STORAGE}/storageclasses/a%2Fb%20c", None),
+    ),
+    (
+        lambda api: api.create(PersistentVolumeClaim, {"metadata": {"name": "c"}}, "ns"),
+        (
+            "POST",
+            f"{CORE}/namespaces/ns/persistentvolumeclaims",
+            {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}},
+        ),
+    ),
+    (
+        lambda api: api.update(PersistentVolume, "v", {"spec": {}}),
+        (
+            "PUT",
+            f"{CORE}/persistentvolumes/v",
+            {"apiVersion": "v1", "kind": "PersistentVolume", "spec": {}},
+        ),
+    ),
+    (
+        lambda api: api.update(PersistentVolumeClaim, "c", {}, "ns", "status"),
+        (
+            "PUT",
+            f"{CORE}/namespaces/ns/persistentvolumeclaims/c/status",
+            {"apiVersion": "v1", "kind": "PersistentVolumeClaim"},
+        ),
+    ),
+    (
+        lambda api: api.patch(PersistentVolume, "v", {"metadata": {"resourceVersion": "7"}}),
+        (
+            "PATCH",
+            f"{CORE}/persistentvolumes/v",
+            {"metadata": {"resourceVersion": "7"}},
+            "merge",
+        ),
+    ),
+    (
+        lambda api: api.patch(Widget, "w", {}, "ns", "status"),
+        ("PATCH", "/apis/example.com/v1/namespaces/ns/widgets/w/status", {}, "merge"),
+    ),
+    (
+        lambda api: api.create(Widget, {"metadata": {"name": "w"}}),
+        (
+            "POST",
+            "/apis/example.com/v1/widgets",
+            {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}},
+        ),
+    ),
+]
+
+
+def connected(server: Server) -> ApiObjects:
+    api = ApiObjects(server)
+    api.add_kinds([WIDGETS])
+    return api
+
+
+@pytest.mark.parametrize(("call", "request_"), CALLS, ids=range(len(CALLS)))
+async def test_requests(call: Call, request_: tuple[object, ...]) -> None:
+    server = Server()
+    answer = await call(connected(server))
+    assert server.requests == [request_]
+    assert not isinstance(answer, Status)
+
+
+async def test_a_binding() -> None:
+    server = Server()
+    assert await connected(server).bind("ns", "p", "u", "a") is SUCCESS
+    assert server.requests == [("BIND", "ns", "p", "u", "a")]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ApiError(409, "Conflict", "the object has been modified"),
+        ApiError(404, "NotFound", 'persistentvolumes "v" not found'),
+        ConnectionFailedError("the connection was lost"),
+        DeposedError("the lease ran out"),
+    ],
+)
+@pytest.mark.parametrize(
+    "call", [*(call for call, _ in CALLS), lambda api: api.bind("ns", "p", "u", "a")]
+)
+async def test_refusals_are_statuses(call: Call, failure: Exception) -> None:
+    answer = await call(connected(Server(failure)))
+    assert (answer.code, answer.message) == (Code.ERROR, str(failure))
+
+
+async def test_a_kind_that_nobody_declares() -> None:
+    with pytest.raises(KeyError):
+        await ApiObjects(Server()).get(Widget, "w")

@@ -1,0 +1,198 @@
+"""Listers: what plugins read outside of decisions, and how they wait for a change."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from berth.actors.informer.listers import Listers
+from berth.actors.mailboxes import Mailboxes
+from berth.actors.messages import AssumeObject, CacheMessage, RestoreObject
+from berth.actors.scheduling.framework.interface import ObjectKey
+from berth.actors.scheduling.framework.status import SUCCESS, Status, error
+from berth.actors.scheduling.kube.meta import ObjectMeta, key
+from berth.actors.scheduling.model.cluster_objects import UnlistedError
+from berth.plugin import Node, PersistentVolumeClaim
+from tests.kit.clock import VirtualClock
+from tests.kit.inbox import Inbox
+
+
+class Informer:
+    def __init__(self, problem: str = "") -> None:
+        self.items: dict[str, Any] = {}
+        self.problem = problem
+
+    def objects(self) -> Mapping[str, Any]:
+        return self.items
+
+    def unlisted(self) -> str:
+        return self.problem
+
+
+def claim(name: str = "c", namespace: str = "ns") -> PersistentVolumeClaim:
+    return PersistentVolumeClaim(metadata=ObjectMeta(name=name, namespace=namespace))
+
+
+class Setting:
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.cache: Inbox[CacheMessage] = Inbox("cache")
+        self.listers = Listers(Mailboxes(cache=self.cache), self.clock)
+        self.claims, self.nodes = Informer(), Informer()
+        self.listers.follow(PersistentVolumeClaim, self.claims)
+        self.listers.follow(Node, self.nodes)
+        self.checks = 0
+        self.answer: Status | Sequence[ObjectKey] = [(PersistentVolumeClaim, "ns", "c")]
+        self.results: list[tuple[float, Status | None]] = []
+
+    def put(self, item: Any) -> None:
+        kind = type(item)
+        (self.nodes if kind is Node else self.claims).items[key(item)] = item
+        self.listers.changed(kind, item)
+
+    def check(self) -> Status | Sequence[ObjectKey]:
+        self.checks += 1
+        return self.answer
+
+    async def wait(self, seconds: float = 60.0) -> None:
+        found = await self.listers.wait_for(self.check, seconds)
+        self.results.append((self.clock.now(), found))
+
+
+@pytest.fixture
+def setting() -> Setting:
+    return Setting()
+
+
+@asynccontextmanager
+async def waiting(setting: Setting, seconds: float = 60.0) -> AsyncIterator[anyio.CancelScope]:
+    async with anyio.create_task_group() as group:
+        group.start_soon(setting.wait, seconds)
+        await setting.clock.settle()
+        yield group.cancel_scope
+        await setting.clock.settle()
+        group.cancel_scope.cancel()
+
+
+# ------------------------------------------------------------------------------------------ reading
+
+
+def test_look_ups(setting: Setting) -> None:
+    one, node = claim(), Node(metadata=ObjectMeta(name="a"))
+    setting.put(one)
+    setting.put(node)
+    listers = setting.listers
+    assert listers.get(PersistentVolumeClaim, "c", "ns") is one
+    assert listers.get(PersistentVolumeClaim, "c") is None
+    assert listers.get(Node, "a") is node
+    assert list(listers.every(PersistentVolumeClaim)) == [one]
+
+
+@pytest.mark.parametrize("read", [lambda it: it.get(Node, "a"), lambda it: it.every(Node)])
+def test_kinds_that_are_not_listed(setting: Setting, read: Callable[[Listers], object]) -> None:
+    setting.listers.follow(Node, Informer("not listed yet"))
+    with pytest.raises(UnlistedError, match="not listed yet"):
+        read(setting.listers)
+    with pytest.raises(UnlistedError, match="no enabled plugin names Node in its lookups"):
+        read(Listers(Mailboxes(), setting.clock))
+
+
+def test_assumptions_go_to_the_cache(setting: Setting) -> None:
+    one = claim()
+    setting.listers.assume(one)
+    setting.listers.restore(one)
+    assert setting.cache.take() == [AssumeObject(one), RestoreObject(one)]
+    assert setting.listers.get(PersistentVolumeClaim, "c", "ns") is None
+
+
+# ------------------------------------------------------------------------------------------ waiting
+
+
+async def test_a_status_needs_no_wait(setting: Setting) -> None:
+    setting.answer = SUCCESS
+    await setting.wait(0.0)
+    assert setting.results == [(0.0, SUCCESS)]
+
+
+async def test_a_change_of_the_object_ends_the_wait(setting: Setting) -> None:
+    async with waiting(setting):
+        setting.put(claim("d"))
+        setting.put(claim("c", "other"))
+        setting.put(Node(metadata=ObjectMeta(name="c", namespace="ns")))
+        await setting.clock.advance(20.0)
+        assert setting.checks == 1
+        setting.put(claim())
+        await setting.clock.settle()
+        assert setting.checks == 2
+        assert not setting.results
+        setting.answer = error("gone")
+        setting.put(claim())
+        await setting.clock.settle()
+    assert setting.results == [(20.0, setting.answer)]
+    assert setting.checks == 3
+
+
+async def test_changes_before_the_task_runs_are_one(setting: Setting) -> None:
+    async with waiting(setting):
+        setting.put(claim())
+        setting.put(claim())
+        await setting.clock.settle()
+        assert setting.checks == 2
+
+
+async def test_the_keys_may_change(setting: Setting) -> None:
+    async with waiting(setting):
+        setting.answer = [(Node, "", "a"), (Node, "", "b"), (Node, "", "b")]
+        setting.put(claim())
+        await setting.clock.settle()
+        setting.put(claim())
+        await setting.clock.settle()
+        assert setting.checks == 2
+        setting.answer = SUCCESS
+        setting.put(Node(metadata=ObjectMeta(name="b")))
+    assert setting.results == [(0.0, SUCCESS)]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+async def test_the_wait_ends_in_time(setting: Setting, seconds: float) -> None:
+    async with waiting(setting, seconds):
+        if seconds:
+            await setting.clock.advance(30.0)
+            setting.put(claim())  # the time goes on
+            await setting.clock.advance(29.0)
+            assert not setting.results
+        await setting.clock.advance(1.0)
+    assert setting.results == [(seconds, None)]
+
+
+async def test_several_tasks_wait_for_one_object(setting: Setting) -> None:
+    async with waiting(setting, 5.0), waiting(setting, 50.0) as second:
+        await setting.clock.advance(10.0)
+        assert setting.results == [(5.0, None)]
+        setting.answer = SUCCESS
+        setting.put(claim())
+        await setting.clock.settle()
+        assert setting.results == [(5.0, None), (10.0, SUCCESS)]
+        second.cancel()
+    setting.put(claim())  # nobody waits any more
+
+
+async def test_a_cancelled_wait_leaves_nothing_behind(setting: Setting) -> None:
+    async with waiting(setting) as scope:
+        scope.cancel()
+    setting.put(claim())
+    await setting.clock.advance(100.0)
+    assert not setting.results
+    assert setting.checks == 1
+
+
+async def test_a_check_that_raises_ends_the_wait(setting: Setting) -> None:
+    def check() -> Status:
+        raise UnlistedError("not listed yet")
+
+    with pytest.raises(UnlistedError):
+        await setting.listers.wait_for(check, 10.0)
