@@ -9,7 +9,7 @@ restored. Mirrors AssumePodVolumes, BindPodVolumes and checkBindings.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -38,11 +38,16 @@ from berth.actors.scheduling.plugins.volume_binding.pod_volumes import (
 )
 from berth.plugin import SUCCESS, Handle, Node, ObjectKey, Pod, Status, error
 
+T = TypeVar("T", PersistentVolume, PersistentVolumeClaim)
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 
 
 class _Write(msgspec.Struct, frozen=True):
-    """A merge patch, and the assumed version of the object that it makes."""
+    """A merge patch, and the assumed version of the object that it makes.
+
+    It is sent even if the object is assumed like that already: the pod that assumed it first may
+    never write it.
+    """
 
     assumed: PersistentVolume | PersistentVolumeClaim
     changes: Mapping[str, Any]
@@ -84,28 +89,29 @@ class Binding:
         self._seconds = seconds
 
     def reserve(self, volumes: NodeVolumes, node: str) -> Reservation:
-        """Assumes the volumes as bound to their claims, and the claims as those of the node."""
-        made = Reservation()
-        for volume, claim in volumes.bindings:
-            write = _pre_bound(volume, claim)
-            if write is not None:
-                self._assume(made, write)
-                assert isinstance(write.assumed, PersistentVolume)
-                volume = write.assumed  # noqa: PLW2901 - the same volume, changed
-            made.bindings.append((volume, claim))
-        for provision in volumes.provisions:
-            claim = provision.claim
-            if claim.metadata.annotations.get(SELECTED_NODE) != node:
-                write = _with_node(claim, node)
-                self._assume(made, write)
-                assert isinstance(write.assumed, PersistentVolumeClaim)
-                claim = write.assumed
-            made.provisions.append(claim)
-        return made
+        """Assumes the volumes as bound to their claims, and the claims as those of the node.
 
-    def _assume(self, made: Reservation, write: _Write) -> None:
-        self._handle.objects.assume(write.assumed)
-        made.unwritten.append(write)
+        A pod may name a claim twice; the claim gets one volume.
+        """
+        made, done = Reservation(), set[tuple[str, str]]()
+        for volume, claim in volumes.bindings:
+            if not _is_new(claim, done):
+                continue
+            write = _pre_bound(volume, claim)
+            if write.assumed is not volume:
+                self._handle.objects.assume(write.assumed)
+            made.unwritten.append(write)
+            assert isinstance(write.assumed, PersistentVolume)
+            made.bindings.append((write.assumed, claim))
+        for provision in volumes.provisions:
+            if not _is_new(provision.claim, done):
+                continue
+            write = _with_node(provision.claim, node)
+            self._handle.objects.assume(write.assumed)
+            made.unwritten.append(write)
+            assert isinstance(write.assumed, PersistentVolumeClaim)
+            made.provisions.append(write.assumed)
+        return made
 
     def unreserve(self, reservation: Reservation) -> None:
         """Restores whatever was not written."""
@@ -169,7 +175,7 @@ class Binding:
             return error(f"failed to check binding: {missing}")
         if _version(written) > _version(volume):
             return None
-        conflict = self._conflict(volume, node)
+        conflict = self._conflict(volume, node, "failed to translate pv to csi: ")
         if conflict is not None:
             return conflict
         reference = volume.spec.claim_ref
@@ -197,7 +203,7 @@ class Binding:
             volume = self._handle.objects.get(PersistentVolume, claim.spec.volume_name)
             if volume is None:
                 return None  # Its news is under way; if it is gone, the claim will be unbound.
-            conflict = self._conflict(volume, node)
+            conflict = self._conflict(volume, node, "")
             if conflict is not None:
                 return conflict
         return SUCCESS if is_fully_bound(claim) else None
@@ -217,8 +223,10 @@ class Binding:
         missing = f'persistentvolumes "{name}" not found'
         return volume, known, missing if volume is None else _claim_not_found(claim)
 
-    def _conflict(self, volume: PersistentVolume, node: Node) -> Status | None:
-        """An error if the volume cannot be used on the node."""
+    def _conflict(self, volume: PersistentVolume, node: Node, untranslated: str) -> Status | None:
+        """An error if the volume cannot be used on the node. `untranslated` begins the message if
+        the volume cannot be translated.
+        """
         affinity = node_affinity(volume)
         plugin = in_tree_plugin(volume)
         on = self._handle.objects.get(CSINode, node.metadata.name)
@@ -226,7 +234,7 @@ class Binding:
             try:
                 translated = translated_affinity(volume)
             except TranslationError as problem:
-                return error(f"failed to translate pv to csi: could not translate pv: {problem}")
+                return error(f"{untranslated}could not translate pv: {problem}")
             affinity = None if translated is None else by_labels(translated)
         if allows(affinity, node):
             return None
@@ -236,57 +244,70 @@ class Binding:
         )
 
 
-def _pre_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> _Write | None:
-    """The write that binds a volume to a claim; None if it is bound to it already. The volume
-    controller does the rest. Mirrors GetBindVolumeToClaim.
+def _is_new(claim: PersistentVolumeClaim, done: set[tuple[str, str]]) -> bool:
+    """True if the claim is not in `done` yet; it is then added."""
+    key = claim.metadata.namespace, claim.metadata.name
+    is_new = key not in done
+    done.add(key)
+    return is_new
+
+
+def _pre_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> _Write:
+    """The write that binds a volume to a claim. The volume controller does the rest. Mirrors
+    GetBindVolumeToClaim.
     """
     reference, metadata = volume.spec.claim_ref, claim.metadata
-    wanted = ObjectReference(
-        "v1",
-        "PersistentVolumeClaim",
-        metadata.namespace,
-        metadata.name,
-        metadata.uid,
-        metadata.resource_version,
-    )
-    names_it = reference is not None and (reference.namespace, reference.name) == (
+    of_claim = reference is not None and (reference.namespace, reference.name) == (
         metadata.namespace,
         metadata.name,
     )
-    annotations = volume.metadata.annotations
-    changes: dict[str, Any] = {}
-    spec, changed = volume.spec, annotations
-    if reference is None or not names_it or reference.uid != metadata.uid:
-        spec = msgspec.structs.replace(spec, claim_ref=wanted)
-        changes["spec"] = {"claimRef": msgspec.to_builtins(wanted)}
-    is_bound = names_it and reference is not None and reference.uid in ("", metadata.uid)
-    if not is_bound and BOUND_BY_CONTROLLER not in annotations:
-        changed = {**annotations, BOUND_BY_CONTROLLER: "yes"}
-    if not changes and changed is annotations:
-        return None
-    return _write(msgspec.structs.replace(volume, spec=spec), changed, changes)
+    assumed = volume
+    if reference is None or not of_claim or reference.uid not in ("", metadata.uid):
+        # Nobody has bound it: the controller may undo what is done here.
+        assumed = _annotated(assumed, BOUND_BY_CONTROLLER, "yes", keep=True)
+    if reference is None or not of_claim or reference.uid != metadata.uid:
+        reference = ObjectReference(
+            "v1",
+            "PersistentVolumeClaim",
+            metadata.namespace,
+            metadata.name,
+            metadata.uid,
+            metadata.resource_version,
+        )
+        spec = msgspec.structs.replace(assumed.spec, claim_ref=reference)
+        assumed = msgspec.structs.replace(assumed, spec=spec)
+    return _Write(
+        assumed,
+        {
+            "metadata": _patch(assumed.metadata, BOUND_BY_CONTROLLER),
+            "spec": {"claimRef": msgspec.to_builtins(reference)},
+        },
+    )
 
 
 def _with_node(claim: PersistentVolumeClaim, node: str) -> _Write:
     """The write that has a volume made for a claim where the node can use it."""
-    return _write(claim, {**claim.metadata.annotations, SELECTED_NODE: node}, {})
+    assumed = _annotated(claim, SELECTED_NODE, node)
+    return _Write(assumed, {"metadata": _patch(assumed.metadata, SELECTED_NODE)})
 
 
-def _write(
-    item: PersistentVolume | PersistentVolumeClaim,
-    annotations: Mapping[str, str],
-    changes: Mapping[str, Any],
-) -> _Write:
-    """The patch is refused if somebody else changed the object since it was read."""
-    metadata: ObjectMeta = item.metadata
-    added = {k: v for k, v in annotations.items() if metadata.annotations.get(k) != v}
-    patched: dict[str, Any] = {"resourceVersion": metadata.resource_version}
-    if added:
-        patched["annotations"] = added
-    assumed = msgspec.structs.replace(
-        item, metadata=msgspec.structs.replace(metadata, annotations=dict(annotations))
-    )
-    return _Write(assumed, {"metadata": patched, **changes})
+def _annotated(item: T, name: str, value: str, *, keep: bool = False) -> T:
+    """The object with an annotation. `keep` leaves the value that it has."""
+    annotations = item.metadata.annotations
+    if keep and name in annotations:
+        return item
+    metadata = msgspec.structs.replace(item.metadata, annotations={**annotations, name: value})
+    return msgspec.structs.replace(item, metadata=metadata)
+
+
+def _patch(metadata: ObjectMeta, annotation: str) -> dict[str, Any]:
+    """Sets an annotation, if it is there. The patch is refused if somebody else changed the object
+    since it was read.
+    """
+    patch: dict[str, Any] = {"resourceVersion": metadata.resource_version}
+    if annotation in metadata.annotations:
+        patch["annotations"] = {annotation: metadata.annotations[annotation]}
+    return patch
 
 
 def _claim_not_found(claim: PersistentVolumeClaim) -> str:

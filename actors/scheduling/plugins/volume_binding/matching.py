@@ -8,6 +8,7 @@ FindMatchingVolume, and the assume cache's index by class.
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Sequence, Set
@@ -23,7 +24,10 @@ from berth.actors.scheduling.kube.core import (
     NodeSelectorTerm,
 )
 from berth.actors.scheduling.kube.labels import EVERYTHING, Selector, from_label_selector
-from berth.actors.scheduling.kube.node_selector import node_selector_matches
+from berth.actors.scheduling.kube.node_selector import (
+    node_selector_matches,
+    validate_node_selector_term,
+)
 from berth.actors.scheduling.kube.quantity import nano_value
 from berth.actors.scheduling.kube.storage import (
     PersistentVolume,
@@ -106,23 +110,28 @@ def node_affinity(volume: PersistentVolume) -> NodeSelector | None:
     return None if affinity is None or affinity.required is None else by_labels(affinity.required)
 
 
-_ALWAYS = NodeSelectorRequirement(key="", operator="DoesNotExist")
+# A requirement that every node meets.
+_IS_ANY = NodeSelectorRequirement(key="-", operator="DoesNotExist")
 
 
 def by_labels(selector: NodeSelector) -> NodeSelector:
-    """The selector for nodes of which only the labels are known, which is how kube-scheduler asks a
-    volume's node affinity: no node has the wanted name.
+    """The selector as kube-scheduler asks it of a volume: it knows only the labels of a node, so
+    that requirements on its name are met. A term that is not valid matches nothing.
     """
-    terms = selector.node_selector_terms
-    if not any(term.match_fields for term in terms):
+    terms = [_by_labels(term) for term in selector.node_selector_terms]
+    if all(map(operator.is_, terms, selector.node_selector_terms)):
         return selector
-    found = []
-    for term in terms:
-        if any(field.operator != "NotIn" for field in term.match_fields):
-            continue
-        extra = (_ALWAYS,) if term.match_fields else ()
-        found.append(NodeSelectorTerm(match_expressions=(*term.match_expressions, *extra)))
-    return NodeSelector(node_selector_terms=tuple(found))
+    return NodeSelector(node_selector_terms=tuple([term for term in terms if term is not None]))
+
+
+def _by_labels(term: NodeSelectorTerm) -> NodeSelectorTerm | None:
+    """The same term if it is one about labels; None if it is not valid."""
+    fields, expressions = term.match_fields, term.match_expressions
+    if not fields:
+        return term if validate_node_selector_term(term) is None else None
+    if any(f.operator not in ("In", "NotIn") or len(f.values) != 1 for f in fields):
+        return None
+    return _by_labels(NodeSelectorTerm(match_expressions=expressions or (_IS_ANY,)))
 
 
 def allows(affinity: NodeSelector | None, node: Node) -> bool:

@@ -21,6 +21,7 @@ from berth.actors.scheduling.kube.storage import (
 from berth.actors.scheduling.plugins.resource_args import ShapePoint, checked_shape, score_at
 from berth.actors.scheduling.plugins.volume_binding.binding import Binding, Reservation
 from berth.actors.scheduling.plugins.volume_binding.pod_volumes import (
+    FAILED,
     REASONS,
     ClaimProblem,
     Known,
@@ -139,7 +140,11 @@ class VolumeBinding(
         if keys is None:
             return None
         codes = np.where(keys != 0, np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE), np.int8(0))
-        return Verdicts(codes, keys, _reasons)
+        failure = "" if volumes is None else volumes.failure
+        if not failure:
+            return Verdicts(codes, keys, _reasons)
+        codes[keys & FAILED != 0] = Code.ERROR
+        return Verdicts(codes, keys, lambda key: (failure,) if key & FAILED else _reasons(key))
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
         if self._shape is None:

@@ -7,7 +7,7 @@ GetPodVolumeClaims and FindPodVolumes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import msgspec
 import numpy as np
@@ -53,7 +53,7 @@ from berth.actors.scheduling.plugins.volume_binding.provisioning import (
 from berth.plugin import Bools, Ints, NodeView, Snapshot
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, NO_VOLUME = 1, 2, 4, 8
+NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, NO_VOLUME, FAILED = 1, 2, 4, 8, 16
 REASONS: Mapping[int, str] = {
     NODE_CONFLICT: "node(s) didn't match PersistentVolume's node affinity",
     BIND_CONFLICT: "node(s) didn't find available persistent volumes to bind",
@@ -72,11 +72,25 @@ class ClaimProblem(Exception):  # noqa: N818 - a verdict about the pod, and no f
 
 class Delayed(msgspec.Struct, frozen=True):
     """A claim that waits for its first consumer. `request` is None if a node is selected already,
-    where a new volume is being made.
+    where a new volume is being made, and if it cannot be read, for the reason in `problem`.
     """
 
     claim: PersistentVolumeClaim
     request: Request | None = None
+    problem: str = ""
+
+    @classmethod
+    def of(cls, claim: PersistentVolumeClaim) -> Delayed:
+        if SELECTED_NODE in claim.metadata.annotations:
+            return cls(claim)
+        try:
+            return cls(claim, Request.of(claim))
+        except SelectorError as problem:
+            where = f"{claim.metadata.namespace}/{claim.metadata.name}"
+            return cls(
+                claim,
+                problem=f"error creating internal label selector for claim: {where}: {problem}",
+            )
 
     @property
     def selected(self) -> str | None:
@@ -118,13 +132,7 @@ def claims_of(pod: Pod, objects: ClusterObjects) -> Claims | None:
         if is_fully_bound(claim):
             bound.append(claim)
         elif _is_delayed(claim, objects) and not claim.spec.volume_name:
-            try:
-                selected = SELECTED_NODE in claim.metadata.annotations
-                delayed.append(Delayed(claim, None if selected else Request.of(claim)))
-            except SelectorError as problem:
-                raise VolumeError(
-                    f"error creating internal label selector for claim: {_key(claim)}: {problem}"
-                ) from None
+            delayed.append(Delayed.of(claim))
         else:
             immediate = True
     if immediate:
@@ -165,10 +173,6 @@ def _is_delayed(claim: PersistentVolumeClaim, objects: ClusterObjects) -> bool:
     if storage_class.volume_binding_mode is None:
         raise VolumeError(f'VolumeBindingMode not set for StorageClass "{name}"')
     return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
-
-
-def _key(claim: PersistentVolumeClaim) -> str:
-    return f"{claim.metadata.namespace}/{claim.metadata.name}"
 
 
 class MigratedNodes:
@@ -214,6 +218,7 @@ class PodVolumes:
         self._snapshot = snapshot
         self._objects = snapshot.objects
         self._known = known
+        self.failure = ""
         if claims.delayed:
             known.volumes.refresh(snapshot.objects)
 
@@ -232,7 +237,7 @@ class PodVolumes:
     def conflicts(self, nodes: NodeView) -> Ints | None:
         """int64[nodes.size]: the sum of the keys in REASONS for each node; None if all are 0.
 
-        Raises VolumeError.
+        With the key FAILED a node cannot be decided, for the reason that is in `failure` then.
         """
         keys: Ints | None = None
         if self.claims.bound:
@@ -250,25 +255,31 @@ class PodVolumes:
                 keys = np.zeros(nodes.size, dtype=np.int64) if keys is None else keys
                 keys[keys == 0] = NO_VOLUME
                 break
-            allowed_here = self._allowed(volume, nodes)
-            if allowed_here is not None:
-                keys = np.zeros(nodes.size, dtype=np.int64) if keys is None else keys
-                keys[(keys == 0) & ~allowed_here] = NODE_CONFLICT
+            conflicts = self._conflicts_of(volume, nodes)
+            if conflicts is not None:
+                keys = conflicts if keys is None else np.where(keys == 0, conflicts, keys)
         return keys
 
-    def _allowed(self, volume: PersistentVolume, nodes: NodeView) -> Bools | None:
-        """bool[nodes.size]: the nodes where a bound volume can be used; None for all."""
+    def _conflicts_of(self, volume: PersistentVolume, nodes: NodeView) -> Ints | None:
+        """int64[nodes.size]: the key of a bound volume for each node; None if all are 0."""
         affinity = node_affinity(volume)
+        here = None if affinity is None else allowed(affinity, nodes)
+        conflicts = None if here is None else np.where(here, 0, NODE_CONFLICT)
         plugin = in_tree_plugin(volume)
-        if plugin in MIGRATED:
-            translated = _translated(volume)
-            if translated != affinity:
-                migrated = self._known.migrated.on(plugin, nodes)
-                if migrated.any():
-                    if isinstance(translated, VolumeError):
-                        raise translated
-                    return np.where(migrated, _on(translated, nodes), _on(affinity, nodes))
-        return None if affinity is None else allowed(affinity, nodes)
+        if plugin not in MIGRATED:
+            return conflicts
+        translated = _translated(volume)
+        if translated == affinity:
+            return conflicts
+        migrated = self._known.migrated.on(plugin, nodes)
+        if not migrated.any():
+            return conflicts
+        there: Bools | int = FAILED
+        if isinstance(translated, VolumeError):
+            self.failure = str(translated)
+        else:
+            there = np.where(_on(translated, nodes), 0, NODE_CONFLICT)
+        return np.where(migrated, there, 0 if conflicts is None else conflicts)
 
     def _of_delayed(self, nodes: NodeView) -> Ints:
         keys = np.zeros(nodes.size, dtype=np.int64)
@@ -282,8 +293,12 @@ class PodVolumes:
                     elsewhere[position] = False
                 keys[open_ & elsewhere] = BIND_CONFLICT
                 open_ &= ~elsewhere
-        unmatched = self._unmatched(nodes, open_)
-        for one, needed in unmatched:
+        problem = next((one.problem for one in self.claims.delayed if one.problem), "")
+        if problem:
+            self.failure = problem
+            keys[open_] = FAILED
+            return keys
+        for one, needed in self._unmatched(nodes, open_):
             if not needed.any():
                 continue
             possible, enough = self._can_be_made(one.claim, nodes)
@@ -328,11 +343,17 @@ class PodVolumes:
             return _on(node_affinity(volume), nodes)
         return self._known.volumes.matches(one.request).found(nodes)
 
-    def reserved_for(self, one: Delayed) -> PersistentVolume | None:
+    def reserved_for(
+        self, one: Delayed, excluded: Set[str] = frozenset()
+    ) -> PersistentVolume | None:
         """The volume that is reserved for a claim: no other one is taken then."""
         assert one.request is not None
         for volume in self._known.volumes.reserved(one.claim):
-            if class_of(volume) == one.request.storage_class and one.request.admits(volume):
+            if (
+                volume.metadata.name not in excluded
+                and class_of(volume) == one.request.storage_class
+                and one.request.admits(volume)
+            ):
                 return volume
         return None
 
@@ -344,8 +365,7 @@ class PodVolumes:
         """
         name = class_of(claim)
         storage_class = self._objects.get(StorageClass, name)
-        if storage_class is None:
-            raise VolumeError(f'failed to find storage class "{name}"')
+        assert storage_class is not None, name  # `claims_of` has seen it
         if not can_provision(storage_class):
             return np.zeros(nodes.size, dtype=np.bool_), None
         possible = in_topology(storage_class.allowed_topologies, nodes)
@@ -375,8 +395,8 @@ class PodVolumes:
         chosen: set[str] = set()
         for i, one in enumerate(self._by_size()):
             assert one.request is not None
-            volume = self.reserved_for(one)
-            if volume is None or volume.metadata.name in chosen:
+            volume = self.reserved_for(one, chosen)
+            if volume is None:
                 name = self._known.volumes.matches(one.request).smallest(node, chosen)
                 volume = None if name is None else self._objects.get(PersistentVolume, name)
             elif not allows(node_affinity(volume), node):
@@ -388,8 +408,7 @@ class PodVolumes:
 
     def _provision(self, claim: PersistentVolumeClaim, node: Node) -> Provision:
         storage_class = self._objects.get(StorageClass, class_of(claim))
-        if storage_class is None:
-            return Provision(claim)
+        assert storage_class is not None  # `claims_of` has seen it
         return Provision(
             claim, self._known.capacities.chosen(self._objects, storage_class, claim, node)
         )
