@@ -8,7 +8,8 @@ informers and the API server; tests run it alone.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from functools import partial
 from random import Random
 from typing import Any
@@ -52,6 +53,7 @@ from berth.actors.runtime.supervisor import Child, OnCrash, Supervisor
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
+from berth.actors.scheduling.framework.events import KINDS, Resource
 from berth.actors.scheduling.framework.interface import ApiHandle, Handle, Objects
 from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind, type_of
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
@@ -185,17 +187,17 @@ class Informers:
         mailboxes: Mailboxes,
         listers: Listers,
     ) -> None:
-        self._by_kind: dict[str, InformerActor[Any]] = {}
-        wanted = _looked_up(profiles.values())
+        self._by_kind: dict[WatchedKind, InformerActor[Any]] = {}
+        wanted, waited_for = _looked_up(profiles.values()), _waited_for(profiles.values())
         for kind in wanted:
-            self._by_kind[kind.kind] = InformerActor(
+            self._by_kind[kind] = InformerActor(
                 access.follow(kind.path, kind.type),
-                route_object,
+                partial(route_object, resource=_resource_of(kind, waited_for)),
                 mailboxes,
                 looked_up=kind.type,
                 changed=partial(listers.changed, kind.type),
             )
-            listers.follow(kind.type, self._by_kind[kind.kind])
+            listers.follow(kind.type, self._by_kind[kind])
         for kind in LOOKED_UP:
             if kind not in wanted:
                 problem = f"no enabled plugin names {kind.kind} in its lookups"
@@ -216,11 +218,11 @@ class Informers:
         )
         listers.follow(NODES.type, self.nodes)
         listers.follow(PODS.type, self.pods)
-        self._by_kind |= {NODES.kind: self.nodes, PODS.kind: self.pods}
+        self._by_kind |= {NODES: self.nodes, PODS: self.pods}
 
     def children(self) -> tuple[Child, ...]:
         return tuple(
-            Child(f"informer of {kind}", informer.run, OnCrash.RETRY)
+            Child(f"informer of {kind.kind}", informer.run, OnCrash.RETRY)
             for kind, informer in self._by_kind.items()
         )
 
@@ -233,20 +235,37 @@ class Informers:
 
     def count_unreadable(self) -> dict[str, int]:
         """The numbers of objects that cannot be read, by kind."""
-        return {kind: len(informer.unreadable()) for kind, informer in self._by_kind.items()}
+        numbers: Counter[str] = Counter()
+        for kind, informer in self._by_kind.items():
+            numbers[kind.kind] += len(informer.unreadable())
+        return dict(numbers)
 
 
 def _looked_up(profiles: Collection[Profile]) -> dict[WatchedKind, None]:
     """The kinds that plugins look up, or whose events they wait for."""
     lookups = [kind for p in profiles for plugin in p.plugins for kind in plugin.lookups]
     types = {type_of(kind) for kind in lookups}
-    registered = (
-        each for profile in profiles for events in profile.hints().values() for each in events
-    )
-    waited_for = {registration.event.resource.kind for registration in registered}
+    waited_for = _waited_for(profiles)
     known = [kind for kind in LOOKED_UP if kind.type in types or kind.kind in waited_for]
     others = [kind for kind in lookups if isinstance(kind, WatchedKind)]
     return dict.fromkeys([*known, *others])
+
+
+def _waited_for(profiles: Collection[Profile]) -> set[str]:
+    """The names of the kinds whose events plugins wait for."""
+    registered = (
+        each for profile in profiles for events in profile.hints().values() for each in events
+    )
+    return {registration.event.resource.rpartition("/")[2] for registration in registered}
+
+
+def _resource_of(kind: WatchedKind, waited_for: Set[str]) -> Resource | str | None:
+    """The resource of the events of a kind; None if nobody can wait for them."""
+    known = KINDS.get(kind.kind)
+    if kind in LOOKED_UP:
+        return known or (kind.kind if kind.kind in waited_for else None)
+    # A plugin's kind that has the name of one of Kubernetes' has no events.
+    return kind.kind if known is None else None
 
 
 # ------------------------------------------------------------------------------- health and metrics

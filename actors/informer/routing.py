@@ -33,9 +33,6 @@ from berth.actors.scheduling.model.stale_node import StaleNode
 # The messages for the cache, and those for the queue.
 Routed = tuple[list[CacheMessage], list[QueueMessage]]
 
-# The kinds that plugins may wait for, by the name of their type, which is the name of the kind.
-_WAITED_FOR = {resource.kind: resource for resource in Resource}
-
 _ASSIGNED_POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
 _ASSIGNED_POD_CHANGED = {action: ClusterEvent(Resource.ASSIGNED_POD, action) for action in Action}
 _NODE_ADD = ClusterEvent(Resource.NODE, Action.ADD)
@@ -96,14 +93,13 @@ def _nomination_gone(old: Pod, new: Pod | None) -> list[QueueMessage]:
     ]
 
 
-def route_object(change: Change[HasMetadata]) -> Routed:
-    """An object that plugins look up goes to the cache. Its change is an event if plugins may wait
-    for its kind.
+def route_object(change: Change[HasMetadata], resource: Resource | str | None) -> Routed:
+    """An object that plugins look up goes to the cache. Its change is an event of the resource, if
+    there is one.
     """
     item = change.new if change.new is not None else change.old
     if item is None:
         return [], []
-    resource = _WAITED_FOR.get(type(item).__name__)
     events: list[QueueMessage] = []
     if resource is not None:
         action = (

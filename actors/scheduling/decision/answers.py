@@ -15,6 +15,7 @@ from numbers import Real
 import numpy as np
 
 from berth.actors.scheduling.framework.events import (
+    KINDS,
     Action,
     ClusterEvent,
     Hint,
@@ -210,10 +211,11 @@ def as_registrations(answer: object) -> tuple[Registration, ...]:
         event: object = registration.event
         if not isinstance(event, ClusterEvent):
             raise expected("a Registration of a ClusterEvent", event)
-        if not isinstance(event.resource, Resource) or not isinstance(event.action, Action):
-            raise expected(
-                "a ClusterEvent of a Resource and an Action", (event.resource, event.action)
-            )
+        resource: object = event.resource
+        if not isinstance(resource, str) or not isinstance(event.action, Action):
+            raise expected("a ClusterEvent of a Resource and an Action", (resource, event.action))
+        if not isinstance(resource, Resource) and (resource in KINDS or "/" in resource):
+            raise expected("a member of Resource, or the name of a kind that it lacks", resource)
         if registration.hint is not None and not callable(registration.hint):
             raise expected("a Registration with a hint function or None", registration.hint)
     return tuple(answer)

@@ -69,10 +69,18 @@ class Resource(enum.StrEnum):
         return self.value.rpartition("/")[2]
 
 
-class ClusterEvent(msgspec.Struct, frozen=True):
-    """A resource and what happened to it; `label` is the event's name in metrics and logs."""
+# The kinds without their groups.
+KINDS = {resource.kind: resource for resource in Resource}
 
-    resource: Resource
+
+class ClusterEvent(msgspec.Struct, frozen=True):
+    """A resource and what happened to it; `label` is the event's name in metrics and logs.
+
+    The resource is the name of the kind, such as "Widget", if Resource does not have it. Its
+    updates are UPDATE_OTHER.
+    """
+
+    resource: Resource | str
     action: Action
     label: str = ""
 
@@ -80,7 +88,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
         """True if this registration covers an event that happened."""
         if self.resource is Resource.WILDCARD or happened.resource is Resource.WILDCARD:
             return True
-        same = self.resource is happened.resource or (
+        same = self.resource == happened.resource or (
             self.resource is Resource.POD
             and happened.resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD)
         )
@@ -91,14 +99,14 @@ class ClusterEvent(msgspec.Struct, frozen=True):
 
 
 @cache
-def _name(resource: Resource, action: Action) -> str:
+def _name(resource: Resource | str, action: Action) -> str:
     """The name in kube-scheduler's metrics, such as `storage.k8s.io/CSINodeAdd`. If there are
     several actions, it is that of the first.
     """
     if action & Action.UPDATE_OTHER:
-        return f"{resource.value}Update"
+        return f"{resource}Update"
     first = next(iter(action), action)
-    return resource.value + "".join(word.capitalize() for word in (first.name or "").split("_"))
+    return f"{resource}{''.join(word.capitalize() for word in (first.name or '').split('_'))}"
 
 
 class Hint(enum.Enum):

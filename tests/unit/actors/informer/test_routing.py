@@ -160,16 +160,20 @@ def test_the_end_of_a_nomination_is_the_event_of_a_deleted_pod() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "expected"),
+    ("change", "resource", "expected"),
     [
-        (Change(None, Service()), ["ServiceAdd"]),
-        (Change(Service(), Service()), ["ServiceUpdate"]),
-        (Change(Service(), None), ["ServiceDelete"]),
-        (Change(None, Namespace()), ["NamespaceAdd"]),
-        (Change(None, ReplicaSet()), []),
+        (Change(None, Service()), Resource.SERVICE, ["ServiceAdd"]),
+        (Change(Service(), Service()), Resource.SERVICE, ["ServiceUpdate"]),
+        (Change(Service(), None), Resource.SERVICE, ["ServiceDelete"]),
+        (Change(None, Namespace()), Resource.NAMESPACE, ["NamespaceAdd"]),
+        (Change(None, ReplicaSet()), None, []),
+        (Change(ReplicaSet(), ReplicaSet()), "ReplicaSet", ["ReplicaSetUpdate"]),
+        (Change(None, ReplicaSet()), "ReplicaSet", ["ReplicaSetAdd"]),
     ],
 )
-def test_objects_that_plugins_look_up(change: Change[HasMetadata], expected: list[str]) -> None:
-    to_cache, to_queue = route_object(change)
+def test_objects_that_plugins_look_up(
+    change: Change[HasMetadata], resource: Resource | str | None, expected: list[str]
+) -> None:
+    to_cache, to_queue = route_object(change, resource)
     assert len(to_cache) == 1
     assert names(to_queue) == expected

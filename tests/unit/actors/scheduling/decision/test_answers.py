@@ -579,8 +579,16 @@ REGISTERED: list[tuple[Any, str]] = [
     ([EVENT], "expected a sequence of Registration, got ClusterEvent("),
     ([Registration(None)], ("expected a Registration of a ClusterEvent, got None")),  # type: ignore[arg-type]
     (
-        [Registration(ClusterEvent("Node", Action.ADD))],  # type: ignore[arg-type]
-        "expected a ClusterEvent of a Resource and an Action, got ('Node', <Action.ADD: 1>)",
+        [Registration(ClusterEvent(7, Action.ADD))],  # type: ignore[arg-type]
+        "expected a ClusterEvent of a Resource and an Action, got (7, <Action.ADD: 1>)",
+    ),
+    (
+        [Registration(ClusterEvent("Node", Action.ADD))],
+        "expected a member of Resource, or the name of a kind that it lacks, got 'Node'",
+    ),
+    (
+        [Registration(ClusterEvent("example.com/Widget", Action.ADD))],
+        "expected a member of Resource, or the name of a kind that it lacks, got 'example.com/W",
     ),
     (
         [Registration(EVENT, Hint.QUEUE)],  # type: ignore[arg-type]
