@@ -27,12 +27,13 @@ from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.questions import Steps
 from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.kinds import PODS
+from berth.actors.scheduling.kube.kinds import PODS, WatchedKind
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.system import Options, schedule
 from berth.config.load import from_mapping
+from berth.tools.apiserver.app import target_of
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.bench.inproc import InProcess
 from berth.tools.bench.pods import PodTracker
@@ -173,15 +174,16 @@ class VirtualCluster:
         return answer
 
     def _same_version(self, path: str, body: object) -> None:
-        """Refuse a patch that names another version of the pod, as the API server does."""
+        """Refuse a patch that names another version of the object, as the API server does."""
         assert isinstance(body, dict)
         wanted = body.get("metadata", {}).get("resourceVersion")
-        namespace, name = path.split("/")[4], path.split("/")[6]
-        pod = self.pods().get(name)
-        if pod is None:
-            raise ApiError(404, "NotFound", f"{namespace}/{name} not found")
-        if wanted not in (None, pod.metadata.resource_version):
-            raise ApiError(409, "Conflict", f"{namespace}/{name} has changed")
+        target = target_of(path)
+        shelf = self.api._shelves.get(target.kind.path())
+        found = None if shelf is None else shelf.items.get((target.namespace, target.name))
+        if found is None:
+            raise ApiError(404, "NotFound", f"{target.namespace}/{target.name} not found")
+        if wanted not in (None, found.metadata.resource_version):
+            raise ApiError(409, "Conflict", f"{target.namespace}/{target.name} has changed")
 
     # ------------------------------------------------------------------------------------ for tests
 
@@ -189,6 +191,13 @@ class VirtualCluster:
         kind = BY_KIND[document["apiVersion"], document["kind"]]
         metadata = document["metadata"]
         await self.api.create(kind, metadata.get("namespace", ""), metadata["name"], document)
+
+    async def delete(self, kind: str, name: str, namespace: str = "") -> None:
+        await self.api.delete(BY_KIND["v1", kind], namespace, name)
+
+    def objects(self, kind: WatchedKind) -> dict[tuple[str, str], Any]:
+        """The objects of a kind by namespace and name."""
+        return dict(self.api._shelves[kind.path].items)
 
     async def delete_pod(self, name: str, grace: int = 0) -> None:
         await self.api.delete(BY_KIND["v1", "Pod"], "default", name, grace)
@@ -237,14 +246,20 @@ async def virtual_cluster(
     late: float = 0.0,
     fault: Callable[[str, str, object], Fault] = lambda _method, _path, _body: Fault.NONE,
     extenders: Extenders | None = None,
+    args: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> AsyncIterator[VirtualCluster]:
-    """A running scheduler with these plugins besides the default ones; they must be registered."""
+    """A running scheduler with these plugins besides the default ones; they must be registered.
+    `args` are those of plugins by name.
+    """
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "leaderElection": {"leaderElect": False},
         "profiles": [
-            {"plugins": {"multiPoint": {"enabled": [{"name": name} for name in plugins]}}}
+            {
+                "plugins": {"multiPoint": {"enabled": [{"name": name} for name in plugins]}},
+                "pluginConfig": [{"name": n, "args": given} for n, given in (args or {}).items()],
+            }
         ],
     }
     async with anyio.create_task_group() as group:

@@ -192,10 +192,9 @@ class _PodInWords:
     def _binding(
         self, volumes: PodVolumes, claim: PersistentVolumeClaim, delayed: Delayed | None
     ) -> Iterator[Asked]:
-        try:
-            keys = volumes.conflicts(self._nodes)
-        except VolumeError as failure:
-            yield Asked(str(failure), None)
+        keys = volumes.conflicts(self._nodes)
+        if volumes.failure:
+            yield Asked(volumes.failure, None)
             return
         keys = np.zeros(self._nodes.size, dtype=np.int64) if keys is None else keys
         unfit = self._names((keys != 0) & (keys != NOT_ENOUGH_SPACE))
