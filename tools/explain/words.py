@@ -35,7 +35,7 @@ def label_in(key: str, values: Iterable[str]) -> str:
 def where(selector: NodeSelector) -> str:
     """The nodes that a volume's node affinity allows, such as "on nodes with zone in (a)"."""
     terms = [
-        all_of([_required(r) for r in term.match_expressions if r.key])
+        all_of([_required(r) for r in term.match_expressions if r.key.strip("-")])
         for term in selector.node_selector_terms
         if term.match_expressions
     ]
