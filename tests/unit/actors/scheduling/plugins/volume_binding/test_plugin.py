@@ -202,7 +202,7 @@ def about(key: str, operator: str, *values: str) -> Document:
             "ab",
         ),
         (terms({"matchExpressions": [about("host", "Near", "a")]}), ""),
-        # What is not valid matches nothing, and does not keep other terms from matching.
+        # An invalid term matches nothing, and does not keep other terms from matching.
         (terms({"matchExpressions": [about("host", "NotIn")]}), ""),
         (terms({"matchExpressions": [about("none", "DoesNotExist", "a")]}), ""),
         (
