@@ -192,6 +192,10 @@ class VirtualCluster:
         metadata = document["metadata"]
         await self.api.create(kind, metadata.get("namespace", ""), metadata["name"], document)
 
+    def put(self, kind: WatchedKind, item: HasMetadata) -> None:
+        """Creates or changes an object of a kind that the cluster does not know."""
+        self.api._put(self.api._shelves[kind.path], item)
+
     async def delete(self, kind: str, name: str, namespace: str = "") -> None:
         await self.api.delete(BY_KIND["v1", kind], namespace, name)
 

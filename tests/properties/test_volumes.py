@@ -54,9 +54,9 @@ from berth.plugin import Node, Snapshot
 from tests.kit.handle import Nowhere
 from tests.kit.storage import as_pod, claim, node, of_claim, pod, thing, volume
 
-NODES, VOLUMES, CLAIMS = 4, 6, 3
+NODES, VOLUMES, CLAIMS = 4, 6, 4
 # The claims of the pods that are decided about.
-PODS = ((0,), (1,), (2,), (0, 0), (0, 1), (0, 1, 2))
+PODS = ((0,), (1,), (2,), (3,), (0, 0), (0, 1), (0, 1, 2), (3, 2))
 CLASSES = ("static", "topology", "room", "now", "odd")
 SELECTED = "volume.kubernetes.io/selected-node"
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -403,7 +403,17 @@ class History(RuleBasedStateMachine):
             self.put_node(number, "ab"[number % 2], "1")
             here = [{"matchExpressions": expressions(("host", "In", [f"n{number}"]))}]
             self.put_volume(number, "static", here, "2Gi", ONCE, "", "Available")
-            self.put_claim(number, "static", "1Gi", ONCE, None, "")
+            self.claim_anew(number)
+        self.claim_anew(3)
+        self.put_volume(5, "static", None, "2Gi", ONCE, "c3", "Bound", "disk")
+        self.put_class("room", "WaitForFirstConsumer", [], "driver")
+        self.put_driver(True)
+        self.put_capacity(0, "room", {"matchLabels": {"zone": "a"}}, "2Gi", None)
+
+    def claim_anew(self, number: int) -> None:
+        """Two claims of static volumes, one of a new volume, and one that is bound to a disk."""
+        of, bound = ("room" if number == 2 else "static"), ("v5" if number == 3 else "")
+        self.put_claim(number, of, "1Gi", ONCE, None, bound)
 
     def tell(self, message: CacheMessage) -> None:
         self.cache.handle(message)
@@ -530,7 +540,7 @@ class History(RuleBasedStateMachine):
     def drop_claim(self, number: int) -> None:
         self.drop(PersistentVolumeClaim, f"c{number}")
         self.decide([number], None)
-        self.put_claim(number, "static", "1Gi", ONCE, None, "")
+        self.claim_anew(number)
 
     @rule(
         name=st.sampled_from(CLASSES),

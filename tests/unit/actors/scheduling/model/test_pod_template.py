@@ -1,4 +1,4 @@
-"""The disks that a pod names directly."""
+"""Which pods are of one template, and the disks that a pod names directly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import msgspec
 import pytest
 
 from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.model.pod_template import Disk, PodTemplate
+from berth.actors.scheduling.model.pod_template import (
+    Disk,
+    PodTemplate,
+    Templates,
+    same_template,
+)
 
 
 def disks(*volumes: dict[str, Any]) -> tuple[Disk, ...]:
@@ -42,3 +47,42 @@ def test_disks_of_a_volume(
 def test_a_volume_may_be_of_several_kinds() -> None:
     volume = {"gcePersistentDisk": {"pdName": "d"}, "iscsi": {"iqn": "d"}}
     assert [disk.identity for disk in disks(volume, volume)] == [("gce", "d"), ("iscsi", "d")] * 2
+
+
+def using(*volumes: dict[str, Any], name: str = "p", node: str = "") -> Pod:
+    named = [{"name": f"v{i}", **volume} for i, volume in enumerate(volumes)]
+    spec = {"volumes": named, "nodeName": node}
+    metadata = {"name": name, "namespace": "ns"}
+    return msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
+
+
+def claim(name: str, *, read_only: bool = False) -> dict[str, Any]:
+    return {"persistentVolumeClaim": {"claimName": name, "readOnly": read_only}}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (using(claim("a")), using(claim("b")), True),
+        (using(claim("a")), using(claim("b"), name="q", node="n"), True),
+        (using(claim("a"), claim("a")), using(claim("b"), claim("c")), True),
+        (using(claim("a"), {"emptyDir": {}}), using(claim("b"), {"emptyDir": {}}), True),
+        (using(claim("a")), using(claim("b", read_only=True)), False),
+        (using(claim("a")), using(claim("a"), claim("b")), False),
+        (using(claim("a")), using(), False),
+        (using(claim("a")), using({"ephemeral": {}}), False),
+        (
+            using(claim("a"), {"gcePersistentDisk": {"pdName": "d"}}),
+            using(claim("b"), {"gcePersistentDisk": {"pdName": "e"}}),
+            False,
+        ),
+    ],
+)
+def test_the_names_of_claims_do_not_count(one: Pod, other: Pod, same: bool) -> None:
+    assert same_template(one, other) is same
+    templates = Templates()
+    first, second = templates.of(one), templates.of(other)
+    assert (first is second) is same
+    assert (PodTemplate(one) == PodTemplate(other)) is same
+    if same:
+        assert hash(PodTemplate(one)) == hash(PodTemplate(other))
