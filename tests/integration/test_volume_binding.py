@@ -240,6 +240,12 @@ async def another_node(controller: Controller) -> None:
     await controller.patch_claim("c", {"metadata": {"annotations": {SELECTED: "elsewhere"}}})
 
 
+async def bound_to_another(controller: Controller) -> None:
+    """Somebody has reserved another volume for the claim, and the controller chose that one."""
+    await controller.cluster.create(volume("w", "a"))
+    await controller.bind("c", "w")
+
+
 async def volume_elsewhere(controller: Controller) -> None:
     await controller.cluster.create(volume("w", "elsewhere"))
     await controller.patch_claim("c", {"spec": {"volumeName": "w"}})
@@ -256,6 +262,7 @@ async def volume_elsewhere(controller: Controller) -> None:
         ),
         ("local", no_volume, 'failed to check binding: persistentvolumes "v" not found'),
         ("local", no_reference, 'ClaimRef got reset for pv "v"'),
+        ("local", bound_to_another, 'persistentvolumeclaims "default/c" is bound to pv "w"'),
         ("made", no_selected_node, 'selectedNode annotation reset for PVC "c"'),
         ("made", another_node, 'provisioning failed for PVC "c"'),
         (

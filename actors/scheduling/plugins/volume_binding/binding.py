@@ -181,7 +181,14 @@ class Binding:
         reference = volume.spec.claim_ref
         if reference is None or not reference.uid:
             return error(f'ClaimRef got reset for pv "{volume.metadata.name}"')
-        return SUCCESS if is_fully_bound(known) else None
+        if not is_fully_bound(known):
+            return None
+        if known.spec.volume_name != volume.metadata.name:
+            # Two volumes were reserved for the claim, and the controller chose the other one. The
+            # node of this one may not suit it; kube-scheduler would bind the pod there.
+            where, other = f"{known.metadata.namespace}/{known.metadata.name}", known.spec
+            return error(f'persistentvolumeclaims "{where}" is bound to pv "{other.volume_name}"')
+        return SUCCESS
 
     def _is_provisioned(
         self, written: PersistentVolumeClaim, node: Node, keys: list[ObjectKey]
