@@ -131,7 +131,8 @@ class Rules:
         self._filter: tuple[FilterPlugin | NodeFilterPlugin, ...] = tuple(
             p for p, _ in points.get("filter", ()) if isinstance(p, FilterPlugin | NodeFilterPlugin)
         )
-        self._filter_beyond_rows = [p for p in self._filter if reads_of(p) not in ROW_BY_ROW]
+        self._filter_names = [p.name for p in self._filter]
+        self._filter_beyond_rows = [p.name for p in self._filter if reads_of(p) not in ROW_BY_ROW]
         self._pre_score = [
             p for p, _ in points.get("preScore", ()) if isinstance(p, PreScorePlugin)
         ]
@@ -178,9 +179,10 @@ class Rules:
             if answer is SUCCESS:
                 continue
             if answer is SKIP:
-                state.skip_filter.add(plugin.name)
+                state.left_out.add(plugin.name)
             elif isinstance(answer, PreFilterResult):
                 if answer.passes_all:
+                    state.left_out.add(plugin.name)
                     state.passes_filter.add(plugin.name)
                 if answer.node_names is not None:
                     names = answer.node_names if names is None else names & answer.node_names
@@ -190,7 +192,7 @@ class Rules:
                             _no_node_left(restricted_by), names, tuple(restricted_by)
                         )
             elif answer.code is _SKIP:
-                state.skip_filter.add(plugin.name)
+                state.left_out.add(plugin.name)
             elif answer.code is _UNRESOLVABLE:
                 return PreFiltered(answer)
             elif answer.code is _UNSCHEDULABLE:
@@ -202,29 +204,29 @@ class Rules:
         stay skipped.
         """
         supposed = CycleState()
-        supposed.skip_filter = state.skip_filter.copy()
+        supposed.left_out = state.left_out.copy()
         supposed.passes_filter = state.passes_filter.copy()
         for plugin in self._pre_filter:
-            if not state.filters(plugin.name):
+            if plugin.name in state.left_out:
                 continue
             answer = _pre_filtered(plugin, supposed, info, snapshot)
             if not isinstance(answer, PreFilterResult) and answer.code is Code.SKIP:
-                supposed.skip_filter.add(plugin.name)
+                supposed.left_out.add(plugin.name)
         return supposed
 
     def filters_nothing(self, state: CycleState) -> bool:
         """True if no filter concerns the pod."""
-        return not any(state.filters(plugin.name) for plugin in self._filter)
+        return state.left_out.issuperset(self._filter_names)
 
     def filters_row_by_row(self, state: CycleState) -> bool:
         """True if each filter's verdict about a row depends on that row alone."""
-        return not any(state.filters(plugin.name) for plugin in self._filter_beyond_rows)
+        return state.left_out.issuperset(self._filter_beyond_rows)
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Diagnosis:
         """Runs the filters over a view; each node keeps the first plugin that rejected it."""
         diagnosis = Diagnosis(nodes)
         for plugin in self._filter:
-            if not state.filters(plugin.name):
+            if plugin.name in state.left_out:
                 continue
             if isinstance(plugin, FilterPlugin):
                 verdicts = _filter_all(plugin, state, info, nodes)
@@ -242,7 +244,7 @@ class Rules:
         """
         passing: Bools | None = None
         for plugin in self._filter:
-            if not state.filters(plugin.name):
+            if plugin.name in state.left_out:
                 continue
             if isinstance(plugin, FilterPlugin):
                 passes = _passing_all(plugin, state, info, nodes)

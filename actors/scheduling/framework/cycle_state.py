@@ -38,22 +38,24 @@ PODS_TO_ACTIVATE: StateKey[set[str]] = StateKey("PodsToActivate")
 
 
 class CycleState:
-    """The values of one scheduling attempt, and the plugins that returned SKIP in it, whose Filter
-    passes all nodes, or whose PreBind may run in parallel.
+    """The values of one scheduling attempt, and the plugins that are not asked everywhere in it.
+
+    `left_out` are those whose Filter is left out, because they returned SKIP or are among those
+    that pass all nodes, `passes_filter`. The PreBind of `parallel_pre_bind` may run in parallel.
     """
 
     __slots__ = (
         "_data",
+        "left_out",
         "parallel_pre_bind",
         "passes_filter",
-        "skip_filter",
         "skip_pre_bind",
         "skip_score",
     )
 
     def __init__(self) -> None:
         self._data: dict[StateKey[object], object] = {}
-        self.skip_filter: set[str] = set()
+        self.left_out: set[str] = set()
         self.passes_filter: set[str] = set()
         self.skip_score: set[str] = set()
         self.skip_pre_bind: set[str] = set()
@@ -63,14 +65,15 @@ class CycleState:
         """A CycleState with the same values, except that no PreBind is skipped."""
         copy = CycleState()
         copy._data = self._data.copy()
-        copy.skip_filter = self.skip_filter.copy()
+        copy.left_out = self.left_out.copy()
         copy.passes_filter = self.passes_filter.copy()
         copy.skip_score = self.skip_score.copy()
         return copy
 
-    def filters(self, plugin: str) -> bool:
-        """True if the plugin of this name has to be asked in Filter."""
-        return plugin not in self.skip_filter and plugin not in self.passes_filter
+    @property
+    def skip_filter(self) -> set[str]:
+        """The plugins that returned SKIP in PreFilter."""
+        return self.left_out - self.passes_filter
 
     def write(self, key: StateKey[T], value: T) -> None:
         self._data[cast("StateKey[object]", key)] = value

@@ -121,8 +121,12 @@ class ClusterObjects:
         return self.changes(kind).version
 
     def get(self, kind: type[T], name: str, namespace: str = "") -> T | None:
-        self._check(kind)
-        found: T | None = self._found.get(kind, {}).get(namespace, {}).get(name)
+        if self._unlisted:
+            self._check(kind)
+        try:
+            found: T | None = self._found[kind][namespace].get(name)
+        except KeyError:
+            return None
         return found
 
     def within(self, kind: type[T], namespace: str = "") -> Mapping[str, T]:
