@@ -364,7 +364,7 @@ async def schedule(
     and a scheduler that may be of a derived class.
     """
     in_binding, mailboxes = PodsInBinding(), Mailboxes()
-    listers, api = Listers(mailboxes, clock), ApiObjects(access.calls)
+    listers, api = Listers(mailboxes, clock), ApiObjects(access.calls, access.plugins)
     handle = SchedulerHandle(api, listers, in_binding, options.feature_gates)
     profiles = profiles_of(configuration, handle)
     api.add_kinds(_looked_up(profiles.values()))

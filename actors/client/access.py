@@ -52,9 +52,10 @@ class Source(Protocol[Kept]):
 
 
 class Access(Protocol):
-    """`events` and `calls` are separate, so that neither delays the other.
+    """`calls`, `plugins` and `events` have their own connections, so that none of them delays
+    another.
 
-    Both write only while `tenure` permits it.
+    All of them write only while `tenure` permits it.
     """
 
     @property
@@ -62,6 +63,11 @@ class Access(Protocol):
 
     @property
     def calls(self) -> Calls: ...
+
+    @property
+    def plugins(self) -> Calls:
+        """For the requests of plugins, except for bindings."""
+        ...
 
     @property
     def events(self) -> Calls: ...
@@ -83,19 +89,24 @@ class Access(Protocol):
 
 
 class Remote:
-    """Access over HTTP. Calls, events and leases each have their own connections and rate limit."""
+    """Access over HTTP. Calls, plugins' requests, events and leases have their own connections.
+
+    Plugins' requests share the rate limit of the calls; the others have their own.
+    """
 
     def __init__(
         self,
         connection: Connection,
         tenure: Tenure,
         calls: Client,
+        plugins: Client,
         events: Client,
         clock: Clock,
         rng: Rng,
     ) -> None:
         self.tenure = tenure
         self.calls: Calls = calls
+        self.plugins: Calls = plugins
         self.events: Calls = events
         self._connection = connection
         self._client = calls
@@ -122,8 +133,7 @@ async def remote(
     `qps` and `burst` limit the calls and the events separately, and do not limit the leases.
     """
     tenure = Tenure()
-    async with (
-        Client(connection, clock=clock, qps=qps, burst=burst, tenure=tenure) as calls,
-        Client(connection, clock=clock, qps=qps, burst=burst, tenure=tenure) as events,
-    ):
-        yield Remote(connection, tenure, calls, events, clock, rng)
+    calls = Client(connection, clock=clock, qps=qps, burst=burst, tenure=tenure)
+    events = Client(connection, clock=clock, qps=qps, burst=burst, tenure=tenure)
+    async with calls, calls.with_own_connections() as plugins, events:
+        yield Remote(connection, tenure, calls, plugins, events, clock, rng)

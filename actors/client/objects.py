@@ -19,10 +19,13 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class ApiObjects:
-    """Implements the handle's ApiHandle."""
+    """Implements the handle's ApiHandle. `client` binds; `others` makes all other requests, which
+    may wait for admission webhooks for long.
+    """
 
-    def __init__(self, client: Calls) -> None:
+    def __init__(self, client: Calls, others: Calls | None = None) -> None:
         self._client = client
+        self._others = client if others is None else others
         self._kinds = {kind.type: kind for kind in BY_KIND.values()}
 
     def add_kinds(self, kinds: Iterable[WatchedKind]) -> None:
@@ -65,7 +68,7 @@ class ApiObjects:
     ) -> T | Status:
         path = self._path(kind, namespace, name, subresource)
         try:
-            return await self._client.patch(path, changes, kind, "merge")
+            return await self._others.patch(path, changes, kind, "merge")
         except (ApiError, ConnectionFailedError) as failure:
             return error(str(failure))
 
@@ -73,7 +76,7 @@ class ApiObjects:
         self, method: str, kind: type[T], path: str, body: object | None = None
     ) -> T | Status:
         try:
-            return await self._client.call(method, path, kind, body)
+            return await self._others.call(method, path, kind, body)
         except (ApiError, ConnectionFailedError) as failure:
             return error(str(failure))
 

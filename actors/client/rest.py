@@ -150,6 +150,12 @@ class Client:
         self._wires: Wires | None = None
         self._readers: dict[type, Reader[object]] = {}
 
+    def with_own_connections(self) -> Client:
+        """Returns another client, whose requests count towards the rate limit of this one."""
+        client = Client(self._connection, self._seconds, self._clock, tenure=self._tenure)
+        client._limit = self._limit
+        return client
+
     async def __aenter__(self) -> Client:
         """Raises KubeconfigError if there are no credentials, before the first request would."""
         await self._connection.credentials.proof()

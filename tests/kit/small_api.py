@@ -57,6 +57,7 @@ class SmallApi:
         self.refusals: dict[str, ApiError] = {}
         self.asked: list[str] = []
         self.calls: Calls = self
+        self.plugins: Calls = self
         self.events: Calls = self
         self.tenure = Tenure()
 

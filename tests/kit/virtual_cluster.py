@@ -119,6 +119,7 @@ class VirtualCluster:
         self.decisions: list[Decision] = []
         self._fault = fault
         self.calls: Calls = self
+        self.plugins: Calls = self
         self.events: Calls = self
         self.tenure = Tenure()
 

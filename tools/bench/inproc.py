@@ -104,6 +104,7 @@ class InProcess:
         self._version = 0
         self._second, self._time, self._scheduled = 0, "", PodCondition()
         self.calls: Calls = self
+        self.plugins: Calls = self
         self.events: Calls = self
         self.tenure = Tenure()  # no other scheduler writes here
 
