@@ -81,12 +81,19 @@ class ApiObjects:
             return error(str(failure))
 
     def _whole(self, kind: type[HasMetadata], body: Mapping[str, Any]) -> dict[str, Any]:
-        known = self._kinds[kind]
+        known = self._known(kind)
         return {"apiVersion": known.api_version, "kind": known.kind, **body}
 
     def _path(self, kind: type[HasMetadata], namespace: str, *parts: str) -> str:
         """The path of a kind in a namespace, and of an object and a subresource of it."""
-        base, _, plural = self._kinds[kind].path.rpartition("/")
+        base, _, plural = self._known(kind).path.rpartition("/")
         within = f"namespaces/{quote(namespace, safe='')}/" if namespace else ""
         below = "".join(f"/{quote(part, safe='')}" for part in parts if part)
         return f"{base}/{within}{plural}{below}"
+
+    def _known(self, kind: type[HasMetadata]) -> WatchedKind:
+        """Raises TypeError for anything but a type that plugins may look up."""
+        found = self._kinds.get(kind)
+        if found is None:
+            raise TypeError(f"expected the type of a kind that a plugin may look up, got {kind!r}")
+        return found

@@ -41,7 +41,7 @@ from berth.actors.runtime.backoff import Backoff, Rng
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.workers import Line, Workers
 from berth.actors.scheduling.framework.interface import ApiHandle
-from berth.actors.scheduling.framework.status import Status
+from berth.actors.scheduling.framework.status import Status, error
 from berth.actors.scheduling.model.pod_info import PodInfo
 
 log = structlog.get_logger(__name__)
@@ -204,9 +204,12 @@ class PreemptionActor(Actor[PreemptionMessage]):
 
     async def _send(self, order: SendPatches) -> None:
         for patch in order.patches:
-            answer = await self._api.patch(
-                patch.kind, patch.name, patch.changes, patch.namespace, patch.subresource
-            )
+            try:
+                answer = await self._api.patch(
+                    patch.kind, patch.name, patch.changes, patch.namespace, patch.subresource
+                )
+            except Exception as problem:  # noqa: BLE001 - a plugin made the patch
+                answer = error(f"{type(problem).__name__}: {problem}")
             if isinstance(answer, Status):
                 self._log.warning(
                     "not patched",

@@ -8,7 +8,7 @@ with what was expected and what was given.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isnan, nan
 from numbers import Real
 
@@ -221,6 +221,19 @@ def as_registrations(answer: object) -> tuple[Registration, ...]:
     return tuple(answer)
 
 
+def _check_patch(patch: Patch) -> None:
+    kind: object = patch.kind
+    if not isinstance(kind, type):
+        raise expected("a Patch with the type of a kind", kind)
+    for text in (patch.name, patch.namespace, patch.subresource):
+        given: object = text
+        if not isinstance(given, str):
+            raise expected("a Patch with strings as name, namespace and subresource", given)
+    changes: object = patch.changes
+    if not isinstance(changes, Mapping):
+        raise expected("a Patch with a mapping as changes", changes)
+
+
 def as_post_filtered(answer: object, attempt: FailedAttempt) -> PostFiltered:
     """A PostFilter plugin's answer about an attempt."""
     if not isinstance(answer, PostFiltered):
@@ -229,6 +242,8 @@ def as_post_filtered(answer: object, attempt: FailedAttempt) -> PostFiltered:
     patches: object = answer.patches
     if not isinstance(patches, tuple) or not all(isinstance(patch, Patch) for patch in patches):
         raise expected("patches as a tuple of Patch", patches)
+    for patch in patches:
+        _check_patch(patch)
     nomination: object = answer.nomination
     if nomination is None:
         return answer

@@ -151,5 +151,5 @@ async def test_refusals_are_statuses(call: Call, failure: Exception) -> None:
 
 
 async def test_a_kind_that_nobody_declares() -> None:
-    with pytest.raises(KeyError):
+    with pytest.raises(TypeError, match="a kind that a plugin may look up, got <class"):
         await ApiObjects(Server()).get(Widget, "w")

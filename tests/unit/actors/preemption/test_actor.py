@@ -209,6 +209,31 @@ async def test_patches_are_sent_in_order_up_to_a_refusal() -> None:
         assert warning["error"] == "it has changed"
 
 
+@pytest.mark.parametrize(
+    ("patch", "problem"),
+    [
+        (Patch(PodInfo, "a", {}, "default"), "TypeError: expected the type of a kind"),
+        (Patch(Pod, "a", {"metadata": object()}, "default"), "TypeError: "),
+    ],
+)
+async def test_a_patch_that_cannot_be_sent_stops_nothing(patch: Patch, problem: str) -> None:
+    async with room() as made:
+        pod = await made.create("a")
+        with capture_logs() as logs:
+            made.preemption.tell(SendPatches(pod, (patch,)))
+            while not logs:
+                await anyio.sleep(0.005)
+        (warning,) = logs
+        assert (warning["event"], warning["name"]) == ("not patched", "a")
+        assert warning["error"].startswith(problem)
+        made.preemption.tell(
+            SendPatches(pod, (Patch(Pod, "a", {"metadata": {"labels": {"x": "y"}}}, "default"),))
+        )
+        with anyio.fail_after(10):
+            while (patched := await made.get("a")) is None or not patched["metadata"].get("labels"):
+                await anyio.sleep(0.005)
+
+
 async def test_a_pod_that_is_being_deleted_is_not_evicted_again() -> None:
     async with room() as made:
         await made.victim("a")

@@ -36,6 +36,7 @@ from berth.plugin import (
     NodeScorePlugin,
     NodeView,
     Nomination,
+    Patch,
     PermitPlugin,
     Plugin,
     Pod,
@@ -431,6 +432,26 @@ POST_FILTERS: list[tuple[type[_Wrong], Any, str]] = [
         _PostFilter,
         PostFiltered(SUCCESS, Nomination("a", (VICTIM,), None)),  # type: ignore[arg-type]
         "expected displaced as a tuple of PodInfo, got None",
+    ),
+    (
+        _PostFilter,
+        PostFiltered(SUCCESS, patches=Patch(Pod, "web", {})),  # type: ignore[arg-type]
+        "expected patches as a tuple of Patch, got Patch(",
+    ),
+    (
+        _PostFilter,
+        PostFiltered(SUCCESS, patches=(Patch("Pod", "web", {}),)),  # type: ignore[arg-type]
+        "expected a Patch with the type of a kind, got 'Pod'",
+    ),
+    (
+        _PostFilter,
+        PostFiltered(SUCCESS, patches=(Patch(Pod, "web", {}, None),)),  # type: ignore[arg-type]
+        "expected a Patch with strings as name, namespace and subresource, got None",
+    ),
+    (
+        _PostFilter,
+        PostFiltered(SUCCESS, patches=(Patch(Pod, "web", "{}"),)),  # type: ignore[arg-type]
+        "expected a Patch with a mapping as changes, got '{}'",
     ),
     (_Asking, "who?", "expected PreemptVictims to be asked, got 'who?'"),
 ]
