@@ -208,7 +208,7 @@ class PreemptionActor(Actor[PreemptionMessage]):
                 answer = await self._api.patch(
                     patch.kind, patch.name, patch.changes, patch.namespace, patch.subresource
                 )
-            except Exception as problem:  # noqa: BLE001 - a plugin made the patch
+            except Exception as problem:
                 answer = error(f"{type(problem).__name__}: {problem}")
             if isinstance(answer, Status):
                 self._log.warning(

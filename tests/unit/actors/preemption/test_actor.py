@@ -212,7 +212,7 @@ async def test_patches_are_sent_in_order_up_to_a_refusal() -> None:
 @pytest.mark.parametrize(
     ("patch", "problem"),
     [
-        (Patch(PodInfo, "a", {}, "default"), "TypeError: expected the type of a kind"),
+        (Patch(PodInfo, "a", {}, "default"), "TypeError: expected the type of a kind"),  # type: ignore[arg-type]
         (Patch(Pod, "a", {"metadata": object()}, "default"), "TypeError: "),
     ],
 )
