@@ -27,7 +27,15 @@ def read(paths: Iterable[Path]) -> list[tuple[Kind, Document]]:
 
     Raises ManifestError.
     """
-    return [found for path in paths for file in _files(path) for found in _objects_of(file)]
+    return [(kind_of(document, where), document) for document, where in found_in(paths)]
+
+
+def found_in(paths: Iterable[Path]) -> Iterator[tuple[Document, str]]:
+    """Objects of any kind, which have metadata, each with its place in the files.
+
+    Raises ManifestError.
+    """
+    return (found for path in paths for file in _files(path) for found in _objects_of(file))
 
 
 def _files(path: Path) -> list[Path]:
@@ -42,7 +50,7 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _objects_of(file: Path) -> Iterator[tuple[Kind, Document]]:
+def _objects_of(file: Path) -> Iterator[tuple[Document, str]]:
     """Raises ManifestError, also for an empty file."""
     try:
         found = [document for document in documents(file.read_bytes()) if document is not None]
@@ -58,7 +66,7 @@ def _objects_of(file: Path) -> Iterator[tuple[Kind, Document]]:
         yield from _objects(document, f"{file}, document {number}")
 
 
-def _objects(document: Any, where: str) -> Iterator[tuple[Kind, Document]]:
+def _objects(document: Any, where: str) -> Iterator[tuple[Document, str]]:
     if not isinstance(document, dict) or not document.get("kind") or not document.get("apiVersion"):
         raise ManifestError(f"{where}: expected an object with apiVersion, kind and metadata")
     version, name = str(document["apiVersion"]), str(document["kind"])
@@ -71,6 +79,14 @@ def _objects(document: Any, where: str) -> Iterator[tuple[Kind, Document]]:
         return
     if not isinstance(document.get("metadata"), dict):
         raise ManifestError(f"{where}: metadata: expected an object with a name")
+    yield document, where
+
+
+def kind_of(document: Document, where: str) -> Kind:
+    """The kind of an object. Raises ManifestError if berth does not know it, or if the object does
+    not have its fields.
+    """
+    version, name = str(document["apiVersion"]), str(document["kind"])
     kind = BY_KIND.get((version, name))
     if kind is None:
         raise ManifestError(f"{where}: unknown kind {version} {name}")
@@ -79,7 +95,7 @@ def _objects(document: Any, where: str) -> Iterator[tuple[Kind, Document]]:
         raise ManifestError(f"{_named(where, document)}: {found.where}: {found.mistyped}")
     if found.unknown:
         raise ManifestError(f"{_named(where, document)}: {', '.join(found.unknown)}")
-    yield kind, document
+    return kind
 
 
 def _named(where: str, document: Document) -> str:

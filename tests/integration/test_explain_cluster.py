@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 
 from berth.actors.client.rest import Connection
 from berth.config.load import from_mapping
+from berth.plugin import ObjectMeta, WatchedKind
+from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.command import answer
 from berth.tools.explain.decision import Decision
 from berth.tools.explain.source import SourceError, from_cluster
@@ -75,6 +78,38 @@ async def test_a_kind_that_is_not_served_has_no_objects() -> None:
     decision = answer(question).decision
     assert isinstance(decision, Decision)
     assert decision.hosts == ["a"]
+
+
+class Widget(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta
+    size: int = 0
+
+
+WIDGETS = WatchedKind("example.com/v1", "Widget", "/apis/example.com/v1/widgets", Widget)
+GADGETS = WatchedKind("example.com/v1", "Gadget", "/apis/example.com/v1/gadgets", Widget)
+
+
+async def test_kinds_that_plugins_declare(capsys: pytest.CaptureFixture[str]) -> None:
+    broken = {"metadata": {"name": "broken"}, "size": "large"}
+    items = {
+        "/api/v1/nodes": [node("a")],
+        "/api/v1/pods": [pod("asked")],
+        WIDGETS.path: [{"metadata": {"name": "w", "namespace": "ns"}, "size": 3}, broken],
+    }
+
+    async def listed(request: web.BaseRequest) -> web.StreamResponse:
+        found = items.get(request.path)
+        return web.json_response({"metadata": {}, "items": found}, status=200 if found else 404)
+
+    kinds = WIDGETS, GADGETS
+    async with served(listed) as url:
+        question = await from_cluster(
+            Connection(url), "default", "asked", from_mapping(None), kinds
+        )
+    objects = snapshot_of(question.objects, set(), kinds=kinds).objects
+    (widget,) = objects.every(Widget)
+    assert (widget.metadata.name, widget.metadata.namespace, widget.size) == ("w", "ns", 3)
+    assert "a Widget cannot be read and is left out: " in capsys.readouterr().err
 
 
 async def test_a_server_without_pods_is_no_cluster() -> None:

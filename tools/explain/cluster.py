@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import AssignedPodAdded, NodeAdded, Nominate, ObjectPut, TakeSnapshot
 from berth.actors.scheduling.kube.core import FINISHED, Node, Pod
-from berth.actors.scheduling.kube.kinds import decode
+from berth.actors.scheduling.kube.kinds import WatchedKind, decode
+from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 
@@ -18,16 +20,20 @@ class _Ignored:
 
 
 def snapshot_of(
-    objects: Iterable[dict[str, object]], schedulers: Set[str], info: PodInfo | None = None
+    objects: Iterable[dict[str, object]],
+    schedulers: Set[str],
+    info: PodInfo | None = None,
+    kinds: Iterable[WatchedKind] = (),
 ) -> Snapshot:
-    """The cluster of these objects, for a decision about the pod `info`.
+    """The cluster of these objects, for a decision about the pod `info`. `kinds` are those that
+    plugins declare.
 
     Only nominations of pods whose scheduler name is in `schedulers` count. Raises
     msgspec.ValidationError for an object of the wrong shape.
     """
     cache = CacheState()
-    for document in objects:
-        match decode(document):
+    for found in (found for document in objects for found in decoded(document, kinds)):
+        match found:
             case Node() as node:
                 cache.handle(NodeAdded(node))
             case Pod() as pod if pod.status.phase in FINISHED:
@@ -38,7 +44,7 @@ def snapshot_of(
                 pod.status.nominated_node_name and pod.spec.scheduler_name in schedulers
             ):
                 cache.handle(Nominate(PodInfo(pod), pod.status.nominated_node_name))
-            case Pod() | None:
+            case Pod():
                 pass
             case other:
                 cache.handle(ObjectPut(other))
@@ -47,3 +53,18 @@ def snapshot_of(
     (lend,) = cache.handle(TakeSnapshot(_Ignored()))
     assert isinstance(lend, Lend)
     return lend.snapshot
+
+
+def decoded(document: dict[str, object], kinds: Iterable[WatchedKind]) -> Iterator[HasMetadata]:
+    """An object in the type of each kind that it has: one that berth knows, or some of `kinds`.
+
+    Raises msgspec.ValidationError.
+    """
+    known = decode(document)
+    if known is not None:
+        yield known
+    name = document.get("apiVersion"), document.get("kind")
+    for kind in kinds:
+        if (kind.api_version, kind.kind) == name:
+            found: HasMetadata = Reader(kind.type).convert(document)
+            yield found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +25,7 @@ from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.scheduling.framework.questions import unasked
 from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.kinds import WatchedKind
 from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
@@ -115,8 +116,8 @@ def explain(
             for line in answers(Path(scenarios)):
                 click.echo(line)
             return
-        question = _question(paths, kubeconfig, master, pod, file, scenarios)
-        attempt = _attempt(question, profiles_of(question.configuration, ReadOnlyHandle()))
+        question, profiles = _question(paths, kubeconfig, master, pod, file, scenarios)
+        attempt = _attempt(question, profiles)
         explained = _decided(attempt)
     except (
         SourceError,
@@ -144,19 +145,30 @@ def _question(
     pod: str | None,
     file: str | None,
     scenarios: str | None,
-) -> Question:
+) -> tuple[Question, dict[str, Profile]]:
+    """The question, and the profiles of its configuration."""
     if scenarios == "-":
-        return from_scenario(sys.stdin.readline())[1]
+        question = from_scenario(sys.stdin.readline())[1]
+        return question, profiles_of(question.configuration, ReadOnlyHandle())
     if pod is None:
         raise SourceError("--pod: expected NAMESPACE/NAME, or --scenario")
     namespace, name = pod.split("/", 1) if "/" in pod else ("default", pod)
     configuration = load_file(file) if file else from_mapping(None)
+    profiles = profiles_of(configuration, ReadOnlyHandle())
+    kinds = _declared(profiles)
     if paths:
-        return from_manifests(paths, namespace, name, configuration)
+        return from_manifests(paths, namespace, name, configuration, kinds), profiles
     if not kubeconfig and not master:
         raise SourceError("the cluster: expected -f, --kubeconfig or --master")
     connection = load(kubeconfig or None, master=master)
-    return anyio.run(from_cluster, connection, namespace, name, configuration)
+    question = anyio.run(from_cluster, connection, namespace, name, configuration, kinds)
+    return question, profiles
+
+
+def _declared(profiles: Mapping[str, Profile]) -> tuple[WatchedKind, ...]:
+    """The kinds that plugins declare themselves."""
+    lookups = (kind for p in profiles.values() for plugin in p.plugins for kind in plugin.lookups)
+    return tuple(dict.fromkeys(kind for kind in lookups if isinstance(kind, WatchedKind)))
 
 
 def answer(question: Question) -> Explained:
@@ -171,7 +183,7 @@ def _attempt(question: Question, profiles: dict[str, Profile]) -> Attempt:
     try:
         pod = Reader(Pod).convert(question.pod)
         info = PodInfo(pod)
-        snapshot = snapshot_of(question.objects, profiles.keys(), info)
+        snapshot = snapshot_of(question.objects, profiles.keys(), info, _declared(profiles))
     except msgspec.ValidationError as invalid:
         raise SourceError(path_first(invalid, Pod)) from None
     profile = profiles.get(pod.spec.scheduler_name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,8 @@ import msgspec
 
 from berth.actors.client.rest import ApiError, Client, Connection
 from berth.actors.scheduling.kube.kinds import BY_KIND as WATCHED
-from berth.actors.scheduling.kube.kinds import LOOKED_UP, decode
+from berth.actors.scheduling.kube.kinds import NODES, WatchedKind
+from berth.actors.scheduling.kube.kinds import PODS as WATCHED_PODS
 from berth.config.load import ConfigError, from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.apiserver.admission import (
@@ -30,7 +31,8 @@ from berth.tools.apiserver.resources import BY_KIND, Kind
 from berth.tools.apiserver.schema import TYPES, pruned
 from berth.tools.apiserver.store import Refused, Store
 from berth.tools.apiserver.validation import invalid_message, problems
-from berth.tools.manifests import ManifestError, read
+from berth.tools.explain.cluster import decoded
+from berth.tools.manifests import ManifestError, found_in, kind_of
 
 CLASSES = (PRIORITY_CLASSES, RUNTIME_CLASSES, STORAGE_CLASSES)
 VOLUMES = BY_KIND["v1", "PersistentVolume"]
@@ -50,11 +52,24 @@ class SourceError(ValueError):
 
 
 def from_manifests(
-    paths: Iterable[Path], namespace: str, name: str, configuration: KubeSchedulerConfiguration
+    paths: Iterable[Path],
+    namespace: str,
+    name: str,
+    configuration: KubeSchedulerConfiguration,
+    kinds: Collection[WatchedKind] = (),
 ) -> Question:
-    """Objects as a user writes them, completed with the API's defaults. Raises SourceError."""
+    """Objects as a user writes them, completed with the API's defaults. Objects of `kinds`, which
+    plugins declare, are taken as they are. Raises SourceError.
+    """
+    declared = {(kind.api_version, kind.kind) for kind in kinds} - BY_KIND.keys()
+    found: list[tuple[Kind, Document]] = []
+    others: list[Document] = []
     try:
-        found = read(paths)
+        for document, where in found_in(paths):
+            if (document["apiVersion"], document["kind"]) in declared:
+                others.append(document)
+            else:
+                found.append((kind_of(document, where), document))
     except ManifestError as problem:
         raise SourceError(str(problem)) from None
     store = Store()
@@ -71,42 +86,48 @@ def from_manifests(
             )
         named.add(key)
         objects.append(made)
-    return _question(objects, namespace, name, configuration)
+    return _question([*objects, *others], namespace, name, configuration)
 
 
 async def from_cluster(
-    connection: Connection, namespace: str, name: str, configuration: KubeSchedulerConfiguration
+    connection: Connection,
+    namespace: str,
+    name: str,
+    configuration: KubeSchedulerConfiguration,
+    kinds: Collection[WatchedKind] = (),
 ) -> Question:
-    """The objects of a live cluster. A kind that the API server does not serve has none.
+    """The objects of a live cluster, with those of `kinds`, which plugins declare. A kind that the
+    API server does not serve has none.
 
     Leaves out objects that cannot be read, and names them on standard error. Raises SourceError or
     ConnectionFailedError.
     """
     documents: list[Document] = []
+    listed_kinds = {(kind.api_version, kind.kind): kind for kind in kinds} | WATCHED
     async with Client(connection) as client:
-        for kind in WATCHED.values():
+        for kind in listed_kinds.values():
             try:
                 listed = await client.page(kind.path, dict)
             except ApiError as refused:
-                if refused.code == 404 and kind in LOOKED_UP:
+                if refused.code == 404 and kind not in (NODES, WATCHED_PODS):
                     continue
                 raise SourceError(f"{kind.kind}: {refused}") from None
             found = [
                 {**item, "apiVersion": kind.api_version, "kind": kind.kind}
                 for item in listed.get("items") or ()
             ]
-            documents += filter(_can_be_read, found)
+            documents += [item for item in found if _can_be_read(item, kinds)]
     return _question(documents, namespace, name, configuration)
 
 
-def _can_be_read(document: Document) -> bool:
+def _can_be_read(document: Document, kinds: Collection[WatchedKind]) -> bool:
     problem = "metadata.name: expected a name"
     try:
-        found = decode(document)
+        found = list(decoded(document, kinds))
     except msgspec.ValidationError as invalid:
         problem = str(invalid)
     else:
-        if found is not None and found.metadata.name:
+        if found and all(item.metadata.name for item in found):
             return True
     click.echo(f"a {document['kind']} cannot be read and is left out: {problem}", err=True)
     return False
