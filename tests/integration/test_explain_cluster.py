@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from berth.plugin import ObjectMeta, WatchedKind
 from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.command import answer
 from berth.tools.explain.decision import Decision
-from berth.tools.explain.source import SourceError, from_cluster
+from berth.tools.explain.source import SourceError, from_cluster, from_manifests
 from tests.integration.test_client import served
 from tests.kit.daemon import node, pod
 
@@ -110,6 +111,20 @@ async def test_kinds_that_plugins_declare(capsys: pytest.CaptureFixture[str]) ->
     (widget,) = objects.every(Widget)
     assert (widget.metadata.name, widget.metadata.namespace, widget.size) == ("w", "ns", 3)
     assert "a Widget cannot be read and is left out: " in capsys.readouterr().err
+
+
+def test_files_with_kinds_that_plugins_declare(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        "{apiVersion: v1, kind: Pod, metadata: {name: asked},"
+        " spec: {containers: [{name: c, image: i}]}}\n---\n"
+        "{apiVersion: example.com/v1, kind: Widget, metadata: {name: w}, size: 3}\n"
+    )
+    question = from_manifests([file], "default", "asked", from_mapping(None), (WIDGETS,))
+    (widget,) = snapshot_of(question.objects, set(), kinds=(WIDGETS,)).objects.every(Widget)
+    assert (widget.metadata.name, widget.size) == ("w", 3)
+    with pytest.raises(SourceError, match=r"unknown kind example\.com/v1 Widget"):
+        from_manifests([file], "default", "asked", from_mapping(None), (GADGETS,))
 
 
 async def test_a_server_without_pods_is_no_cluster() -> None:

@@ -66,7 +66,7 @@ def from_manifests(
     others: list[Document] = []
     try:
         for document, where in found_in(paths):
-            if (document["apiVersion"], document["kind"]) in declared:
+            if (str(document["apiVersion"]), str(document["kind"])) in declared:
                 others.append(document)
             else:
                 found.append((kind_of(document, where), document))
