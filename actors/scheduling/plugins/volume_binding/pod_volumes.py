@@ -176,26 +176,32 @@ def _is_delayed(claim: PersistentVolumeClaim, objects: ClusterObjects) -> bool:
 
 
 class MigratedNodes:
-    """The nodes that attach the disks of an in-tree plugin through its CSI driver."""
+    """The nodes that attach the disks of an in-tree plugin through its CSI driver, by row. They are
+    looked up again when a CSINode changes, or nodes come or go.
+    """
 
     def __init__(self) -> None:
         self._made_for: tuple[ClusterObjects, int] | None = None
         self._names: dict[str, frozenset[str]] = {}
+        self._order: Ints | None = None
+        self._rows: dict[str, Bools] = {}
 
     def on(self, plugin: str, nodes: NodeView) -> Bools:
         """bool[nodes.size]"""
-        found = np.zeros(nodes.columns.size, dtype=np.bool_)
-        row_of = nodes.columns.row_of
-        names = self._plugins(nodes.snapshot.objects)
-        found[[row_of[name] for name, its in names.items() if plugin in its and name in row_of]] = (
-            True
-        )
-        return found[nodes.rows]
+        columns, names = nodes.columns, self._plugins(nodes.snapshot.objects)
+        if self._order is not columns.order:
+            self._order, self._rows = columns.order, {}
+        rows = self._rows.get(plugin)
+        if rows is None:
+            rows = self._rows[plugin] = np.zeros(columns.size, dtype=np.bool_)
+            migrated = [name for name, plugins in names.items() if plugin in plugins]
+            rows[[columns.row_of[name] for name in migrated if name in columns.row_of]] = True
+        return rows[nodes.rows]
 
     def _plugins(self, objects: ClusterObjects) -> Mapping[str, frozenset[str]]:
         made_for = (objects, objects.version(CSINode))
         if self._made_for != made_for:
-            self._made_for = made_for
+            self._made_for, self._rows = made_for, {}
             found = {one.metadata.name: migrated_plugins(one) for one in objects.every(CSINode)}
             self._names = {name: plugins for name, plugins in found.items() if plugins}
         return self._names
