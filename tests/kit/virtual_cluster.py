@@ -74,11 +74,12 @@ class Decision(NamedTuple):
 
 
 class LateSource:
-    """The changes of one kind, each half of the cluster's `late` seconds after it happened."""
+    """The changes of one kind, each this many seconds after it happened."""
 
-    def __init__(self, source: Source[Any], cluster: VirtualCluster) -> None:
+    def __init__(self, source: Source[Any], cluster: VirtualCluster, seconds: float) -> None:
         self._source = source
         self._cluster = cluster
+        self._seconds = seconds
 
     async def changes(
         self, known: Mapping[str, Any]
@@ -87,7 +88,7 @@ class LateSource:
         send, receive = anyio.create_memory_object_stream[Any](float("inf"))
 
         async def deliver(event: object) -> None:
-            await cluster.clock.sleep(cluster.late / 2)
+            await cluster.clock.sleep(self._seconds)
             await send.send(event)
 
         async def pump() -> None:
@@ -103,14 +104,20 @@ class LateSource:
 class VirtualCluster:
     """The API server takes `late` seconds for a call, half of them before it does anything.
 
+    A watch is as late as the second half of a call, or by the seconds in `lags`, by kind.
     `fault` is called before each write, with its method, its path and its body.
     """
 
     def __init__(
-        self, group: TaskGroup, late: float, fault: Callable[[str, str, object], Fault]
+        self,
+        group: TaskGroup,
+        late: float,
+        fault: Callable[[str, str, object], Fault],
+        lags: Mapping[type[Any], float],
     ) -> None:
         self.group = group
         self.late = late
+        self.lags = lags
         self.clock = VirtualClock()
         self.tracker = PodTracker()
         self.api = InProcess(self.tracker)
@@ -129,7 +136,9 @@ class VirtualCluster:
         await work(self)
 
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> Source[Kept]:
-        return LateSource(self.api.follow(path, kind, selector), self)
+        return LateSource(
+            self.api.follow(path, kind, selector), self, self.lags.get(kind, self.late / 2)
+        )
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
@@ -252,6 +261,7 @@ async def virtual_cluster(
     fault: Callable[[str, str, object], Fault] = lambda _method, _path, _body: Fault.NONE,
     extenders: Extenders | None = None,
     args: Mapping[str, Mapping[str, Any]] | None = None,
+    lags: Mapping[type[Any], float] | None = None,
 ) -> AsyncIterator[VirtualCluster]:
     """A running scheduler with these plugins besides the default ones; they must be registered.
     `args` are those of plugins by name.
@@ -268,7 +278,7 @@ async def virtual_cluster(
         ],
     }
     async with anyio.create_task_group() as group:
-        cluster = VirtualCluster(group, late, fault)
+        cluster = VirtualCluster(group, late, fault, lags or {})
         group.start_soon(cluster.run_kubelet)
         run = partial(
             schedule,
