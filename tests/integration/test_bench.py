@@ -35,6 +35,14 @@ spec:
   terminationGracePeriodSeconds: 0
   containers: [{name: c, image: i, resources: {requests: {cpu: %s}}}]
 """
+DEVICE = """
+apiVersion: v1
+kind: Pod
+metadata: {generateName: device-}
+spec:
+  containers: [{name: c, image: i}]
+  resourceClaims: [{name: d, resourceClaimName: d}]
+"""
 CLAIM = """
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -99,6 +107,12 @@ FILE = """
     persistentVolumeClaimTemplatePath: claim.yaml
   workloads:
   - {name: one}
+- name: Claims
+  workloadTemplate:
+  - {opcode: createNodes, count: 1}
+  - {opcode: createPods, count: 1, podTemplatePath: device.yaml}
+  workloads:
+  - {name: one}
 - name: Devices
   workloadTemplate:
   - {opcode: createResourceDriver, driverName: d}
@@ -140,6 +154,7 @@ def file(tmp_path: Path) -> Path:
         ("node.yaml", NODE),
         ("small.yaml", POD % ("small", "100m")),
         ("large.yaml", POD % ("large", "9")),
+        ("device.yaml", DEVICE),
         ("claim.yaml", CLAIM),
         ("volume.yaml", VOLUME),
         ("service.yaml", SERVICE),
@@ -258,11 +273,17 @@ def test_a_workload_that_stalls_ends_and_says_how_many_wait(file: Path) -> None:
 
 @pytest.mark.parametrize("api", ["inproc", "embedded"])
 def test_a_workload_with_pods_that_cannot_be_scheduled_is_unsupported(file: Path, api: str) -> None:
-    result = run(file, "Volumes", "--api", api)
+    result = run(file, "Claims", "--api", api)
     assert result.exit_code == 0, result.output
     assert result.stderr.startswith(
-        "Volumes/one: unsupported: 0/1 nodes are available: persistentVolumeClaim"
+        "Claims/one: unsupported: 0/1 nodes are available: resourceClaims are not supported"
     )
+
+
+@pytest.mark.parametrize("api", ["inproc", "embedded"])
+def test_a_workload_with_volumes(file: Path, api: str) -> None:
+    result = run(file, "Volumes", "--api", api)
+    assert (result.exit_code, result.stderr) == (0, ""), result.output
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,9 @@ GOOD: dict[str, dict[str, Any]] = {
     "CSINode": {"spec": {"drivers": [{"name": "d", "nodeID": "n"}]}},
     "CSIDriver": {"spec": {}},
     "CSIStorageCapacity": {"storageClassName": "s", "capacity": "1Gi"},
+    "VolumeAttachment": {
+        "spec": {"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
+    },
     "ConfigMap": {"data": {"a": "b"}},
     "Secret": {"data": {"a": "YQ=="}},
 }
