@@ -407,6 +407,11 @@ class CacheHistory(RuleBasedStateMachine):
             node: {f"ns/{c.pod.metadata.name}" for c in on_nodes if c.node == node and claims_of(c)}
             for node in {c.node for c in on_nodes if claims_of(c)}
         }
+        most = {
+            name: sum(PodInfo(c.pod).template.most_volumes for c in on_nodes if c.node == name)
+            for name in self.nodes
+        }
+        assert {name: columns.counts.most_volumes[columns.row_of[name]] for name in most} == most
         assert {
             (disk, by_row[row], number)
             for disk, rows in columns.counts.disks.items()

@@ -177,6 +177,30 @@ class Volumes(RuleBasedStateMachine):
     def all_rows_equal_a_fresh_count(self) -> None:
         self.same(self.snapshot().all())
 
+    @rule(rows=st.lists(st.integers(0, 2), unique=True), wanted=st.integers(1, 3))
+    def rows_have_room_for_as_many_as_a_fresh_count_says(
+        self, rows: list[int], wanted: int
+    ) -> None:
+        """Rows with plenty of room are not counted; the answer is the same."""
+        snapshot = self.snapshot()
+        some = [row for row in rows if row < snapshot.columns.size]
+        nodes = snapshot.rows(np.array(some, dtype=np.int64))
+        if self.room is None or not self.room.is_of(snapshot):
+            self.room = NodeRoom(snapshot)
+        fresh = NodeRoom(snapshot)
+        assert self.room.refresh(nodes, wanted)
+        assert fresh.refresh(nodes)
+        for driver in self.room.room.keys() | fresh.room.keys():
+            kept, counted = (
+                (room.room[driver][nodes.rows] >= wanted).tolist()
+                if driver in room.room
+                else [True] * nodes.size
+                for room in (self.room, fresh)
+            )
+            assert kept == counted
+        problems = [{row for row in some if row in room.problems} for room in (self.room, fresh)]
+        assert problems[0] == problems[1]
+
     @rule(data=st.data(), volumes=st.lists(VOLUMES, max_size=2), remove=st.booleans())
     def what_if_questions_equal_a_fresh_count(
         self, data: st.DataObject, volumes: list[dict[str, Any]], remove: bool

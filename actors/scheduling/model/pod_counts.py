@@ -209,9 +209,10 @@ class PodCounts:
     removed; plugins.spread_domains needs them. `claims` counts, for each PersistentVolumeClaim
     (namespace/name), the volumes of pods on the rows that name it, and `supposed_claims` how many
     of them a what-if question added, less those that it removed. `attaching[row]` holds the pods
-    that attach volumes, by key, and `volume_changes[row]` increases whenever such a pod comes to
-    the row or leaves it, also for a what-if question. `disks` counts, for each disk that pods name
-    directly, the volumes of pods on each row that are this disk.
+    that attach volumes, by key, and `most_volumes[row]` the sum of the most that each can attach;
+    `volume_changes[row]` increases whenever such a pod comes to the row or leaves it, also for a
+    what-if question. `disks` counts, for each disk that pods name directly, the volumes of pods on
+    each row that are this disk.
     """
 
     def __init__(self, rows: int) -> None:
@@ -225,6 +226,7 @@ class PodCounts:
         self.supposed_claims: Counter[str] = Counter()
         self.attaching: dict[int, dict[str, PodInfo]] = {}
         self.volume_changes: Ints = np.zeros(rows, dtype=np.int64)
+        self.most_volumes: Ints = np.zeros(rows, dtype=np.int64)
         self.disks: dict[Disk, dict[int, int]] = {}
         self.required = TermColumns()
         self.required_anti = TermColumns()
@@ -271,6 +273,7 @@ class PodCounts:
     def grow(self, rows: int) -> None:
         self._size = rows
         self.volume_changes = grown(self.volume_changes, rows)
+        self.most_volumes = grown(self.most_volumes, rows)
         terms = (self.required.columns, self.required_anti.columns, self.preferred.columns)
         for columns in (self._columns.values(), *(found.values() for found in terms)):
             for column in columns:
@@ -305,6 +308,7 @@ class PodCounts:
 
     def _count_volumes(self, row: int, info: PodInfo, sign: int) -> None:
         self.volume_changes[row] += 1
+        self.most_volumes[row] += sign * info.template.most_volumes
         pods = self.attaching.setdefault(row, {})
         if sign > 0:
             pods[info.key] = info

@@ -40,6 +40,7 @@ _RESIZE = attrgetter(
     "container_statuses", "init_container_statuses", "resources", "allocated_resources"
 )
 _ENCODER = msgspec.msgpack.Encoder()
+UNKNOWN = 1 << 20  # more volumes than any node attaches
 
 
 class HostPort(msgspec.Struct, frozen=True):
@@ -146,6 +147,15 @@ class PodTemplate:
     def names_claims(self) -> bool:
         """True if a volume names a PersistentVolumeClaim."""
         return any(v.persistent_volume_claim is not None for v in self._pod.spec.volumes)
+
+    @cached_property
+    def most_volumes(self) -> int:
+        """The most volumes that a pod can attach; UNKNOWN if some are not those of claims that it
+        names.
+        """
+        named = sum(v.persistent_volume_claim is not None for v in self._pod.spec.volumes)
+        others = any(v.ephemeral is not None or is_migratable(v) for v in self._pod.spec.volumes)
+        return UNKNOWN if others else named
 
     @cached_property
     def attaches(self) -> bool:

@@ -26,7 +26,7 @@ from berth.actors.scheduling.model.cluster_objects import ObjectName
 from berth.actors.scheduling.model.pod_template import is_migratable
 from berth.actors.scheduling.model.vectors import any_true
 from berth.actors.scheduling.plugins.node_volume_limits.limits import Limits, limits_of
-from berth.actors.scheduling.plugins.node_volume_limits.room import NodeRoom
+from berth.actors.scheduling.plugins.node_volume_limits.room import NO_LIMIT, NodeRoom
 from berth.actors.scheduling.plugins.node_volume_limits.volumes import (
     Claimed,
     attached_by,
@@ -100,7 +100,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         wanted = _attached_by(info, nodes.snapshot, has_csi_node=True)
         if not wanted:
             return None
-        room = self._up_to_date(nodes)
+        room = self._up_to_date(nodes, len(wanted) if isinstance(wanted, dict) else NO_LIMIT)
         if isinstance(wanted, dict) and not room.problems and not self._drivers_are_required:
             exceeded = _exceeded(wanted, room, nodes)
             return (
@@ -150,12 +150,14 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
                     f"{driver} CSI driver is not installed on the node",
                 )
 
-    def _up_to_date(self, nodes: NodeView) -> NodeRoom:
-        """The room on the nodes of a view. It is dropped if it cannot be brought up to date."""
+    def _up_to_date(self, nodes: NodeView, wanted: int) -> NodeRoom:
+        """The room on the nodes of a view, as far as it matters to this number of volumes. It is
+        dropped if it cannot be brought up to date.
+        """
         room, self._room = self._room, None
-        if room is None or not room.is_of(nodes.snapshot) or not room.refresh(nodes):
+        if room is None or not room.is_of(nodes.snapshot) or not room.refresh(nodes, wanted):
             room = NodeRoom(nodes.snapshot)
-            room.refresh(nodes)
+            room.refresh(nodes, wanted)
         self._room = room
         return room
 

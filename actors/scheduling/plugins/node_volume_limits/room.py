@@ -93,6 +93,8 @@ class NodeRoom:
         self._nodes_version = self.columns.node_changes.version
         size = len(self.columns.counts.volume_changes)
         self._counted: Ints = np.full(size, _STALE, dtype=np.int64)
+        # The least limit of a row's drivers, less its VolumeAttachments.
+        self._least: Ints = np.full(size, NO_LIMIT, dtype=np.int64)
         self._with_csi_node: Bools = np.zeros(size, dtype=np.bool_)
         self._rows: dict[int, _Row] = {}
         self._holders: dict[Hashable, PresenceColumn] = {}
@@ -125,18 +127,34 @@ class NodeRoom:
 
     # -------------------------------------------------------------------------------------- writing
 
-    def refresh(self, nodes: NodeView) -> bool:
+    def refresh(self, nodes: NodeView, wanted: int = NO_LIMIT) -> bool:
         """Counts the rows of a view on which something changed. False if so much changed that a new
         NodeRoom is needed.
+
+        A row that has room for `wanted` volumes even if all claims of its pods are different ones
+        is not counted: its room is then the least that it can be.
         """
         if not (self._follow_nodes() and self._follow_objects()):
             return False
         changes = self.columns.counts.volume_changes[nodes.rows]
         stale = changes != self._counted[nodes.rows]
         if any_true(stale):
-            for position in stale.nonzero()[0].tolist():
-                self._count(nodes.row(position))
+            rows = np.arange(self.columns.size)[nodes.rows][stale]
+            for row in self._full_enough(rows, wanted).tolist():
+                self._count(row)
         return True
+
+    def _full_enough(self, rows: Ints, wanted: int) -> Ints:
+        """The rows that have to be counted, of some on which something changed."""
+        if self.problems:
+            return rows  # One of them may have a problem no longer.
+        least = self._least[rows] - self.columns.counts.most_volumes[rows]
+        roomy = (least >= wanted) & (self._counted[rows] != _STALE)
+        if any_true(roomy):
+            spared, least = rows[roomy], least[roomy]
+            for room in self.room.values():
+                room[spared] = np.where(room[spared] == NO_LIMIT, NO_LIMIT, least)
+        return np.asarray(rows[~roomy])
 
     def _follow_nodes(self) -> bool:
         """Marks the rows that belong to another node now."""
@@ -188,6 +206,7 @@ class NodeRoom:
     def _grow(self, rows: int) -> None:
         size = len(self._counted)
         self._counted = _grown(self._counted, rows, _STALE)
+        self._least = _grown(self._least, rows, NO_LIMIT)
         self._with_csi_node = np.append(self._with_csi_node, np.zeros(rows - size, dtype=np.bool_))
         self.room = {driver: _grown(room, rows, NO_LIMIT) for driver, room in self.room.items()}
         for column in (*self._installed.values(), *self._holders.values()):
@@ -212,8 +231,11 @@ class NodeRoom:
             if found.problem:
                 self.problems.setdefault(row, found.problem)
         self._replace(row, before, now)
+        self._least[row] = NO_LIMIT
         if now.limits:
-            number = Counter((self._attachments.on(now.node) | volumes).values())
+            attached = self._attachments.on(now.node)
+            self._least[row] = min(now.limits.values()) - len(attached)
+            number = Counter((attached | volumes).values())
             for driver, limit in now.limits.items():
                 self.room[driver][row] = limit - number[driver]
         self._counted[row] = self.columns.counts.volume_changes[row]
