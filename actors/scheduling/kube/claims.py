@@ -23,6 +23,13 @@ def claim_name(pod: Pod, volume: Volume) -> str | None:
     return None
 
 
+def uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    """True if a volume of the pod names the claim, or would have it made under this name."""
+    name = claim.metadata.name
+    same_namespace = claim.metadata.namespace == pod.metadata.namespace
+    return same_namespace and any(claim_name(pod, volume) == name for volume in pod.spec.volumes)
+
+
 def class_of(item: PersistentVolumeClaim | PersistentVolume) -> str:
     """The storage class of a claim or a volume; "" if it has none."""
     return item.metadata.annotations.get(_BETA_CLASS, item.spec.storage_class_name or "")

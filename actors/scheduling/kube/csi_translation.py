@@ -64,7 +64,7 @@ _ZONE_LABELS = {
     GCE_PD: "topology.gke.io/zone",
     CINDER: "topology.cinder.csi.openstack.org/zone",
 }
-_MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 _UNSPECIFIED = "UNSPECIFIED"
 _AWS_VOLUME = re.compile("vol-[^/]*")
 _BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
@@ -91,7 +91,7 @@ def csi_driver(plugin: str) -> str | None:
 
 def migrated_plugins(csi_node: CSINode | None) -> frozenset[str]:
     """The in-tree plugins whose volumes a node attaches through their CSI drivers."""
-    named = "" if csi_node is None else csi_node.metadata.annotations.get(_MIGRATED_PLUGINS, "")
+    named = "" if csi_node is None else csi_node.metadata.annotations.get(MIGRATED_PLUGINS, "")
     return frozenset(named.split(",")) if named else frozenset()
 
 

@@ -89,6 +89,12 @@ class HasMetadata(Protocol):
     def metadata(self) -> ObjectMeta: ...
 
 
+def version_of(obj: HasMetadata) -> int:
+    """Resource versions are increasing numbers, as Kubernetes guarantees; anything else is 0."""
+    text = obj.metadata.resource_version
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else 0
+
+
 def key(obj: HasMetadata) -> str:
     """`namespace/name`, or the name alone for an object without a namespace."""
     metadata = obj.metadata

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.meta import HasMetadata, version_of
 from berth.actors.scheduling.model.change_log import ChangeLog
 
 T = TypeVar("T", bound=HasMetadata)
@@ -79,7 +79,7 @@ class ClusterObjects:
         stored = self._stored.get((kind, name), known)
         is_same = stored.metadata.resource_version == item.metadata.resource_version
         if stored.metadata.uid != item.metadata.uid or not (
-            is_same or _version(item) > _version(stored)
+            is_same or version_of(item) > version_of(stored)
         ):
             return (
                 f"{kind.__name__} {'/'.join(filter(None, name))} is out of sync (stored: "
@@ -155,7 +155,7 @@ class ClusterObjects:
         for (kind, name), stored in self._stored.items():
             assumed = self._found[kind][name[0]][name[1]]
             assert assumed.metadata.uid == stored.metadata.uid, (kind, name)
-            assert _version(stored) <= _version(assumed), (kind, name)
+            assert version_of(stored) <= version_of(assumed), (kind, name)
 
 
 def _name_of(item: HasMetadata) -> ObjectName:
@@ -165,10 +165,4 @@ def _name_of(item: HasMetadata) -> ObjectName:
 def _is_no_newer(item: HasMetadata, than: HasMetadata) -> bool:
     """Versions that are no numbers count as newer if they differ."""
     same = item.metadata.resource_version == than.metadata.resource_version
-    return same or _version(item) < _version(than)
-
-
-def _version(item: HasMetadata) -> int:
-    """Resource versions are increasing numbers, as Kubernetes guarantees; anything else is 0."""
-    text = item.metadata.resource_version
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else 0
+    return same or version_of(item) < version_of(than)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.kube.claims import claim_name
+from berth.actors.scheduling.kube.claims import uses
 from berth.actors.scheduling.kube.core import Volume
 from berth.actors.scheduling.kube.csi_translation import (
     MIGRATED,
@@ -175,10 +175,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 
         def claim_added(pod: Pod, _old: object | None, new: object | None) -> Hint:
             assert isinstance(new, PersistentVolumeClaim)
-            mine = new.metadata.namespace == pod.metadata.namespace and any(
-                claim_name(pod, volume) == new.metadata.name for volume in pod.spec.volumes
-            )
-            return Hint.QUEUE if mine else Hint.SKIP
+            return Hint.QUEUE if uses(pod, new) else Hint.SKIP
 
         def attachment_deleted(pod: Pod, old: object | None, _new: object | None) -> Hint:
             assert isinstance(old, VolumeAttachment)

@@ -21,7 +21,7 @@ from berth.actors.scheduling.kube.csi_translation import (
     migrated_plugins,
     translated_affinity,
 )
-from berth.actors.scheduling.kube.meta import ObjectMeta, ObjectReference
+from berth.actors.scheduling.kube.meta import ObjectMeta, ObjectReference, version_of
 from berth.actors.scheduling.kube.storage import (
     CSINode,
     PersistentVolume,
@@ -173,7 +173,7 @@ class Binding:
         volume, known, missing = self._objects_of(written.metadata.name, claim, keys)
         if volume is None or known is None:
             return error(f"failed to check binding: {missing}")
-        if _version(written) > _version(volume):
+        if version_of(written) > version_of(volume):
             return None
         conflict = self._conflict(volume, node, "failed to translate pv to csi: ")
         if conflict is not None:
@@ -199,7 +199,7 @@ class Binding:
         claim = self._handle.objects.get(PersistentVolumeClaim, metadata.name, metadata.namespace)
         if claim is None:
             return error(f"failed to check provisioning pvc: {_claim_not_found(written)}")
-        if _version(written) > _version(claim):
+        if version_of(written) > version_of(claim):
             return None
         if not claim.metadata.annotations:
             return error(f'selectedNode annotation reset for PVC "{metadata.name}"')
@@ -319,8 +319,3 @@ def _patch(metadata: ObjectMeta, annotation: str) -> dict[str, Any]:
 
 def _claim_not_found(claim: PersistentVolumeClaim) -> str:
     return f'persistentvolumeclaims "{claim.metadata.namespace}/{claim.metadata.name}" not found'
-
-
-def _version(item: PersistentVolume | PersistentVolumeClaim) -> int:
-    text = item.metadata.resource_version
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else 0

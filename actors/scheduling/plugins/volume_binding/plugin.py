@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.kube.claims import claim_name, class_of
+from berth.actors.scheduling.kube.claims import class_of, uses
+from berth.actors.scheduling.kube.csi_translation import MIGRATED_PLUGINS
 from berth.actors.scheduling.kube.quantity import value
 from berth.actors.scheduling.kube.storage import (
     CSIDriver,
@@ -30,6 +31,7 @@ from berth.actors.scheduling.plugins.volume_binding.pod_volumes import (
     VolumeError,
     claims_of,
 )
+from berth.actors.scheduling.plugins.volume_binding.provisioning import largest_volume
 from berth.plugin import (
     SKIP,
     SUCCESS,
@@ -66,7 +68,6 @@ from berth.plugin import (
 )
 
 GATE = "StorageCapacityScoring"
-MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 # Full scores for nodes whose storage is used least.
 DEFAULT_SHAPE = (ShapePoint(0, 10), ShapePoint(100, 0))
 
@@ -258,11 +259,8 @@ def _storage_class_changed(_: Pod, old: object | None, new: object | None) -> Hi
 
 
 def _claim_changed(pod: Pod, _: object | None, new: object | None) -> Hint:
-    """A claim of the pod's own."""
     assert isinstance(new, PersistentVolumeClaim)
-    if new.metadata.namespace != pod.metadata.namespace:
-        return Hint.SKIP
-    return _queue_if(any(claim_name(pod, v) == new.metadata.name for v in pod.spec.volumes))
+    return _queue_if(uses(pod, new))
 
 
 def _csi_node_changed(_: Pod, old: object | None, new: object | None) -> Hint:
@@ -285,11 +283,5 @@ def _capacity_changed(_: Pod, old: object | None, new: object | None) -> Hint:
     assert isinstance(new, CSIStorageCapacity)
     if not isinstance(old, CSIStorageCapacity):
         return Hint.QUEUE
-    before, after = _limit(old), _limit(new)
+    before, after = largest_volume(old), largest_volume(new)
     return _queue_if(after is not None and (before is None or after > before))
-
-
-def _limit(capacity: CSIStorageCapacity) -> int | None:
-    amount = capacity.maximum_volume_size
-    amount = capacity.capacity if amount is None else amount
-    return None if amount is None else value(amount)

@@ -92,18 +92,24 @@ class _ClassRoom:
         return enough
 
 
-def _room_of(capacity: CSIStorageCapacity) -> Room | None:
-    """None if the object gives no room: without a topology, or without an amount."""
+def largest_volume(capacity: CSIStorageCapacity) -> int | None:
+    """The largest volume, in bytes, that can be made; None if the object names no amount."""
     amount = capacity.maximum_volume_size
     if amount is None:
         amount = capacity.capacity
-    if amount is None or capacity.node_topology is None:
+    return None if amount is None else value(amount)
+
+
+def _room_of(capacity: CSIStorageCapacity) -> Room | None:
+    """None if the object gives no room: without a topology, or without an amount."""
+    largest = largest_volume(capacity)
+    if largest is None or capacity.node_topology is None:
         return None
     try:
         topology = from_label_selector(capacity.node_topology)
     except SelectorError:
         return None
-    return Room(max(value(amount), 0), topology, capacity)
+    return Room(max(largest, 0), topology, capacity)
 
 
 class Capacities:
