@@ -64,6 +64,7 @@ from berth.actors.scheduling.framework.status import (
 from berth.actors.scheduling.framework.verdicts import Diagnosis, Verdicts
 from berth.actors.scheduling.kube.apps import ReplicaSet, ReplicationController, StatefulSet
 from berth.actors.scheduling.kube.core import Namespace, Node, Pod, Service
+from berth.actors.scheduling.kube.devices import DeviceClass, ResourceClaim, ResourceSlice
 from berth.actors.scheduling.kube.kinds import WatchedKind
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
@@ -98,6 +99,7 @@ __all__ = [
     "ClusterEvent",
     "Code",
     "CycleState",
+    "DeviceClass",
     "Diagnosis",
     "FailedAttempt",
     "FilterPlugin",
@@ -138,6 +140,8 @@ __all__ = [
     "ReplicationController",
     "ReservePlugin",
     "Resource",
+    "ResourceClaim",
+    "ResourceSlice",
     "ScorePlugin",
     "Service",
     "Snapshot",

@@ -254,6 +254,13 @@ class ContainerStatus(Object, frozen=True, kw_only=True):
     allocated_resources: ResourceList = msgspec.field(default_factory=dict)
 
 
+class PodResourceClaimStatus(Object, frozen=True, kw_only=True):
+    """Without `resource_claim_name`, no claim is made for this entry of the spec."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodStatus(Object, frozen=True, kw_only=True):
     phase: str = ""
     conditions: tuple[PodCondition, ...] = ()
@@ -265,6 +272,7 @@ class PodStatus(Object, frozen=True, kw_only=True):
     container_statuses: tuple[ContainerStatus, ...] = ()
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList = msgspec.field(default_factory=dict)
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
 
 class Pod(Object, frozen=True, kw_only=True):

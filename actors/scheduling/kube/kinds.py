@@ -9,6 +9,7 @@ import msgspec
 
 from berth.actors.scheduling.kube.apps import ReplicaSet, ReplicationController, StatefulSet
 from berth.actors.scheduling.kube.core import Namespace, Node, Pod, Service
+from berth.actors.scheduling.kube.devices import DeviceClass, ResourceClaim, ResourceSlice
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.kube.reading import Reader
@@ -38,7 +39,7 @@ NOT_FINISHED = f"fieldSelector={quote('status.phase!=Succeeded,status.phase!=Fai
 PODS = WatchedKind("v1", "Pod", "/api/v1/pods", Pod, NOT_FINISHED)
 NODES = WatchedKind("v1", "Node", "/api/v1/nodes", Node)
 
-STORAGE = "storage.k8s.io/v1"
+STORAGE, RESOURCE = "storage.k8s.io/v1", "resource.k8s.io/v1"
 
 # The kinds that plugins look up besides pods and nodes.
 LOOKED_UP = (
@@ -67,6 +68,14 @@ LOOKED_UP = (
             (CSIDriver, "csidrivers"),
             (CSIStorageCapacity, "csistoragecapacities"),
             (VolumeAttachment, "volumeattachments"),
+        )
+    ),
+    *(
+        WatchedKind(RESOURCE, type_.__name__, f"/apis/{RESOURCE}/{plural}", type_)
+        for type_, plural in (
+            (ResourceClaim, "resourceclaims"),
+            (ResourceSlice, "resourceslices"),
+            (DeviceClass, "deviceclasses"),
         )
     ),
 )

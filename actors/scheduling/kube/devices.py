@@ -1,0 +1,295 @@
+"""resource.k8s.io/v1: the devices of nodes, the claims of pods for them, and the device classes.
+
+Claims are changed with patches, never written back whole. Opaque configuration is carried as it
+came. Mirrors the API types of the same names.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from berth.actors.scheduling.kube.core import NodeSelector
+from berth.actors.scheduling.kube.meta import Int64, Object, ObjectMeta
+from berth.actors.scheduling.kube.quantity import nano_value
+from berth.actors.scheduling.kube.reading import ReadBy
+from berth.actors.scheduling.kube.times import Time
+
+Amount = Annotated[str | Int64 | float, ReadBy(nano_value)]
+
+EXACT_COUNT, ALL = "ExactCount", "All"
+NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "NoExecute"
+# Limits of the API.
+MOST_RESULTS = 32
+MOST_SUB_REQUESTS = 8
+MOST_RESERVED_FOR = 256
+# The finalizer of a claim with an allocation.
+FINALIZER = "resource.kubernetes.io/delete-protection"
+# The claim that the scheduler makes for a pod's extended resources has this annotation, "true".
+EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
+# The name of the extended resource that every class provides begins with this.
+DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+
+
+# ------------------------------------------------------------------------------------ configuration
+
+
+class OpaqueDeviceConfiguration(Object, frozen=True, kw_only=True):
+    driver: str = ""
+    parameters: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class DeviceConfiguration(Object, frozen=True, kw_only=True):
+    """The configuration of a class."""
+
+    opaque: OpaqueDeviceConfiguration | None = None
+
+
+class DeviceClaimConfiguration(Object, frozen=True, kw_only=True):
+    """Without `requests`, it holds for all requests of the claim."""
+
+    requests: tuple[str, ...] = ()
+    opaque: OpaqueDeviceConfiguration | None = None
+
+
+class CELDeviceSelector(Object, frozen=True, kw_only=True):
+    expression: str = ""
+
+
+class DeviceSelector(Object, frozen=True, kw_only=True):
+    cel: CELDeviceSelector | None = None
+
+
+# ------------------------------------------------------------------------------------------ classes
+
+
+class DeviceClassSpec(Object, frozen=True, kw_only=True):
+    selectors: tuple[DeviceSelector, ...] = ()
+    config: tuple[DeviceConfiguration, ...] = ()
+    extended_resource_name: str | None = None
+
+
+class DeviceClass(Object, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeviceClassSpec = DeviceClassSpec()
+
+
+# ------------------------------------------------------------------------------------------- slices
+
+
+class DeviceAttribute(Object, frozen=True, kw_only=True):
+    """One of the values is set. The lists belong to a feature gate that is off by default."""
+
+    int_: Int64 | None = msgspec.field(default=None, name="int")
+    bool_: bool | None = msgspec.field(default=None, name="bool")
+    string: str | None = None
+    version: str | None = None
+    ints: tuple[Int64, ...] | None = None
+    bools: tuple[bool, ...] | None = None
+    strings: tuple[str, ...] | None = None
+    versions: tuple[str, ...] | None = None
+
+
+class CapacityRequestPolicyRange(Object, frozen=True, kw_only=True):
+    min: Amount | None = None
+    max: Amount | None = None
+    step: Amount | None = None
+
+
+class CapacityRequestPolicy(Object, frozen=True, kw_only=True):
+    default: Amount | None = None
+    valid_values: tuple[Amount, ...] | None = None
+    valid_range: CapacityRequestPolicyRange | None = None
+
+
+class DeviceCapacity(Object, frozen=True, kw_only=True):
+    value: Amount = 0
+    request_policy: CapacityRequestPolicy | None = None
+
+
+class Counter(Object, frozen=True, kw_only=True):
+    value: Amount = 0
+
+
+class CounterSet(Object, frozen=True, kw_only=True):
+    name: str = ""
+    counters: dict[str, Counter] = msgspec.field(default_factory=dict)
+
+
+class DeviceCounterConsumption(Object, frozen=True, kw_only=True):
+    counter_set: str = ""
+    counters: dict[str, Counter] = msgspec.field(default_factory=dict)
+
+
+class DeviceTaint(Object, frozen=True, kw_only=True):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class Device(Object, frozen=True, kw_only=True):
+    """An attribute or capacity without a domain in its name belongs to the driver's domain."""
+
+    name: str = ""
+    attributes: dict[str, DeviceAttribute] = msgspec.field(default_factory=dict)
+    capacity: dict[str, DeviceCapacity] = msgspec.field(default_factory=dict)
+    consumes_counters: tuple[DeviceCounterConsumption, ...] = ()
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    taints: tuple[DeviceTaint, ...] = ()
+    binds_to_node: bool | None = None
+    binding_conditions: tuple[str, ...] | None = None
+    binding_failure_conditions: tuple[str, ...] | None = None
+    allow_multiple_allocations: bool | None = None
+
+
+class ResourcePool(Object, frozen=True, kw_only=True):
+    name: str = ""
+    generation: Int64 = 0
+    resource_slice_count: Int64 = 0
+
+
+class ResourceSliceSpec(Object, frozen=True, kw_only=True):
+    driver: str = ""
+    pool: ResourcePool = ResourcePool()
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    devices: tuple[Device, ...] = ()
+    per_device_node_selection: bool | None = None
+    shared_counters: tuple[CounterSet, ...] = ()
+
+
+class ResourceSlice(Object, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceSliceSpec = ResourceSliceSpec()
+
+
+# ------------------------------------------------------------------------------------------- claims
+
+
+class DeviceToleration(Object, frozen=True, kw_only=True):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: Int64 | None = None
+
+
+class CapacityRequirements(Object, frozen=True, kw_only=True):
+    requests: dict[str, Amount] = msgspec.field(default_factory=dict)
+
+
+class ExactDeviceRequest(Object, frozen=True, kw_only=True):
+    device_class_name: str = ""
+    selectors: tuple[DeviceSelector, ...] = ()
+    allocation_mode: str = ""
+    count: Int64 = 0
+    admin_access: bool | None = None
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: CapacityRequirements | None = None
+
+
+class DeviceSubRequest(Object, frozen=True, kw_only=True):
+    name: str = ""
+    device_class_name: str = ""
+    selectors: tuple[DeviceSelector, ...] = ()
+    allocation_mode: str = ""
+    count: Int64 = 0
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: CapacityRequirements | None = None
+
+
+class DeviceRequest(Object, frozen=True, kw_only=True):
+    """Either `exactly` or `first_available` is set."""
+
+    name: str = ""
+    exactly: ExactDeviceRequest | None = None
+    first_available: tuple[DeviceSubRequest, ...] = ()
+
+
+class DeviceConstraint(Object, frozen=True, kw_only=True):
+    """Without `requests`, it holds for all requests of the claim."""
+
+    requests: tuple[str, ...] = ()
+    match_attribute: str | None = None
+    distinct_attribute: str | None = None
+
+
+class DeviceClaim(Object, frozen=True, kw_only=True):
+    requests: tuple[DeviceRequest, ...] = ()
+    constraints: tuple[DeviceConstraint, ...] = ()
+    config: tuple[DeviceClaimConfiguration, ...] = ()
+
+
+class ResourceClaimSpec(Object, frozen=True, kw_only=True):
+    devices: DeviceClaim = DeviceClaim()
+
+
+class DeviceRequestAllocationResult(Object, frozen=True, kw_only=True):
+    """`request` is `<request>/<sub-request>` for one of a list of alternatives."""
+
+    request: str = ""
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin_access: bool | None = None
+    tolerations: tuple[DeviceToleration, ...] = ()
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    share_id: str | None = msgspec.field(default=None, name="shareID")
+    consumed_capacity: dict[str, Amount] = msgspec.field(default_factory=dict)
+
+
+class DeviceAllocationConfiguration(Object, frozen=True, kw_only=True):
+    source: str = ""
+    requests: tuple[str, ...] = ()
+    opaque: OpaqueDeviceConfiguration | None = None
+
+
+class DeviceAllocationResult(Object, frozen=True, kw_only=True):
+    results: tuple[DeviceRequestAllocationResult, ...] = ()
+    config: tuple[DeviceAllocationConfiguration, ...] = ()
+
+
+class AllocationResult(Object, frozen=True, kw_only=True):
+    """Without `node_selector`, the devices can be used on every node."""
+
+    devices: DeviceAllocationResult = DeviceAllocationResult()
+    node_selector: NodeSelector | None = None
+    allocation_timestamp: Time | None = None
+
+
+class ResourceClaimConsumerReference(Object, frozen=True, kw_only=True):
+    api_group: str = ""
+    resource: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class DeviceCondition(Object, frozen=True, kw_only=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class AllocatedDeviceStatus(Object, frozen=True, kw_only=True):
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    conditions: tuple[DeviceCondition, ...] = ()
+
+
+class ResourceClaimStatus(Object, frozen=True, kw_only=True):
+    allocation: AllocationResult | None = None
+    reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
+    devices: tuple[AllocatedDeviceStatus, ...] = ()
+
+
+class ResourceClaim(Object, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+    status: ResourceClaimStatus = ResourceClaimStatus()
