@@ -15,7 +15,7 @@ import msgspec
 
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.events import ClusterEvent
-from berth.actors.scheduling.framework.post_filter import Patch
+from berth.actors.scheduling.framework.post_filter import Deletion, Patch
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.meta import HasMetadata, ObjectReference
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -643,7 +643,7 @@ class SendPatches(msgspec.Struct, frozen=True):
     """
 
     pod: PodInfo
-    patches: tuple[Patch, ...]
+    patches: tuple[Patch | Deletion, ...]
 
 
 PreemptionMessage = Preempt | SendPatches

@@ -90,7 +90,9 @@ class SchedulerHandle:
         objects: Objects,
         waiting: PodsInBinding,
         feature_gates: Mapping[str, bool],
+        clock: Clock,
     ) -> None:
+        self.wall = clock.wall
         self.api = api
         self.objects = objects
         self.waiting = waiting
@@ -365,7 +367,7 @@ async def schedule(
     """
     in_binding, mailboxes = PodsInBinding(), Mailboxes()
     listers, api = Listers(mailboxes, clock), ApiObjects(access.calls, access.plugins)
-    handle = SchedulerHandle(api, listers, in_binding, options.feature_gates)
+    handle = SchedulerHandle(api, listers, in_binding, options.feature_gates, clock)
     profiles = profiles_of(configuration, handle)
     api.add_kinds(_looked_up(profiles.values()))
     core = Core(configuration, profiles, mailboxes, in_binding, clock, options)

@@ -45,6 +45,7 @@ from berth.actors.scheduling.framework.interface import (
     read_args,
 )
 from berth.actors.scheduling.framework.post_filter import (
+    Deletion,
     FailedAttempt,
     Nomination,
     Patch,
@@ -99,6 +100,7 @@ __all__ = [
     "ClusterEvent",
     "Code",
     "CycleState",
+    "Deletion",
     "DeviceClass",
     "Diagnosis",
     "FailedAttempt",

@@ -237,6 +237,8 @@ class BindingActor(Actor[BindingMessage]):
             # The binding was written after all: its answer was lost, and the watch came in time.
             self._attempts.scheduled(placement.pod, node, placement.started)
             return
+        if not where:
+            await profile.roll_back(placement.cycle, info, node, _is_cancelled)
         self._attempts.failed(
             placement.pod, failure, placement.started, node, bound_elsewhere=bool(where)
         )

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from berth.actors.client.access import Calls
-from berth.actors.client.rest import ApiError, ConnectionFailedError
+from berth.actors.client.rest import Accepted, ApiError, ConnectionFailedError
 from berth.actors.scheduling.framework.status import SUCCESS, Status, error
 from berth.actors.scheduling.kube.kinds import BY_KIND, WatchedKind
 from berth.actors.scheduling.kube.meta import HasMetadata
@@ -46,6 +46,19 @@ class ApiObjects:
         self, kind: type[T], body: Mapping[str, Any], namespace: str = ""
     ) -> T | Status:
         return await self._call("POST", kind, self._path(kind, namespace), self._whole(kind, body))
+
+    async def delete(
+        self, kind: type[HasMetadata], name: str, namespace: str = "", uid: str = ""
+    ) -> Status:
+        path = self._path(kind, namespace, name)
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        try:
+            await self._others.call("DELETE", path, Accepted, options)
+        except (ApiError, ConnectionFailedError) as failure:
+            return error(str(failure))
+        return SUCCESS
 
     async def update(
         self,

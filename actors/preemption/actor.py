@@ -41,6 +41,7 @@ from berth.actors.runtime.backoff import Backoff, Rng
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.workers import Line, Workers
 from berth.actors.scheduling.framework.interface import ApiHandle
+from berth.actors.scheduling.framework.post_filter import Deletion, Patch
 from berth.actors.scheduling.framework.status import Status, error
 from berth.actors.scheduling.model.pod_info import PodInfo
 
@@ -205,20 +206,26 @@ class PreemptionActor(Actor[PreemptionMessage]):
     async def _send(self, order: SendPatches) -> None:
         for patch in order.patches:
             try:
-                answer = await self._api.patch(
-                    patch.kind, patch.name, patch.changes, patch.namespace, patch.subresource
-                )
+                answer = await self._send_one(patch)
             except Exception as problem:
                 answer = error(f"{type(problem).__name__}: {problem}")
-            if isinstance(answer, Status):
+            if isinstance(answer, Status) and not answer.ok:
                 self._log.warning(
-                    "not patched",
+                    "not deleted" if isinstance(patch, Deletion) else "not patched",
                     kind=patch.kind.__name__,
                     name=patch.name,
                     pod=order.pod.key,
                     error=answer.message,
                 )
                 return
+
+    async def _send_one(self, patch: Patch | Deletion) -> object:
+        """The answer; a Status that is not a success is a refusal."""
+        if isinstance(patch, Deletion):
+            return await self._api.delete(patch.kind, patch.name, patch.namespace, patch.uid)
+        return await self._api.patch(
+            patch.kind, patch.name, patch.changes, patch.namespace, patch.subresource
+        )
 
 
 async def _do(job: Callable[[], Awaitable[None]]) -> None:

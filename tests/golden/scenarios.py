@@ -23,11 +23,6 @@ def load(category: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def comparable(scenario: dict[str, Any]) -> bool:
-    """True if the pod has no resource claims. No plugin here judges them yet."""
-    return not scenario["pod"]["spec"].get("resourceClaims")
-
-
 def difference(got: dict[str, Any], expect: dict[str, Any]) -> dict[str, Any]:
     """The keys in which a decision differs, each with (expected, got)."""
     if "error" in expect or "error" in got:

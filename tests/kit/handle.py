@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from berth.actors.binding.state import PodsInBinding
@@ -40,6 +41,11 @@ class NoApi:
     """A handle that fails the test on every write."""
 
     feature_gates = DEFAULTS
+
+    @staticmethod
+    def wall() -> datetime:
+        """Later than every time in the recorded decisions."""
+        return datetime(2100, 1, 1, tzinfo=UTC)
 
     def __init__(self) -> None:
         self.api = _Api(_Calls())

@@ -112,7 +112,7 @@ class Pipeline:
         configuration = from_mapping(document)
         registry = {**IN_TREE, **{plugin.name: plugin for plugin in plugins}}
         api = ApiObjects(self.store)
-        handle = SchedulerHandle(api, self.listers, self.in_binding, DEFAULTS)
+        handle = SchedulerHandle(api, self.listers, self.in_binding, DEFAULTS, self.clock)
         profiles = build_profiles(configuration, registry, handle)
         core = Core(configuration, profiles, self.mailboxes, self.in_binding, self.clock)
         self.queue_state, self.cache_state = core.queue, core.cache

@@ -26,6 +26,7 @@ from berth.actors.scheduling.decision.plain import Plain, summed
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.rules import PluginError, PluginScores
 from berth.actors.scheduling.decision.sampling import every_node
+from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.post_filter import Nomination, Rng
 from berth.actors.scheduling.framework.questions import (
     EXTENDER,
@@ -37,11 +38,14 @@ from berth.actors.scheduling.framework.questions import (
     unasked,
 )
 from berth.actors.scheduling.framework.status import Status, unresolvable
+from berth.actors.scheduling.kube.core import NodeSelector
+from berth.actors.scheduling.kube.devices import AllocationResult
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
 from berth.actors.scheduling.model.vectors import Ints, Rows
 from berth.actors.scheduling.plugins.default_preemption.plugin import DefaultPreemption
 from berth.actors.scheduling.plugins.default_preemption.victims import Candidate
+from berth.actors.scheduling.plugins.dynamic_resources.state import CLAIMS
 from berth.tools.explain.contest import Contest, contest_of
 
 T = TypeVar("T")
@@ -82,6 +86,24 @@ class Preemption(msgspec.Struct, frozen=True, rename="camel"):
     candidates: dict[str, Cost]
 
 
+class AllocatedDevice(msgspec.Struct, frozen=True, rename="camel"):
+    """A device for one request of a claim."""
+
+    request: str
+    driver: str
+    pool: str
+    device: str
+    admin_access: bool
+    consumed_capacity: dict[str, str | int | float]
+
+
+class Allocation(msgspec.Struct, frozen=True, rename="camel"):
+    """The devices that a claim would get, and the nodes that could use them, None for all."""
+
+    devices: list[AllocatedDevice]
+    node_selector: NodeSelector | None
+
+
 class Decision(msgspec.Struct, frozen=True, rename="camel"):
     """The decision for one pod. Scores are normalised and weighed."""
 
@@ -96,7 +118,7 @@ class Decision(msgspec.Struct, frozen=True, rename="camel"):
     preemption: Preemption | None = None
     preemption_message: str | None = None
     skipped: Skipped = Skipped()
-    allocations: None = None
+    allocations: dict[str, dict[str, Allocation]] | None = None
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -228,7 +250,44 @@ def _scored(decision: Decision, plain: Plain, chosen: Chosen, heard: Heard) -> D
         best=best,
         hosts=hosts if heard.positions is None else best,
         skipped=Skipped(decision.skipped.filter, skipped),
+        allocations=_allocations(plain.state, feasible),
     )
+
+
+def _allocations(state: CycleState, feasible: NodeView) -> dict[str, dict[str, Allocation]] | None:
+    """What the claims of the pod would get on each node, without the one for its extended
+    resources; None if no claim has to be allocated.
+    """
+    pod = state.get(CLAIMS)
+    if pod is None or pod.asked is None or not pod.asked.claims:
+        return None
+    names = {claim.metadata.name for claim in pod.asked.claims}
+    offered = {node: pod.offered_on(node) for node in map(feasible.name, range(feasible.size))}
+    found = {
+        node: {
+            claim.metadata.name: _allocation(allocation)
+            for claim, allocation in allocations
+            if claim.metadata.name in names
+        }
+        for node, allocations in offered.items()
+        if allocations is not None
+    }
+    return found or None
+
+
+def _allocation(allocation: AllocationResult) -> Allocation:
+    devices = [
+        AllocatedDevice(
+            result.request,
+            result.driver,
+            result.pool,
+            result.device,
+            bool(result.admin_access),
+            result.consumed_capacity,
+        )
+        for result in allocation.devices.results
+    ]
+    return Allocation(devices, allocation.node_selector)
 
 
 def _unfit(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from functools import partial
 from typing import TypeVar
 
 from berth.actors.binding.state import PodsInBinding
@@ -59,6 +61,7 @@ class NoObjects:
 
 class ReadOnlyHandle:
     feature_gates = DEFAULTS
+    wall = staticmethod(partial(datetime.now, UTC))
 
     def __init__(self) -> None:
         self.api = ApiObjects(_NoCalls())

@@ -24,6 +24,7 @@ from berth.actors.scheduling.framework.events import (
 )
 from berth.actors.scheduling.framework.interface import MAX_NODE_SCORE, PreFilterResult
 from berth.actors.scheduling.framework.post_filter import (
+    Deletion,
     FailedAttempt,
     Nomination,
     Patch,
@@ -221,10 +222,16 @@ def as_registrations(answer: object) -> tuple[Registration, ...]:
     return tuple(answer)
 
 
-def _check_patch(patch: Patch) -> None:
+def _check_patch(patch: Patch | Deletion) -> None:
     kind: object = patch.kind
     if not isinstance(kind, type):
-        raise expected("a Patch with the type of a kind", kind)
+        raise expected(f"a {type(patch).__name__} with the type of a kind", kind)
+    if isinstance(patch, Deletion):
+        for text in (patch.name, patch.namespace, patch.uid):
+            written: object = text
+            if not isinstance(written, str):
+                raise expected("a Deletion with strings as name, namespace and uid", written)
+        return
     for text in (patch.name, patch.namespace, patch.subresource):
         given: object = text
         if not isinstance(given, str):
@@ -240,8 +247,10 @@ def as_post_filtered(answer: object, attempt: FailedAttempt) -> PostFiltered:
         raise expected("PostFiltered", answer)
     as_status(answer.status)
     patches: object = answer.patches
-    if not isinstance(patches, tuple) or not all(isinstance(patch, Patch) for patch in patches):
-        raise expected("patches as a tuple of Patch", patches)
+    if not isinstance(patches, tuple) or not all(
+        isinstance(patch, Patch | Deletion) for patch in patches
+    ):
+        raise expected("patches as a tuple of Patch and Deletion", patches)
     for patch in patches:
         _check_patch(patch)
     nomination: object = answer.nomination

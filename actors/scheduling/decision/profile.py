@@ -34,6 +34,7 @@ from berth.actors.scheduling.decision.failures import (
     QUEUE_SORT,
     QUEUEING_HINT,
     RESERVE,
+    ROLL_BACK,
     UNRESERVE,
     as_error,
     crashed,
@@ -57,7 +58,12 @@ from berth.actors.scheduling.framework.interface import (
     Reads,
     ReservePlugin,
 )
-from berth.actors.scheduling.framework.post_filter import FailedAttempt, Patch, PostFiltered
+from berth.actors.scheduling.framework.post_filter import (
+    Deletion,
+    FailedAttempt,
+    Patch,
+    PostFiltered,
+)
 from berth.actors.scheduling.framework.questions import Answer, Steps
 from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Code, Status, error
 from berth.actors.scheduling.kube.core import Pod
@@ -187,7 +193,7 @@ class Profile(Rules):
         PluginError if a plugin looks up objects that are not listed.
         """
         reasons: list[str] = []
-        patches: tuple[Patch, ...] = ()
+        patches: tuple[Patch | Deletion, ...] = ()
         denominate = False
         for plugin in self._post_filter:
             try:
@@ -314,6 +320,18 @@ class Profile(Rules):
                 raise
             return crashed(plugin, PRE_BIND, exception, pod=info.key, node=node)
         return status if status.ok else refused(plugin, PRE_BIND, status)
+
+    async def roll_back(
+        self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
+    ) -> None:
+        """Runs the roll-back of every PreBind plugin, in reverse order."""
+        for plugin in reversed(self._pre_bind):
+            try:
+                await plugin.roll_back(state, info, node)
+            except CRASHES as exception:
+                if not isinstance(exception, Exception) and is_cancelled():
+                    raise
+                crashed(plugin, ROLL_BACK, exception, pod=info.key, node=node)
 
     async def bind(
         self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled

@@ -78,6 +78,9 @@ class CycleState:
     def write(self, key: StateKey[T], value: T) -> None:
         self._data[cast("StateKey[object]", key)] = value
 
+    def __contains__(self, key: StateKey[T]) -> bool:
+        return cast("StateKey[object]", key) in self._data
+
     def read(self, key: StateKey[T]) -> T:
         """Raises StateNotFoundError if nothing was written under `key` in this attempt."""
         try:

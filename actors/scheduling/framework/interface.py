@@ -13,6 +13,7 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
@@ -65,6 +66,12 @@ class ApiHandle(Protocol):
         """`body` is the object in JSON, which needs no apiVersion and kind."""
         ...
 
+    def delete(
+        self, kind: type[HasMetadata], name: str, namespace: str = "", uid: str = ""
+    ) -> Awaitable[Status]:
+        """Deletes an object, with `uid` only if it is still the one with this uid."""
+        ...
+
     def update(
         self,
         kind: type[T],
@@ -106,6 +113,8 @@ class Objects(Protocol):
     def assume(self, item: HasMetadata) -> None:
         """From the next decision on, `snapshot.objects` has this version of an object, until the
         API server has a newer one. It is ignored if the API server has a newer one already.
+
+        An object of a kind of the scheduler's own is there until `restore`.
         """
         ...
 
@@ -177,6 +186,10 @@ class Handle(Protocol):
         """Every gate of `berth.config.feature_gates` with its value."""
         ...
 
+    def wall(self) -> datetime:
+        """The time of day, in UTC."""
+        ...
+
 
 class PreFilterResult(msgspec.Struct, frozen=True):
     """The nodes to which PreFilter restricts the pod; None restricts nothing. Unknown names are
@@ -197,9 +210,9 @@ class Reads(enum.Enum):
     Answers that depend on one row alone are kept for the next pods of the same template, and
     renewed where that row changed. Answers that depend on all nodes are kept until a node changes.
     All kept answers are dropped when an object of a kind in `lookups` changes. Plugins with CLAIMS
-    and CLUSTER are asked for every pod. A plugin with CLAIMS must skip pods without volumes that
-    may be attached in PreFilter, and score all nodes alike for them: they are not asked again for
-    such a template.
+    and CLUSTER are asked for every pod. A plugin with CLAIMS must skip, in PreFilter, pods
+    without volumes that may be attached and without devices, and score all nodes alike for them:
+    they are not asked again for such a template.
     """
 
     NODE = "the row's node object"
@@ -375,6 +388,11 @@ class PreBindPlugin(Plugin):
     async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
         """Prepares the node or the pod's volumes. It may take long, and is cancelled if the pod is
         preempted.
+        """
+
+    async def roll_back(self, state: CycleState, info: PodInfo, node: str) -> None:
+        """Undoes what `pre_bind` wrote if the pod was not bound, after `unreserve` and before the
+        pod is tried again. It must do no harm if `pre_bind` did not run.
         """
 
 

@@ -47,17 +47,26 @@ class Patch(msgspec.Struct, frozen=True):
     subresource: str = ""
 
 
+class Deletion(msgspec.Struct, frozen=True):
+    """The deletion of an object, if it still has this uid; see ApiHandle.delete."""
+
+    kind: type[HasMetadata]
+    name: str
+    uid: str
+    namespace: str = ""
+
+
 class PostFiltered(msgspec.Struct, frozen=True):
     """The answer of a PostFilter plugin.
 
     Success comes with a nomination. `denominate` withdraws an earlier nomination of the pod.
-    `patches` are sent after the decision, one after the other; a refusal ends them.
+    `patches` and deletions are sent after the decision, one after the other; a refusal ends them.
     """
 
     status: Status
     nomination: Nomination | None = None
     denominate: bool = False
-    patches: tuple[Patch, ...] = ()
+    patches: tuple[Patch | Deletion, ...] = ()
 
 
 class FailedAttempt(ABC):

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from berth.actors.scheduling.kube.core import NodeSelector
-from berth.actors.scheduling.kube.meta import Int64, Object, ObjectMeta
+from berth.actors.scheduling.kube.meta import Int64, Object, ObjectMeta, SchedulersOwn
 from berth.actors.scheduling.kube.quantity import nano_value
 from berth.actors.scheduling.kube.reading import ReadBy
 from berth.actors.scheduling.kube.times import Time
@@ -30,6 +30,16 @@ FINALIZER = "resource.kubernetes.io/delete-protection"
 EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 # The name of the extended resource that every class provides begins with this.
 DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+
+
+def may_be_devices(resource: str) -> bool:
+    """True if a device class may provide the resource: an extended resource, or the one that is
+    named after the class.
+    """
+    if resource.startswith(DEVICE_CLASS_PREFIX):
+        return True
+    is_native = "/" not in resource or "kubernetes.io/" in resource
+    return not is_native and not resource.startswith("requests.")
 
 
 # ------------------------------------------------------------------------------------ configuration
@@ -293,3 +303,12 @@ class ResourceClaim(Object, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: ResourceClaimSpec = ResourceClaimSpec()
     status: ResourceClaimStatus = ResourceClaimStatus()
+
+
+class PendingAllocation(SchedulersOwn, frozen=True, kw_only=True):
+    """An allocation that is decided and not written yet: other pods must not get its devices.
+
+    It is named after the claim's uid.
+    """
+
+    results: tuple[DeviceRequestAllocationResult, ...] = ()

@@ -84,6 +84,12 @@ class Status(Object, frozen=True, kw_only=True):
     code: Int32 = 0
 
 
+class SchedulersOwn(Object, frozen=True, kw_only=True):
+    """The base of the objects that only the scheduler has. The API server has no such kind."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
 class HasMetadata(Protocol):
     @property
     def metadata(self) -> ObjectMeta: ...

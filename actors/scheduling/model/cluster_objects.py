@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from berth.actors.scheduling.kube.meta import HasMetadata, version_of
+from berth.actors.scheduling.kube.meta import HasMetadata, SchedulersOwn, version_of
 from berth.actors.scheduling.model.change_log import ChangeLog
 
 T = TypeVar("T", bound=HasMetadata)
@@ -71,8 +71,13 @@ class ClusterObjects:
     def assume(self, item: HasMetadata) -> str:
         """Has look-ups find this version until the API server has a newer one. Returns the reason
         if it is refused: the API server has no such object, or a newer version already.
+
+        An object of a kind of the scheduler's own exists until it is restored.
         """
         kind, name = type(item), _name_of(item)
+        if isinstance(item, SchedulersOwn):
+            self._write(item)
+            return ""
         known = self._found.get(kind, {}).get(name[0], {}).get(name[1])
         if known is None:
             return f"{kind.__name__} {'/'.join(filter(None, name))} does not exist"
@@ -92,6 +97,9 @@ class ClusterObjects:
     def restore(self, item: HasMetadata) -> None:
         """Ends the assumption of an object, if it is of this version."""
         kind, name = type(item), _name_of(item)
+        if isinstance(item, SchedulersOwn):
+            self.remove(item)
+            return
         stored = self._stored.get((kind, name))
         if stored is None:
             return

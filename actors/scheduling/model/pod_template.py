@@ -1,7 +1,8 @@
 """PodTemplate: the values that pods of one template have in common, derived once for all of them.
 
 Pods are of one template if their namespaces, labels, annotations and specs are equal; the node and
-the names of their PersistentVolumeClaims do not count, because each replica has claims of its own.
+the names of their claims, for volumes and for devices, do not count, because each replica has
+claims of its own.
 Every rule that reads nothing else of a pod decides the same for them. Mirrors kube-scheduler's
 signature of a pod.
 """
@@ -21,6 +22,7 @@ from berth.actors.scheduling.kube.core import (
     PodSpec,
     Volume,
 )
+from berth.actors.scheduling.kube.devices import may_be_devices
 from berth.actors.scheduling.kube.requests import (
     nonzero_requests,
     pod_requests,
@@ -33,8 +35,9 @@ from berth.actors.scheduling.model.interner import Interner
 T = TypeVar("T")
 
 _SPEC_FIELDS = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
-_FIELDS_BUT_VOLUMES = attrgetter(
-    *(name for name in PodSpec.__struct_fields__ if name not in ("node_name", "volumes"))
+_LEFT_OUT = ("node_name", "volumes", "resource_claims")
+_FIELDS_BUT_CLAIMS = attrgetter(
+    *(name for name in PodSpec.__struct_fields__ if name not in _LEFT_OUT)
 )
 _RESIZE = attrgetter(
     "container_statuses", "init_container_statuses", "resources", "allocated_resources"
@@ -166,6 +169,18 @@ class PodTemplate:
         )
 
     @cached_property
+    def asks_devices(self) -> bool:
+        """True if the pods have ResourceClaims, or request resources that devices may provide."""
+        return bool(self._pod.spec.resource_claims) or any(
+            amount and may_be_devices(name) for name, amount in self.requests.items()
+        )
+
+    @cached_property
+    def has_own_claims(self) -> bool:
+        """True if a rule must look at the claims of each pod, for volumes or for devices."""
+        return self.attaches or self.asks_devices
+
+    @cached_property
     def disks(self) -> tuple[Disk, ...]:
         """An RBD image is a disk for each of its monitors: two images are the same if they have a
         monitor in common.
@@ -262,7 +277,11 @@ def _same_spec(one: PodSpec, other: PodSpec) -> bool:
     """True if two specs differ in nothing but the node and the names of claims."""
     if one.volumes != other.volumes and _unnamed(one.volumes) != _unnamed(other.volumes):
         return False
-    return bool(_FIELDS_BUT_VOLUMES(one) == _FIELDS_BUT_VOLUMES(other))
+    if one.resource_claims != other.resource_claims and _kinds_of_claims(one) != _kinds_of_claims(
+        other
+    ):
+        return False
+    return bool(_FIELDS_BUT_CLAIMS(one) == _FIELDS_BUT_CLAIMS(other))
 
 
 _ANY_CLAIM = {
@@ -287,6 +306,11 @@ def _unnamed(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
     )
 
 
+def _kinds_of_claims(spec: PodSpec) -> tuple[tuple[str, bool], ...]:
+    """The ResourceClaims without their names, and whether each is made from a template."""
+    return tuple((claim.name, claim.resource_claim_name is None) for claim in spec.resource_claims)
+
+
 def _is_resized(pod: Pod) -> bool:
     """True if the status knows more about the pod's resources than the spec."""
     status = pod.status
@@ -308,5 +332,9 @@ def _signature(pod: Pod) -> bytes:
     fields: tuple[object, ...] = (metadata.namespace, metadata.labels, metadata.annotations)
     if _is_resized(pod):
         fields = (*fields, _RESIZE(status), resize_is_infeasible(pod))
-    parts = (_FIELDS_BUT_VOLUMES(pod.spec), _unnamed(pod.spec.volumes))
+    parts = (
+        _FIELDS_BUT_CLAIMS(pod.spec),
+        _unnamed(pod.spec.volumes),
+        _kinds_of_claims(pod.spec),
+    )
     return _ENCODER.encode(fields) + _ENCODER.encode(parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from berth.actors.scheduling.plugins.default_binder import DefaultBinder
 from berth.actors.scheduling.plugins.default_preemption.plugin import DefaultPreemption
+from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
 from berth.actors.scheduling.plugins.image_locality import ImageLocality
 from berth.actors.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from berth.actors.scheduling.plugins.node_affinity import NodeAffinity
@@ -22,7 +23,6 @@ from berth.actors.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from berth.actors.scheduling.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from berth.actors.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from berth.actors.scheduling.plugins.taint_toleration import TaintToleration
-from berth.actors.scheduling.plugins.unsupported import DynamicResources
 from berth.actors.scheduling.plugins.volume_binding.plugin import VolumeBinding
 from berth.actors.scheduling.plugins.volume_restrictions import VolumeRestrictions
 from berth.actors.scheduling.plugins.volume_zone import VolumeZone

@@ -94,7 +94,7 @@ class Memory:
         self.state = CycleState()
         self.of_pod = profile.of_pod
         parts = [profile.parts[reads] for reads in KEPT]
-        if not info.template.attaches:
+        if not info.template.has_own_claims:
             # No claims: the rules that read them skip all pods of the template, or none.
             self.of_pod = profile.of_cluster
             parts.append(profile.parts[Reads.CLAIMS])
@@ -111,7 +111,7 @@ class Memory:
                 names = prefiltered.node_names
                 self._names = names if self._names is None else self._names & names
         claims = profile.parts[Reads.CLAIMS]
-        if not info.template.attaches and not claims.filters_nothing(self.state):
+        if not info.template.has_own_claims and not claims.filters_nothing(self.state):
             raise NotReusableError
         columns = snapshot.columns
         self.order = columns.order if self._names is None else columns.rows_of(self._names)

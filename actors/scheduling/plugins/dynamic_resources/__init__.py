@@ -1,0 +1,1 @@
+"""DynamicResources: allocates the devices of ResourceSlices to the ResourceClaims of pods."""

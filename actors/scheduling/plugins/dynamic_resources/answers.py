@@ -1,0 +1,256 @@
+"""What each node offers to pods that ask for the same devices, kept while it does not change.
+
+A search for devices is the costly part of a decision. Its outcome depends on the node, the pools
+that serve it and what claims hold of them; a node where none of this changed since the last pod
+that asked for the same is not searched again.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from berth.actors.scheduling.kube.core import Node
+from berth.actors.scheduling.kube.devices import MOST_SUB_REQUESTS, ResourceClaim
+from berth.actors.scheduling.kube.quantity import value
+from berth.actors.scheduling.model.vectors import any_true, grown
+from berth.actors.scheduling.plugins.dynamic_resources.extended import (
+    ClassesByResource,
+    RequestMapping,
+    requests_for,
+    with_requests,
+)
+from berth.actors.scheduling.plugins.dynamic_resources.inventory import EVERY_NODE, Inventory
+from berth.actors.scheduling.plugins.dynamic_resources.search import (
+    Found,
+    Outcome,
+    TimedOutError,
+    search,
+)
+from berth.actors.scheduling.plugins.dynamic_resources.wanted import (
+    AllocationError,
+    ClassByName,
+    Wanted,
+    wanted_by,
+)
+from berth.plugin import Bools, Ints, NodeView, Pod, Snapshot
+
+_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+
+
+class Verdict(enum.IntEnum):
+    """What a node offers. FAILED is not kept."""
+
+    PASSES = 0
+    NOT_ALLOCATED = 1
+    INVALID_POOLS = 2
+    NO_RESOURCE = 3
+    FAILED = 4
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """What a node gives to the claims that are not allocated yet, in order: the devices, and for
+    extended resources the claim with its requests, last, and what each container gets.
+    """
+
+    found: Found = ()
+    extended: ResourceClaim | None = None
+    mappings: tuple[RequestMapping, ...] = ()
+
+    @property
+    def score(self) -> int:
+        """More for alternatives that stand first in their lists."""
+        chosen = {
+            (claim, one.alternative.parent, one.alternative.index)
+            for claim, picked in enumerate(self.found)
+            for one in picked
+            if one.alternative.parent
+        }
+        return sum(MOST_SUB_REQUESTS - index for _, _, index in chosen)
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What one pod asks for: its claims that are not allocated, and the extended resources that a
+    device class provides, with the claim for them.
+    """
+
+    pod: Pod
+    claims: tuple[ResourceClaim, ...]
+    resources: dict[str, int]
+    extended: ResourceClaim | None
+
+    @property
+    def shape(self) -> bytes:
+        """Equal for pods that ask for the same devices."""
+        specs = [claim.spec.devices for claim in self.claims]
+        if self.extended is None:
+            return _ENCODER.encode(specs)
+        containers = [
+            (c.name, c.resources.requests, c.restart_policy)
+            for c in (*self.pod.spec.init_containers, *self.pod.spec.containers)
+        ]
+        numbers = (len(self.pod.spec.init_containers), self.resources)
+        return _ENCODER.encode((specs, containers, numbers))
+
+
+class Answers:
+    """The answers of all nodes for one shape, brought up to date for the nodes that are looked at.
+
+    `verdicts` and `scores` are by row. `failure` is the problem of the last node that FAILED.
+    """
+
+    def __init__(
+        self,
+        asked: Asked,
+        inventory: Inventory,
+        classes: ClassByName,
+        by_resource: ClassesByResource,
+        snapshot: Snapshot,
+    ) -> None:
+        self.failure = ""
+        self._inventory = inventory
+        self._classes = classes
+        self._by_resource = by_resource
+        self._asked = asked
+        self._claims = tuple(wanted_by(claim, classes) for claim in asked.claims)
+        self._variants: dict[frozenset[str], _Variant] = {}
+        rows = snapshot.columns.size
+        self.verdicts = np.zeros(rows, dtype=np.int8)
+        self.scores: Ints = np.zeros(rows, dtype=np.int64)
+        self._stale: Bools = np.ones(rows, dtype=np.bool_)
+        self._offers: dict[int, Offer] = {}
+        self._columns = snapshot.columns
+        self._seen = inventory.changed.version
+        self._nodes_seen = snapshot.columns.node_changes.version
+
+    # ------------------------------------------------------------------------------------- reading
+
+    def is_of(self, snapshot: Snapshot) -> bool:
+        return self._columns is snapshot.columns
+
+    def offer(self, node: str) -> Offer | None:
+        """What a node gives; None if it passes without giving a device, or does not pass."""
+        row = self._columns.row_of.get(node)
+        return None if row is None else self._offers.get(row)
+
+    def mappings(self, node: str) -> tuple[RequestMapping, ...]:
+        """What each container gets of the claim for extended resources on a node."""
+        offer = self.offer(node)
+        return () if offer is None else offer.mappings
+
+    # ----------------------------------------------------------------------------------- keeping up
+
+    def settle(self, nodes: NodeView, asked: Asked, steps: int) -> None:
+        """Brings the answers for the nodes of a view up to date. It stops at a node that FAILED."""
+        self._follow()
+        stale = self._stale[nodes.rows]
+        if not any_true(stale):
+            return
+        for position in np.flatnonzero(stale).tolist():
+            node, row = nodes.node(position), nodes.row(position)
+            if node is None:
+                continue
+            verdict = self._search(node, row, asked, steps)
+            self.verdicts[row] = verdict
+            if verdict is Verdict.FAILED:
+                return
+            self._stale[row] = False
+
+    def _follow(self) -> None:
+        """Marks the rows for which the outcome may have changed."""
+        columns, log = self._columns, self._inventory.changed
+        rows = columns.size
+        if rows > len(self._stale):
+            known = len(self._stale)
+            self.verdicts, self.scores = grown(self.verdicts, rows), grown(self.scores, rows)
+            self._stale = grown(self._stale, rows)
+            self._stale[known:] = True
+        if self._nodes_seen != columns.node_changes.version:
+            changed = columns.node_changes.since(self._nodes_seen)
+            self._stale[slice(None) if changed is None else [*changed]] = True
+            self._nodes_seen = columns.node_changes.version
+        if self._seen != log.version:
+            names = log.since(self._seen)
+            if names is None or EVERY_NODE in names:
+                self._stale[:] = True
+            else:
+                row_of = columns.row_of
+                self._stale[[row_of[name] for name in names if name in row_of]] = True
+            self._seen = log.version
+
+    def _search(self, node: Node, row: int, asked: Asked, steps: int) -> Verdict:
+        self._offers.pop(row, None)
+        self.scores[row] = 0
+        wanted, variant = self._claims, None
+        if asked.extended is not None:
+            missing = self._missing(node, asked)
+            if missing is None:
+                return Verdict.NO_RESOURCE
+            if missing:
+                variant = self._variant(missing)
+                wanted = (*wanted, variant.wanted)
+        if not wanted:
+            return Verdict.PASSES
+        try:
+            outcome = self._outcome(node, wanted, asked, steps)
+        except TimedOutError:
+            self.failure = f"node {node.metadata.name}: timed out trying to allocate devices"
+            return Verdict.FAILED
+        except AllocationError as problem:
+            self.failure = str(problem)
+            return Verdict.FAILED
+        if outcome.found is None:
+            return Verdict.INVALID_POOLS if outcome.invalid_pools else Verdict.NOT_ALLOCATED
+        offer = (
+            Offer(outcome.found)
+            if variant is None
+            else Offer(outcome.found, variant.claim, variant.mappings)
+        )
+        self._offers[row] = offer
+        self.scores[row] = offer.score
+        return Verdict.PASSES
+
+    def _outcome(self, node: Node, wanted: Sequence[Wanted], asked: Asked, steps: int) -> Outcome:
+        pools = self._inventory.pools(node)
+        try:
+            return search(wanted, pools, self._inventory, steps)
+        except AllocationError:
+            if asked is self._asked:
+                raise
+            # The message must name the claims of this pod.
+            own = [wanted_by(claim, self._classes) for claim in asked.claims]
+            return search([*own, *wanted[len(own) :]], pools, self._inventory, steps)
+
+    def _missing(self, node: Node, asked: Asked) -> frozenset[str] | None:
+        """The extended resources that devices must provide on this node; None if the node has one
+        of them neither way.
+        """
+        missing = set()
+        for resource in asked.resources:
+            amount = node.status.allocatable.get(resource)
+            if self._by_resource.get(resource) is not None and not (amount and value(amount)):
+                missing.add(resource)
+            elif amount is None:
+                return None
+        return frozenset(missing)
+
+    def _variant(self, missing: frozenset[str]) -> _Variant:
+        variant = self._variants.get(missing)
+        if variant is None:
+            assert self._asked.extended is not None
+            requests, mappings = requests_for(self._asked.pod, missing, self._by_resource)
+            claim = with_requests(self._asked.extended, requests)
+            variant = _Variant(claim, wanted_by(claim, self._classes), tuple(mappings))
+            self._variants[missing] = variant
+        return variant
+
+
+class _Variant(msgspec.Struct, frozen=True):
+    """The claim for the extended resources that a kind of node lacks."""
+
+    claim: ResourceClaim
+    wanted: Wanted
+    mappings: tuple[RequestMapping, ...]

@@ -1,0 +1,352 @@
+"""Reserve, PreBind and what undoes them: allocations are written to the claims of a pod.
+
+Reserve takes the devices from the next pods with a PendingAllocation. PreBind writes: first the
+finalizer, then the allocation and the reservation for the pod in one patch, which the API server
+refuses if the claim has changed meanwhile. Mirrors bindClaim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from berth.actors.scheduling.kube.devices import (
+    FINALIZER,
+    AllocationResult,
+    PendingAllocation,
+    ResourceClaimConsumerReference,
+)
+from berth.actors.scheduling.kube.meta import ObjectMeta, key
+from berth.actors.scheduling.plugins.dynamic_resources.extended import UNWRITTEN
+from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
+    BindingFailedError,
+    has_binding_conditions,
+    is_ready,
+    is_reserved_for,
+)
+from berth.actors.scheduling.plugins.dynamic_resources.state import PodClaims, Reserved
+from berth.plugin import SUCCESS, Handle, ObjectKey, Pod, ResourceClaim, Status, error
+
+TRIES = 5
+# The wait until the informer has a claim that was just created.
+CREATED_SECONDS = 120.0
+
+
+class Binding:
+    """`timeout` is in seconds: how long PreBind waits for devices to be prepared."""
+
+    def __init__(self, handle: Handle, timeout: float) -> None:
+        self._handle = handle
+        self._timeout = timeout
+
+    # --------------------------------------------------------------------------------- reservations
+
+    def reserve(self, pod: PodClaims, claim: ResourceClaim, allocation: AllocationResult) -> None:
+        pending = PendingAllocation(
+            metadata=ObjectMeta(name=claim.metadata.uid), results=allocation.devices.results
+        )
+        pod.reserved[claim.metadata.uid] = Reserved(claim, allocation, pending)
+        self._handle.objects.assume(pending)
+
+    def unreserve(self, pod: PodClaims) -> None:
+        """Gives the devices back, but for those of claims that may be written: whether they are is
+        for `roll_back` to find out.
+        """
+        for uid, reserved in [*pod.reserved.items()]:
+            if uid not in pod.written:
+                del pod.reserved[uid]
+                self._handle.objects.restore(reserved.pending)
+
+    # -------------------------------------------------------------------------------------- PreBind
+
+    async def bind(self, pod: PodClaims, node: str) -> Status:
+        """Writes what Reserve took, and waits until the devices are prepared."""
+        try:
+            for index, claim in enumerate(pod.claims):
+                if not is_reserved_for(pod.info.pod, claim):
+                    pod.claims[index] = written = await self._write(pod, claim)
+                    self._settle(pod, claim.metadata.uid, written)
+            await self._bind_extended(pod)
+        except _WriteError as problem:
+            return error(str(problem))
+        if any(has_binding_conditions(claim) for claim in pod.every):
+            return await self._prepared(pod)
+        return SUCCESS
+
+    def _settle(self, pod: PodClaims, uid: str, written: ResourceClaim) -> None:
+        """From here on, the claim itself holds the devices."""
+        self._handle.objects.assume(written)
+        reserved = pod.reserved.pop(uid, None)
+        if reserved is not None:
+            self._handle.objects.restore(reserved.pending)
+
+    async def _bind_extended(self, pod: PodClaims) -> None:
+        """Creates the claim for the pod's extended resources, and notes it in the pod's status."""
+        claim = pod.extended
+        reserved = None if claim is None else pod.reserved.get(claim.metadata.uid)
+        if claim is None or reserved is None:
+            return
+        uid = claim.metadata.uid
+        pod.written.add(uid)
+        created = await self._handle.api.create(
+            ResourceClaim, _new(reserved.claim), claim.metadata.namespace
+        )
+        if isinstance(created, Status):
+            raise _WriteError(
+                f"create claim for extended resources {_generated(claim)}: {created.message}"
+            )
+        pod.extended = created
+        pod.reserved[created.metadata.uid] = pod.reserved[uid]
+        pod.extended = written = await self._write(pod, created)
+        del pod.reserved[created.metadata.uid]
+        status = await self._handle.api.patch(
+            Pod,
+            pod.info.pod.metadata.name,
+            {"status": {"extendedResourceClaimStatus": _extended_status(pod, written)}},
+            pod.info.pod.metadata.namespace,
+            "status",
+        )
+        if isinstance(status, Status):
+            raise _WriteError(
+                f"update pod {pod.info.key} ExtendedResourceClaimStatus: {status.message}"
+            )
+        await self._listed(written)
+        self._settle(pod, uid, written)
+
+    async def _listed(self, claim: ResourceClaim) -> None:
+        """Returns once the informer has the claim: only then can it be assumed."""
+        name, namespace = claim.metadata.name, claim.metadata.namespace
+
+        def check() -> Status | Sequence[ObjectKey]:
+            if self._handle.objects.get(ResourceClaim, name, namespace) is not None:
+                return SUCCESS
+            return [(ResourceClaim, namespace, name)]
+
+        await self._handle.objects.wait_for(check, CREATED_SECONDS)
+
+    # ------------------------------------------------------------------------------ writing a claim
+
+    async def _write(self, pod: PodClaims, claim: ResourceClaim) -> ResourceClaim:
+        """Writes the allocation and the reservation of one claim. Raises _WriteError.
+
+        After a refusal, the write is tried again with the latest claim if that has changed.
+        """
+        pod.written.add(claim.metadata.uid)
+        reserved = pod.reserved.get(claim.metadata.uid)
+        allocation = None if reserved is None else reserved.allocation
+        refused = ""
+        for _ in range(TRIES):
+            if refused:
+                latest = await self._latest(claim)
+                if latest.metadata.resource_version == claim.metadata.resource_version:
+                    break
+                claim = latest
+                if is_reserved_for(pod.info.pod, claim) and _has(claim, allocation):
+                    return claim  # The answer was lost, not the write.
+            answer = await self._try(pod.info.pod, claim, allocation)
+            if isinstance(answer, ResourceClaim):
+                return answer
+            refused = answer
+        raise _WriteError(refused)
+
+    async def _latest(self, claim: ResourceClaim) -> ResourceClaim:
+        metadata = claim.metadata
+        latest = await self._handle.api.get(ResourceClaim, metadata.name, metadata.namespace)
+        if isinstance(latest, Status):
+            raise _WriteError(f"get updated claim {key(claim)} after conflict: {latest.message}")
+        if latest.metadata.uid != metadata.uid:
+            raise _WriteError(f"claim {key(claim)} got deleted in the meantime")
+        return latest
+
+    async def _try(
+        self, pod: Pod, claim: ResourceClaim, allocation: AllocationResult | None
+    ) -> ResourceClaim | str:
+        """The claim as it was written, or why it was refused. Raises _WriteError."""
+        if claim.metadata.deletion_timestamp is not None:
+            raise _WriteError(f"claim {key(claim)} got deleted in the meantime")
+        if allocation is not None and claim.status.allocation is not None:
+            raise _WriteError(f"claim {key(claim)} got allocated elsewhere in the meantime")
+        if allocation is None and claim.status.allocation is None:
+            raise _WriteError(f"claim {key(claim)} got deallocated elsewhere in the meantime")
+        if allocation is not None and FINALIZER not in claim.metadata.finalizers:
+            finalizers = [*claim.metadata.finalizers, FINALIZER]
+            answer = await self._patch(claim, {"finalizers": finalizers})
+            if isinstance(answer, Status):
+                return f"add finalizer to claim {key(claim)}: {answer.message}"
+            claim = answer
+        user = ResourceClaimConsumerReference(
+            resource="pods", name=pod.metadata.name, uid=pod.metadata.uid
+        )
+        status: dict[str, Any] = {
+            "reservedFor": msgspec.to_builtins([*claim.status.reserved_for, user])
+        }
+        if allocation is not None:
+            status["allocation"] = msgspec.to_builtins(allocation)
+        if claim.status.allocation is None or claim.status.allocation.allocation_timestamp is None:
+            now = self._handle.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+            status.setdefault("allocation", {})["allocationTimestamp"] = now
+        answer = await self._patch(claim, {}, status)
+        if isinstance(answer, Status):
+            what = "reservation" if allocation is None else "allocation and reservation"
+            return f"add {what} to claim {key(claim)}: {answer.message}"
+        return answer
+
+    async def _patch(
+        self,
+        claim: ResourceClaim,
+        changes: Mapping[str, Any],
+        status: Mapping[str, Any] | None = None,
+    ) -> ResourceClaim | Status:
+        """Changes the metadata of a claim, or its status, if this is still the latest version."""
+        metadata = claim.metadata
+        body: dict[str, Any] = {
+            "metadata": {
+                "uid": metadata.uid,
+                "resourceVersion": metadata.resource_version,
+                **changes,
+            }
+        }
+        if status is not None:
+            body["status"] = status
+        return await self._handle.api.patch(
+            ResourceClaim,
+            metadata.name,
+            body,
+            metadata.namespace,
+            "" if status is None else "status",
+        )
+
+    # --------------------------------------------------------------------------- binding conditions
+
+    async def _prepared(self, pod: PodClaims) -> Status:
+        """Waits until the drivers report that all devices of the pod are prepared."""
+
+        def check() -> Status | Sequence[ObjectKey]:
+            waiting: list[ObjectKey] = []
+            for claim in pod.every:
+                name, namespace = claim.metadata.name, claim.metadata.namespace
+                latest = self._handle.objects.get(ResourceClaim, name, namespace)
+                if latest is None:
+                    return error(f'could not find ResourceClaim "{key(claim)}"')
+                try:
+                    ready = is_ready(latest)
+                except BindingFailedError as problem:
+                    return error(str(problem))
+                if not ready:
+                    waiting.append((ResourceClaim, namespace, name))
+            return waiting or SUCCESS
+
+        status = await self._handle.objects.wait_for(check, self._timeout)
+        if status is None:
+            names = ", ".join(key(claim) for claim in pod.every if has_binding_conditions(claim))
+            return error(f"device binding timeout: claim={names}")
+        return status
+
+    # -------------------------------------------------------------------------------------- undoing
+
+    async def roll_back(self, pod: PodClaims) -> None:
+        """Takes the pod out of the claims that were written for it, deletes the claim for its
+        extended resources, and gives back the devices that no claim holds.
+
+        An allocation stays with its claim, for the next attempt.
+        """
+        for claim in pod.claims:
+            uid = claim.metadata.uid
+            if uid in pod.written or is_reserved_for(pod.info.pod, claim):
+                latest = await self._without_reservation(pod.info.pod, claim)
+                if latest is not None:
+                    self._handle.objects.assume(latest)
+            reserved = pod.reserved.pop(uid, None)
+            if reserved is not None:
+                self._handle.objects.restore(reserved.pending)
+        if pod.extended is not None and pod.extended.metadata.name != UNWRITTEN:
+            await self._delete(pod.extended)
+        for reserved in pod.reserved.values():
+            self._handle.objects.restore(reserved.pending)
+        pod.reserved.clear()
+
+    async def _without_reservation(self, pod: Pod, claim: ResourceClaim) -> ResourceClaim | None:
+        """The claim after the pod was taken out of it; None if it is gone, or out of reach."""
+        latest: ResourceClaim | Status = claim
+        for _ in range(TRIES):
+            latest = await self._handle.api.get(
+                ResourceClaim, claim.metadata.name, claim.metadata.namespace
+            )
+            if isinstance(latest, Status):
+                continue
+            if latest.metadata.uid != claim.metadata.uid:
+                return None
+            if not is_reserved_for(pod, latest):
+                return latest
+            users = [u for u in latest.status.reserved_for if u.uid != pod.metadata.uid]
+            answer = await self._patch(
+                latest, {}, {"reservedFor": msgspec.to_builtins(users) or None}
+            )
+            if isinstance(answer, ResourceClaim):
+                return answer
+        return None if isinstance(latest, Status) else latest
+
+    async def _delete(self, claim: ResourceClaim) -> None:
+        """Deletes a claim, without the finalizer that would keep it."""
+        for _ in range(TRIES):
+            if FINALIZER in claim.metadata.finalizers:
+                answer = await self._patch(claim, {"finalizers": without_finalizer(claim)})
+                if isinstance(answer, Status):
+                    latest = await self._handle.api.get(
+                        ResourceClaim, claim.metadata.name, claim.metadata.namespace
+                    )
+                    if isinstance(latest, Status) or latest.metadata.uid != claim.metadata.uid:
+                        return
+                    claim = latest
+                    continue
+            metadata = claim.metadata
+            deleted = await self._handle.api.delete(
+                ResourceClaim, metadata.name, metadata.namespace, metadata.uid
+            )
+            if deleted.ok:
+                return
+
+
+class _WriteError(Exception):
+    """A claim cannot be written; the message says why."""
+
+
+def without_finalizer(claim: ResourceClaim) -> list[str]:
+    return [name for name in claim.metadata.finalizers if name != FINALIZER]
+
+
+def _has(claim: ResourceClaim, allocation: AllocationResult | None) -> bool:
+    """True if the claim has this allocation, or any if none is given."""
+    has = claim.status.allocation
+    if has is None or allocation is None:
+        return has is not None
+    return has.devices.results == allocation.devices.results
+
+
+def _generated(claim: ResourceClaim) -> str:
+    return f"{claim.metadata.namespace}/{claim.metadata.generate_name}"
+
+
+def _new(claim: ResourceClaim) -> dict[str, Any]:
+    """The claim for extended resources as it is created."""
+    metadata = msgspec.structs.replace(claim.metadata, name="", uid="")
+    return {
+        "metadata": msgspec.to_builtins(metadata),
+        "spec": msgspec.to_builtins(claim.spec),
+    }
+
+
+def _extended_status(pod: PodClaims, claim: ResourceClaim) -> dict[str, Any]:
+    return {
+        "resourceClaimName": claim.metadata.name,
+        "requestMappings": [
+            {
+                "containerName": mapping.container,
+                "resourceName": mapping.resource,
+                "requestName": mapping.request,
+            }
+            for mapping in pod.mappings
+        ],
+    }

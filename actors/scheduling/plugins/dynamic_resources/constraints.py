@@ -1,0 +1,125 @@
+"""The constraints of a claim: attributes that must be equal, or different, among its devices.
+
+A constraint counts the devices of the search as they are added and removed. Constraints are
+monotonic: devices that break one break it with more devices too. Mirrors the allocator's
+constraints, with one consequence of its bookkeeping: of several devices of a request, a
+distinctAttribute compares a further device with the last one only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from berth.actors.scheduling.kube.devices import Device, DeviceAttribute, DeviceConstraint
+
+AttributeValue = tuple[str, bool | int | str]
+
+
+def attribute_of(device: Device, driver: str, name: str) -> DeviceAttribute | None:
+    """The attribute with a fully qualified name; without a domain, the driver's is meant."""
+    found = device.attributes.get(name)
+    if found is None:
+        domain, separator, short = name.partition("/")
+        if separator and domain == driver:
+            found = device.attributes.get(short)
+    return found
+
+
+def _value_of(attribute: DeviceAttribute) -> AttributeValue | None:
+    if attribute.string is not None:
+        return "string", attribute.string
+    if attribute.int_ is not None:
+        return "int", attribute.int_
+    if attribute.bool_ is not None:
+        return "bool", attribute.bool_
+    if attribute.version is not None:
+        return "version", attribute.version
+    return None
+
+
+class Constraint:
+    """`requests` are the names of requests and sub-requests that it holds for; all if empty."""
+
+    def __init__(self, requests: Iterable[str], attribute: str) -> None:
+        self._requests = frozenset(requests)
+        self._attribute = attribute
+        self._devices = 0
+
+    def add(self, request: str, sub_request: str, device: Device, driver: str) -> bool:
+        """Counts a device and returns True, unless the constraint would be broken."""
+        if not self._holds_for(request, sub_request):
+            return True
+        attribute = attribute_of(device, driver, self._attribute)
+        if attribute is None or not self._allows(attribute, first=self._devices == 0):
+            return False
+        self._keep(request, attribute, first=self._devices == 0)
+        self._devices += 1
+        return True
+
+    def remove(self, request: str, sub_request: str) -> None:
+        """Takes back what `add` counted."""
+        if self._holds_for(request, sub_request):
+            self._drop(request)
+            self._devices -= 1
+
+    def _holds_for(self, request: str, sub_request: str) -> bool:
+        requests = self._requests
+        return (
+            not requests
+            or request in requests
+            or (sub_request != "" and f"{request}/{sub_request}" in requests)
+        )
+
+    def _allows(self, attribute: DeviceAttribute, *, first: bool) -> bool:
+        raise NotImplementedError
+
+    def _keep(self, request: str, attribute: DeviceAttribute, *, first: bool) -> None:
+        raise NotImplementedError
+
+    def _drop(self, request: str) -> None:
+        """Nothing is kept for each request."""
+
+
+class MatchAttribute(Constraint):
+    """All devices have the same value."""
+
+    _value: AttributeValue | None = None
+
+    def _allows(self, attribute: DeviceAttribute, *, first: bool) -> bool:
+        if first:
+            return True
+        value = _value_of(attribute)
+        return value is not None and value == self._value
+
+    def _keep(self, request: str, attribute: DeviceAttribute, *, first: bool) -> None:
+        if first:
+            self._value = _value_of(attribute)
+
+
+class DistinctAttribute(Constraint):
+    """All devices have different values."""
+
+    def __init__(self, requests: Iterable[str], attribute: str) -> None:
+        super().__init__(requests, attribute)
+        self._values: dict[str, AttributeValue | None] = {}
+
+    def _allows(self, attribute: DeviceAttribute, *, first: bool) -> bool:
+        if first or not self._values:
+            return True
+        value = _value_of(attribute)
+        return value is not None and value not in self._values.values()
+
+    def _keep(self, request: str, attribute: DeviceAttribute, *, first: bool) -> None:
+        self._values[request] = _value_of(attribute)
+
+    def _drop(self, request: str) -> None:
+        self._values.pop(request, None)
+
+
+def constraint_of(constraint: DeviceConstraint) -> Constraint | None:
+    """A constraint without devices yet; None if its type is unknown."""
+    if constraint.match_attribute is not None:
+        return MatchAttribute(constraint.requests, constraint.match_attribute)
+    if constraint.distinct_attribute is not None:
+        return DistinctAttribute(constraint.requests, constraint.distinct_attribute)
+    return None

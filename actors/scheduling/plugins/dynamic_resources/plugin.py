@@ -1,0 +1,454 @@
+"""The DynamicResources plugin: its arguments, extension points, events and hints."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from berth.actors.scheduling.kube.devices import PendingAllocation
+from berth.actors.scheduling.kube.meta import key
+from berth.actors.scheduling.kube.node_selector import validate_node_selector_term
+from berth.actors.scheduling.model.vectors import any_true
+from berth.actors.scheduling.plugins.dynamic_resources.answers import Answers, Asked, Verdict
+from berth.actors.scheduling.plugins.dynamic_resources.binding import Binding, without_finalizer
+from berth.actors.scheduling.plugins.dynamic_resources.extended import (
+    ClassesByResource,
+    resources_of,
+    unwritten_claim,
+)
+from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
+from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
+    BindingFailedError,
+    ClaimError,
+    check_classes,
+    claims_of,
+    is_ready,
+    made_for_extended_resources,
+)
+from berth.actors.scheduling.plugins.dynamic_resources.state import CLAIMS, PodClaims
+from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
+from berth.config.types import Duration
+from berth.plugin import (
+    SKIP,
+    SUCCESS,
+    Action,
+    ArgsError,
+    ClusterEvent,
+    Code,
+    CycleState,
+    Deletion,
+    DeviceClass,
+    FailedAttempt,
+    FilterPlugin,
+    Handle,
+    Hint,
+    Ints,
+    NodeView,
+    Patch,
+    Plugin,
+    Pod,
+    PodInfo,
+    PostFiltered,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreBindPreFlightResult,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    Reads,
+    Registration,
+    ReservePlugin,
+    Resource,
+    ResourceClaim,
+    ResourceSlice,
+    ScorePlugin,
+    Snapshot,
+    Status,
+    Verdicts,
+    default_normalize,
+    error,
+    read_args,
+    unresolvable,
+    unschedulable,
+)
+
+MOST_SHAPES = 64
+# The search for the devices of one node stands still for the other pods; it is cut off after this
+# many steps, some millionths of a second each, for a second of filterTimeout. One second is the
+# most that is granted.
+STEPS_PER_SECOND = 200_000
+_NOT_AVAILABLE = 10  # the key of nodes that an allocated claim excludes
+_MESSAGES = {
+    Verdict.NOT_ALLOCATED: "cannot allocate all claims",
+    Verdict.INVALID_POOLS: "invalid resource pools were encountered",
+    Verdict.NO_RESOURCE: "cannot fit resource",
+    _NOT_AVAILABLE: "resourceclaim not available on the node",
+}
+
+
+class DynamicResourcesArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """`filter_timeout` limits the search for the devices of one node; 0 sets no limit of the
+    user's. `binding_timeout` limits the wait for devices to be prepared. Durations are Go's.
+    """
+
+    filter_timeout: str | None = None
+    binding_timeout: str | None = None
+
+
+class DynamicResources(
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    FilterPlugin,
+    PostFilterPlugin,
+    ScorePlugin,
+    ReservePlugin,
+    PreBindPlugin,
+):
+    """Needs PreFilter at every other extension point, as kube-scheduler's plugin does."""
+
+    name = "DynamicResources"
+    reads = Reads.CLAIMS
+    lookups = (ResourceClaim, ResourceSlice, DeviceClass)
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        Plugin.__init__(self, {}, handle)
+        given = read_args(args, DynamicResourcesArgs)
+        filter_timeout = _seconds(given.filter_timeout, "filterTimeout", least=0, default=10)
+        self._binding_timeout = _seconds(
+            given.binding_timeout, "bindingTimeout", least=1, default=600
+        )
+        self._steps = int(STEPS_PER_SECOND * min(filter_timeout or 1, 1))
+        self._binding = Binding(handle, self._binding_timeout)
+        self._classes = ClassesByResource()
+        self._inventory: Inventory | None = None
+        self._answers: OrderedDict[bytes, Answers] = OrderedDict()
+        self._answers_version = -1
+
+    # ---------------------------------------------------------------------------- before the queue
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        try:
+            claims_of(pod, self._listed)
+        except ClaimError as problem:
+            return unresolvable(str(problem))
+        return SUCCESS
+
+    def _listed(self, name: str, namespace: str) -> ResourceClaim | None:
+        return self.handle.objects.get(ResourceClaim, name, namespace)
+
+    # ------------------------------------------------------------------------------- in a decision
+
+    def pre_filter(
+        self, state: CycleState, info: PodInfo, snapshot: Snapshot
+    ) -> Status | PreFilterResult:
+        state.write(CLAIMS, None)
+        if not info.template.asks_devices:
+            return SKIP
+        objects = snapshot.objects
+
+        def find(name: str, namespace: str) -> ResourceClaim | None:
+            return objects.get(ResourceClaim, name, namespace)
+
+        def class_of(name: str) -> DeviceClass | None:
+            return objects.get(DeviceClass, name)
+
+        try:
+            claims = claims_of(info.pod, find)
+        except ClaimError as problem:
+            return unresolvable(str(problem))
+        resources = resources_of(info, self._classes.refresh(objects))
+        extended = None if resources is None else _extended_claim(info.pod, snapshot)
+        if not claims and extended is None:
+            return SKIP
+        pod = PodClaims(info, claims, extended)
+        to_allocate = []
+        for claim in claims:
+            status = _check_allocated(claim)
+            if status is not None:
+                return status
+            if claim.status.allocation is not None:
+                continue
+            if objects.get(PendingAllocation, claim.metadata.uid) is not None:
+                return unresolvable(
+                    f"resource claim {key(claim)} is in the process of being allocated"
+                )
+            status = check_classes(claim, class_of)
+            if status is not None:
+                return status
+            to_allocate.append(claim)
+        pod.nowhere = [i for i, claim in enumerate(claims) if self._cannot_be_prepared(claim)]
+        state.write(CLAIMS, pod)
+        if pod.is_stale:
+            return SUCCESS
+        if to_allocate or extended is not None:
+            asked = Asked(info.pod, tuple(to_allocate), resources or {}, extended)
+            pod.asked, pod.answers = asked, self._answers_for(asked, snapshot)
+        return SUCCESS
+
+    def _cannot_be_prepared(self, claim: ResourceClaim) -> bool:
+        """True if the devices of an allocated claim failed, or took too long, to be prepared."""
+        allocation = claim.status.allocation
+        if allocation is None:
+            return False
+        try:
+            if is_ready(claim):
+                return False
+        except BindingFailedError:
+            return True
+        since = allocation.allocation_timestamp
+        if since is None or not any(r.binding_conditions for r in allocation.devices.results):
+            return False
+        until = datetime.fromisoformat(since) + timedelta(seconds=self._binding_timeout)
+        return until < self.handle.wall()
+
+    def _answers_for(self, asked: Asked, snapshot: Snapshot) -> Answers:
+        """The answers of the nodes for what a pod asks for."""
+        objects = snapshot.objects
+        if self._inventory is None or not self._inventory.is_of(objects):
+            self._inventory = Inventory(objects)
+            self._answers.clear()
+        self._inventory.refresh()
+        version = objects.version(DeviceClass)
+        if self._answers_version != version:
+            self._answers.clear()
+            self._answers_version = version
+        shape = asked.shape
+        answers = self._answers.get(shape)
+        if answers is None or not answers.is_of(snapshot):
+            answers = Answers(
+                asked,
+                self._inventory,
+                lambda name: objects.get(DeviceClass, name),
+                self._classes,
+                snapshot,
+            )
+            self._answers[shape] = answers
+            if len(self._answers) > MOST_SHAPES:
+                self._answers.popitem(last=False)
+        else:
+            self._answers.move_to_end(shape)
+        return answers
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        pod = state.read(CLAIMS)
+        if pod is None:
+            return None
+        if pod.is_stale:
+            every = np.ones(nodes.size, dtype=np.bool_)
+            return Verdicts.rejecting(
+                every,
+                Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+                "cannot schedule extended resource claim",
+            )
+        keys = np.zeros(nodes.size, dtype=np.int64)
+        failure = ""
+        if pod.answers is not None and pod.asked is not None:
+            pod.answers.settle(nodes, pod.asked, self._steps)
+            keys += pod.answers.verdicts[nodes.rows]
+            failure = pod.answers.failure
+        self._exclude(pod, keys, nodes)
+        if not any_true(keys != 0):
+            return None
+        codes = np.where(keys != 0, np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE), np.int8(0))
+        codes[keys == Verdict.FAILED] = Code.ERROR
+
+        def explain(key: int) -> tuple[str, ...]:
+            return (failure if key == Verdict.FAILED else _MESSAGES[key],)
+
+        return Verdicts(codes, keys, explain)
+
+    @staticmethod
+    def _exclude(pod: PodClaims, keys: Ints, nodes: NodeView) -> None:
+        """Marks the nodes that pass, but cannot use a claim that is allocated."""
+        passing = keys == 0
+        if not any_true(passing):
+            return
+        for index in pod.nowhere:
+            pod.unavailable.add(index)
+            keys[passing] = _NOT_AVAILABLE
+        for index, selector in pod.selectors.items():
+            elsewhere = passing & ~selector.match(nodes)
+            if any_true(elsewhere):
+                pod.unavailable.add(index)
+                keys[elsewhere] = _NOT_AVAILABLE
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        pod = state.read(CLAIMS)
+        if pod is None or pod.answers is None:
+            return np.zeros(nodes.size, dtype=np.int64)
+        if pod.asked is not None:
+            pod.answers.settle(nodes, pod.asked, self._steps)
+        scores: Ints = pod.answers.scores[nodes.rows] + pod.allocated_score
+        return scores
+
+    def normalize(self, state: CycleState, info: PodInfo, scores: Ints) -> Ints:
+        return default_normalize(scores, reverse=False)
+
+    def post_filter(self, attempt: FailedAttempt) -> PostFiltered:
+        """Gives up an allocation that no node can use, so that other devices are tried."""
+        if CLAIMS not in attempt.state:
+            return PostFiltered(error("not found"))
+        pod = attempt.state.read(CLAIMS)
+        if pod is None:
+            return PostFiltered(unschedulable("no new claims to deallocate"))
+        uid = attempt.info.uid
+        for index in sorted(pod.unavailable):
+            claim = pod.claims[index]
+            users = claim.status.reserved_for
+            if not users or (len(users) == 1 and users[0].uid == uid):
+                return PostFiltered(
+                    unschedulable("deallocation of ResourceClaim completed"),
+                    patches=(_deallocation(claim),),
+                )
+        if pod.is_stale and pod.extended is not None:
+            return PostFiltered(
+                unschedulable("deletion of ResourceClaim completed"),
+                patches=_removal(pod.extended),
+            )
+        return PostFiltered(unschedulable("still not schedulable"))
+
+    # ----------------------------------------------------------------------------- after a decision
+
+    def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        pod = state.read(CLAIMS)
+        if pod is None or pod.answers is None or pod.asked is None:
+            return SUCCESS
+        try:
+            offered = pod.offered_on(node)
+        except AllocationError as problem:
+            return error(str(problem))
+        if offered is None:
+            return error("claim allocation not found for node") if pod.asked.claims else SUCCESS
+        for claim, allocation in offered:
+            self._binding.reserve(pod, claim, allocation)
+        pod.mappings = pod.answers.mappings(node)
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
+        pod = state.get(CLAIMS)
+        if pod is not None:
+            self._binding.unreserve(pod)
+
+    def pre_bind_pre_flight(
+        self, state: CycleState, info: PodInfo, node: str
+    ) -> Status | PreBindPreFlightResult:
+        return SKIP if state.read(CLAIMS) is None else PreBindPreFlightResult(True)
+
+    async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        pod = state.read(CLAIMS)
+        return SUCCESS if pod is None else await self._binding.bind(pod, node)
+
+    async def roll_back(self, state: CycleState, info: PodInfo, node: str) -> None:
+        pod = state.get(CLAIMS)
+        if pod is not None:
+            await self._binding.roll_back(pod)
+
+    # ----------------------------------------------------------------------------------- the queue
+
+    def events_to_register(self) -> Sequence[Registration]:
+        changed = Action.ADD | Action.UPDATE
+        nodes = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
+
+        def claim_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
+            assert isinstance(new, ResourceClaim)
+            return Hint.QUEUE if self._helps(pod, old, new) else Hint.SKIP
+
+        def pod_changed(pod: Pod, _old: object | None, new: object | None) -> Hint:
+            assert isinstance(new, Pod)
+            if pod.metadata.uid != new.metadata.uid:
+                return Hint.SKIP
+            return Hint.QUEUE if self.pre_enqueue(new).ok else Hint.SKIP
+
+        return (
+            Registration(ClusterEvent(Resource.NODE, nodes)),
+            Registration(ClusterEvent(Resource.RESOURCE_CLAIM, changed), claim_changed),
+            Registration(
+                ClusterEvent(Resource.POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), pod_changed
+            ),
+            Registration(ClusterEvent(Resource.DEVICE_CLASS, changed)),
+            Registration(ClusterEvent(Resource.RESOURCE_SLICE, changed)),
+        )
+
+    def _helps(self, pod: Pod, old: object | None, new: ResourceClaim) -> bool:
+        """True if a claim that was added or changed may let the pod be placed."""
+        try:
+            claims = claims_of(pod, self._listed)
+        except ClaimError:
+            return False
+        was = old if isinstance(old, ResourceClaim) else None
+        if was is not None and was.status.allocation is not None and new.status.allocation is None:
+            return True
+        if all(claim.metadata.uid != new.metadata.uid for claim in claims):
+            return False
+        return was is None or was.status != new.status
+
+
+def _extended_claim(pod: Pod, snapshot: Snapshot) -> ResourceClaim:
+    """The claim for the pod's extended resources: one of an earlier attempt, or a new one."""
+    within = snapshot.objects.within(ResourceClaim, pod.metadata.namespace)
+    for claim in within.values():
+        if made_for_extended_resources(pod, claim):
+            return claim
+    return unwritten_claim(pod)
+
+
+def _check_allocated(claim: ResourceClaim) -> Status | None:
+    """Why an allocated claim cannot be judged, or None."""
+    allocation = claim.status.allocation
+    if allocation is None or allocation.node_selector is None:
+        return None
+    for term in allocation.node_selector.node_selector_terms:
+        problem = validate_node_selector_term(term)
+        if problem is not None:
+            return error(problem)
+    return None
+
+
+def _seconds(text: str | None, field: str, *, least: float, default: float) -> float:
+    if text is None:
+        return default
+    try:
+        seconds = float(Duration.parse(text))
+    except ValueError as problem:
+        raise ArgsError(f"{field}: {problem}") from None
+    if seconds < least:
+        raise ArgsError(f"{field}: expected at least {least:g}s, got {text}")
+    return seconds
+
+
+def _deallocation(claim: ResourceClaim) -> Patch:
+    metadata = claim.metadata
+    return Patch(
+        ResourceClaim,
+        metadata.name,
+        {
+            "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
+            "status": {"reservedFor": None, "allocation": None, "devices": None},
+        },
+        metadata.namespace,
+        "status",
+    )
+
+
+def _removal(claim: ResourceClaim) -> tuple[Patch | Deletion, ...]:
+    """Deletes a claim that the scheduler made, without its finalizer, which would keep it."""
+    metadata = claim.metadata
+    unprotected = Patch(
+        ResourceClaim,
+        metadata.name,
+        {
+            "metadata": {
+                "uid": metadata.uid,
+                "resourceVersion": metadata.resource_version,
+                "finalizers": without_finalizer(claim),
+            }
+        },
+        metadata.namespace,
+    )
+    deletion = Deletion(ResourceClaim, metadata.name, metadata.uid, metadata.namespace)
+    return unprotected, deletion

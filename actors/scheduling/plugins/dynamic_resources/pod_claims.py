@@ -1,0 +1,149 @@
+"""The ResourceClaims of a pod: which they are, and for whom they are reserved.
+
+Mirrors k8s.io/dynamic-resource-allocation/resourceclaim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from berth.actors.scheduling.kube.claims import controller_uid
+from berth.actors.scheduling.kube.core import PodResourceClaim
+from berth.actors.scheduling.kube.devices import (
+    EXTENDED_RESOURCE_CLAIM,
+    AllocatedDeviceStatus,
+    DeviceRequestAllocationResult,
+)
+from berth.actors.scheduling.kube.meta import key
+from berth.actors.scheduling.plugins.dynamic_resources.wanted import ClassByName
+from berth.plugin import Pod, ResourceClaim, Status, error, unresolvable
+
+# Finds a claim by its name and namespace.
+FindClaim = Callable[[str, str], ResourceClaim | None]
+
+
+class ClaimError(Exception):
+    """The pod has to wait: a claim is not there, or not the pod's. The message is
+    kube-scheduler's.
+    """
+
+
+def claims_of(pod: Pod, find: FindClaim) -> list[ResourceClaim]:
+    """The claims that the pod's spec names or had made, in order. Raises ClaimError.
+
+    An entry for which no claim is needed is left out.
+    """
+    return list(each_claim(pod, find))
+
+
+def each_claim(pod: Pod, find: FindClaim) -> Iterator[ResourceClaim]:
+    namespace = pod.metadata.namespace
+    for entry in pod.spec.resource_claims:
+        name = claim_name(pod, entry)
+        if name is None:
+            continue
+        claim = find(name, namespace)
+        if claim is None:
+            raise ClaimError(f'could not find ResourceClaim "{namespace}/{name}"')
+        if claim.metadata.deletion_timestamp is not None:
+            raise ClaimError(f'resourceclaim "{name}" is being deleted')
+        if entry.resource_claim_name is None and controller_uid(claim) != pod.metadata.uid:
+            raise ClaimError(
+                f"ResourceClaim {namespace}/{name} was not created for Pod {key(pod)} "
+                "(Pod is not owner)"
+            )
+        yield claim
+
+
+def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
+    """The name of the claim of an entry of the spec; None if no claim is needed.
+
+    Raises ClaimError if it is not made yet.
+    """
+    if entry.resource_claim_name is not None:
+        return entry.resource_claim_name
+    if entry.resource_claim_template_name is None:
+        raise ClaimError(
+            f'pod "{key(pod)}", spec.resourceClaim "{entry.name}": '
+            "none of the supported fields are set"
+        )
+    for status in pod.status.resource_claim_statuses:
+        if status.name == entry.name:
+            return status.resource_claim_name
+    raise ClaimError(f'pod "{key(pod)}": ResourceClaim not created yet')
+
+
+def is_reserved_for(pod: Pod, claim: ResourceClaim) -> bool:
+    return any(user.uid == pod.metadata.uid for user in claim.status.reserved_for)
+
+
+def made_for_extended_resources(pod: Pod, claim: ResourceClaim) -> bool:
+    """True for the claim that the scheduler made for the pod's extended resources."""
+    metadata = claim.metadata
+    return metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) == "true" and any(
+        owner.name == pod.metadata.name and owner.controller and owner.uid == pod.metadata.uid
+        for owner in metadata.owner_references
+    )
+
+
+def check_classes(claim: ResourceClaim, classes: ClassByName) -> Status | None:
+    """Why no node can be tried for a claim that has to be allocated, or None."""
+    for request in claim.spec.devices.requests:
+        if request.exactly is not None:
+            asked = [(request.name, request.exactly.device_class_name)]
+        elif request.first_available:
+            asked = [
+                (f"{request.name}/{sub.name}", sub.device_class_name)
+                for sub in request.first_available
+            ]
+        else:
+            return unresolvable(
+                f"resource claim {key(claim)}, request {request.name}: unknown request type"
+            )
+        for name, class_name in asked:
+            if not class_name:
+                return error(f"request {name}: unsupported request type")
+            if classes(class_name) is None:
+                return unresolvable(f"request {name}: device class {class_name} does not exist")
+    return None
+
+
+class BindingFailedError(Exception):
+    """A device reports that it cannot be prepared."""
+
+
+def is_ready(claim: ResourceClaim) -> bool:
+    """True if all binding conditions of all devices are met. Raises BindingFailedError."""
+    allocation = claim.status.allocation
+    for result in () if allocation is None else allocation.devices.results:
+        if not result.binding_conditions:
+            continue
+        status = _status_of(claim, result)
+        if status is None:
+            return False
+        conditions = {condition.type: condition for condition in reversed(status.conditions)}
+        for name in result.binding_failure_conditions:
+            failed = conditions.get(name)
+            if failed is not None and failed.status == "True":
+                raise BindingFailedError(
+                    f"device binding failed: claim={claim.metadata.name}, "
+                    f'reason={failed.reason}, message="{failed.message}"'
+                )
+        for name in result.binding_conditions:
+            if name not in conditions or conditions[name].status != "True":
+                return False
+    return allocation is not None
+
+
+def has_binding_conditions(claim: ResourceClaim) -> bool:
+    allocation = claim.status.allocation
+    return allocation is not None and any(
+        result.binding_conditions for result in allocation.devices.results
+    )
+
+
+def _status_of(
+    claim: ResourceClaim, result: DeviceRequestAllocationResult
+) -> AllocatedDeviceStatus | None:
+    place = (result.driver, result.pool, result.device)
+    return next((s for s in claim.status.devices if (s.driver, s.pool, s.device) == place), None)

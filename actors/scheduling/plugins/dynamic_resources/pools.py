@@ -1,0 +1,270 @@
+"""The pools of devices that a node can use, from the ResourceSlices that the drivers publish.
+
+A pool may be spread over slices. It is incomplete while its driver has not published all slices of
+a generation, and invalid if they contradict each other. Mirrors GatherPools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from berth.actors.scheduling.kube.core import Node, NodeSelector
+from berth.actors.scheduling.kube.devices import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    Device,
+    DeviceTaint,
+    ResourceSlice,
+)
+from berth.actors.scheduling.kube.node_selector import (
+    node_selector_matches,
+    validate_node_selector_term,
+)
+from berth.actors.scheduling.kube.quantity import nano_value
+from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
+
+PoolID = tuple[str, str]  # driver, pool
+DeviceID = tuple[str, str, str]  # driver, pool, device
+CounterID = tuple[str, str]  # counter set, counter
+
+
+class SliceDevice:
+    """A device of a slice. `content` numbers what selectors and policies see of it: devices that
+    differ in nothing else have the same number. `counters` are the amounts that it consumes of its
+    pool's counters, in billionths.
+    """
+
+    __slots__ = ("content", "counters", "device", "id", "shared", "slice", "taints")
+
+    def __init__(self, slice_: ResourceSlice, device: Device, content: int) -> None:
+        self.slice = slice_
+        self.device = device
+        self.content = content
+        self.id: DeviceID = (slice_.spec.driver, slice_.spec.pool.name, device.name)
+        self.shared = bool(device.allow_multiple_allocations)
+        self.taints: tuple[DeviceTaint, ...] = tuple(
+            taint for taint in device.taints if taint.effect in (NO_SCHEDULE, NO_EXECUTE)
+        )
+        self.counters: tuple[tuple[CounterID, int], ...] = tuple(
+            ((consumption.counter_set, name), nano_value(counter.value))
+            for consumption in device.consumes_counters
+            for name, counter in consumption.counters.items()
+        )
+
+    def __str__(self) -> str:
+        return "/".join(self.id)
+
+
+class Slice:
+    """A ResourceSlice with its devices. A `local` slice serves one node only."""
+
+    __slots__ = ("devices", "local", "object", "pool")
+
+    def __init__(self, slice_: ResourceSlice, number: Callable[[str, Device], int]) -> None:
+        spec = slice_.spec
+        self.object = slice_
+        self.pool: PoolID = (spec.driver, spec.pool.name)
+        self.local = bool(spec.node_name) and not spec.shared_counters
+        self.devices = tuple(
+            SliceDevice(slice_, device, number(spec.driver, device)) for device in spec.devices
+        )
+
+
+class Pool:
+    """What a node sees of a pool: `devices` of the slices that serve it, in the order in which they
+    are tried; `everything` besides, for the counters. An incomplete pool has no devices.
+    """
+
+    __slots__ = (
+        "binds_later",
+        "counter_sets",
+        "devices",
+        "elsewhere",
+        "everything",
+        "generation",
+        "id",
+        "incomplete",
+        "invalid",
+    )
+
+    def __init__(self, pool: PoolID, generation: int) -> None:
+        self.id = pool
+        self.generation = generation
+        self.incomplete = False
+        self.invalid = ""
+        self.devices: tuple[SliceDevice, ...] = ()
+        self.everything: tuple[SliceDevice, ...] = ()
+        self.elsewhere: frozenset[DeviceID] = frozenset()
+        self.counter_sets: dict[CounterID, int] = {}
+        self.binds_later = False
+
+    @property
+    def usable(self) -> bool:
+        return not self.incomplete and not self.invalid
+
+    def __str__(self) -> str:
+        return "/".join(self.id)
+
+
+class NodePools:
+    """The pools of a node in the order in which they are searched, and the candidates of all that
+    are usable. `problem` is set if the slices cannot be read for this node.
+    """
+
+    def __init__(self, pools: Sequence[Pool] = (), problem: str = "") -> None:
+        self.pools = tuple(pools)
+        self.problem = problem
+        self.candidates = tuple(
+            (device, pool) for pool in pools if pool.usable for device in pool.devices
+        )
+        self.any_invalid = any(pool.invalid for pool in pools)
+
+
+def pools_of(
+    node: Node, slices: Iterable[Slice], of_pool: Callable[[PoolID], list[Slice]]
+) -> NodePools:
+    """The pools of a node, from the slices that may serve it. `of_pool` are all slices of a pool,
+    of every generation and for every node.
+    """
+    found: dict[PoolID, list[Slice]] = {}
+    try:
+        for slice_ in slices:
+            if _serves(slice_.object, node):
+                _add(found, slice_)
+        pools = [
+            pool for id_, its in found.items() if (pool := _pool(node, id_, its, of_pool(id_)))
+        ]
+    except AllocationError as problem:
+        return NodePools(problem=f"gather pool information: {problem}")
+    pools.sort(key=lambda pool: (pool.binds_later, pool.id))
+    return NodePools(pools)
+
+
+def _serves(slice_: ResourceSlice, node: Node) -> bool:
+    spec = slice_.spec
+    if spec.shared_counters:
+        return True
+    if spec.node_name or spec.all_nodes or spec.node_selector is not None:
+        whose = f"failed to perform node selection for slice {slice_.metadata.name}"
+        return _matches(node, spec.node_name, spec.all_nodes, spec.node_selector, whose)
+    if spec.per_device_node_selection:
+        return any(_device_serves(device, slice_, node) for device in spec.devices)
+    return False
+
+
+def _device_serves(device: Device, slice_: ResourceSlice, node: Node) -> bool:
+    whose = (
+        f"failed to perform node selection for device {device.name} in slice {slice_.metadata.name}"
+    )
+    return _matches(node, device.node_name, device.all_nodes, device.node_selector, whose)
+
+
+def _matches(
+    node: Node,
+    name: str | None,
+    all_nodes: bool | None,
+    selector: NodeSelector | None,
+    whose: str,
+) -> bool:
+    if name:
+        return name == node.metadata.name
+    if all_nodes:
+        return True
+    if selector is None:
+        return False
+    for term in selector.node_selector_terms:
+        problem = validate_node_selector_term(term)
+        if problem is not None:
+            raise AllocationError(f"{whose}: failed to parse node selector: {problem}")
+    return node_selector_matches(selector.node_selector_terms, node)
+
+
+def _add(found: dict[PoolID, list[Slice]], slice_: Slice) -> None:
+    """Only the newest generation of a pool counts."""
+    known = found.get(slice_.pool)
+    generation = slice_.object.spec.pool.generation
+    if known is None or generation > known[0].object.spec.pool.generation:
+        found[slice_.pool] = [slice_]
+    elif generation == known[0].object.spec.pool.generation:
+        known.append(slice_)
+
+
+def _pool(node: Node, id_: PoolID, slices: list[Slice], every: list[Slice]) -> Pool | None:
+    """The pool as the node sees it; None if a newer generation is being published elsewhere."""
+    spec = slices[0].object.spec.pool
+    pool = Pool(id_, spec.generation)
+    others: list[Slice] = []
+    if len(slices) != spec.resource_slice_count:
+        if any(s.object.spec.pool.generation > spec.generation for s in every):
+            return None
+        same = [s for s in every if s.object.spec.pool.generation == spec.generation]
+        if len(same) != spec.resource_slice_count:
+            pool.incomplete = True
+            return pool
+        serving = {s.object.metadata.name for s in slices}
+        others = [s for s in same if s.object.metadata.name not in serving]
+    slices.sort(key=lambda s: s.object.metadata.name)
+    with_devices = [s for s in slices if not s.object.spec.shared_counters]
+    with_counters = [s for s in slices if s.object.spec.shared_counters]
+    pool.invalid = (
+        _repeated_device(with_devices)
+        or _read_counters(pool, with_counters)
+        or _wrong_consumption(pool, slices)
+        or _wrong_consumption(pool, others)
+    )
+    if pool.invalid:
+        return pool
+    pool.devices = tuple(device for s in with_devices for device in s.devices)
+    pool.everything = (*pool.devices, *(device for s in others for device in s.devices))
+    pool.elsewhere = frozenset(
+        device.id
+        for s in with_devices
+        if s.object.spec.per_device_node_selection
+        for device in s.devices
+        if not _device_serves(device.device, s.object, node)
+    )
+    pool.binds_later = any(d.device.binding_conditions is not None for d in pool.devices)
+    return pool
+
+
+def _repeated_device(slices: Iterable[Slice]) -> str:
+    seen = set()
+    for slice_ in slices:
+        for device in slice_.devices:
+            if device.id in seen:
+                return f"{_place(device)}: duplicate device name {device.device.name}"
+            seen.add(device.id)
+    return ""
+
+
+def _read_counters(pool: Pool, slices: Iterable[Slice]) -> str:
+    """Notes the counters of a pool, and returns the problem that makes it invalid."""
+    seen = set()
+    for slice_ in slices:
+        for counters in slice_.object.spec.shared_counters:
+            if counters.name in seen:
+                where = f"slice {slice_.object.metadata.name}: sharedCounters"
+                return f"{where}: duplicate counter set name {counters.name}"
+            seen.add(counters.name)
+            for name, counter in counters.counters.items():
+                pool.counter_sets[counters.name, name] = nano_value(counter.value)
+    return ""
+
+
+def _wrong_consumption(pool: Pool, slices: Iterable[Slice]) -> str:
+    """The counter that a device consumes though the pool does not have it."""
+    sets = {name for name, _ in pool.counter_sets}
+    for slice_ in slices:
+        for device in slice_.devices:
+            for consumption in device.device.consumes_counters:
+                where, name = f"{_place(device)}: consumesCounters", consumption.counter_set
+                if name not in sets:
+                    return f"{where}: counter set {name} not found"
+                for counter in consumption.counters:
+                    if (name, counter) not in pool.counter_sets:
+                        return f"{where}: counter {counter} not found in counter set {name}"
+    return ""
+
+
+def _place(device: SliceDevice) -> str:
+    return f"slice {device.slice.metadata.name}, device {device.device.name}"
