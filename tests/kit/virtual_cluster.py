@@ -206,8 +206,8 @@ class VirtualCluster:
         """Creates or changes an object of a kind that the cluster does not know."""
         self.api._put(self.api._shelves[kind.path], item)
 
-    async def delete(self, kind: str, name: str, namespace: str = "") -> None:
-        await self.api.delete(BY_KIND["v1", kind], namespace, name)
+    async def delete(self, kind: str, name: str, namespace: str = "", version: str = "v1") -> None:
+        await self.api.delete(BY_KIND[version, kind], namespace, name)
 
     def objects(self, kind: WatchedKind) -> dict[tuple[str, str], Any]:
         """The objects of a kind by namespace and name."""

@@ -53,11 +53,17 @@ class ClusterObjects:
         assumed = self._found.get(kind, {}).get(name[0], {}).get(name[1])
         if (kind, name) in self._stored and assumed is not None:
             same = assumed.metadata.uid == item.metadata.uid
-            if same and _is_no_newer(item, assumed):
+            if same and _is_no_newer(item, assumed) and not self._arrives(item, assumed):
                 self._stored[kind, name] = item
                 return
             del self._stored[kind, name]
         self._write(item)
+
+    def _arrives(self, item: HasMetadata, assumed: HasMetadata) -> bool:
+        """True if the API server's version is the one that was assumed ahead of it."""
+        stored = self._stored[type(item), _name_of(item)]
+        version = item.metadata.resource_version
+        return stored.metadata.resource_version != version == assumed.metadata.resource_version
 
     def remove(self, item: HasMetadata) -> None:
         """Does nothing if the object is not known."""
@@ -90,6 +96,8 @@ class ClusterObjects:
                 f"{kind.__name__} {'/'.join(filter(None, name))} is out of sync (stored: "
                 f"{stored.metadata.resource_version}, assume: {item.metadata.resource_version})"
             )
+        if is_same and stored == item:
+            return ""  # It is the API server's version itself.
         self._stored[kind, name] = stored
         self._write(item)
         return ""

@@ -1,0 +1,342 @@
+"""DynamicResources from the decision to the bound pod, in virtual time. Afterwards no device is
+held by two claims, and none by a claim that is not there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from berth.actors.scheduling.kube.devices import FINALIZER, PendingAllocation, ResourceClaim
+from berth.actors.scheduling.kube.kinds import BY_KIND
+from tests.kit.devices import API, claim, device_class, resource_slice, using
+from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
+
+Document = dict[str, Any]
+CLAIMS = BY_KIND[API, "ResourceClaim"]
+STATUS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{}/status"
+
+
+async def furnish(cluster: VirtualCluster, *documents: Document, devices: int = 1) -> None:
+    """Two nodes with these many devices each, a class, and these."""
+    for name in ("a", "b"):
+        await cluster.create(node(name, 1000))
+        names = [f"gpu-{number}" for number in range(devices)]
+        await cluster.create(resource_slice(name, *names))
+    await cluster.create(device_class())
+    for document in documents:
+        await cluster.create(document)
+    await cluster.clock.advance(1.0)
+
+
+def read(cluster: VirtualCluster, name: str = "c") -> ResourceClaim:
+    found: ResourceClaim = cluster.objects(CLAIMS)["default", name]
+    return found
+
+
+def on(cluster: VirtualCluster, name: str = "p") -> str:
+    return cluster.pods()[name].spec.node_name
+
+
+def message(cluster: VirtualCluster, name: str = "p") -> str:
+    (found,) = cluster.pods()[name].status.conditions
+    return found.message
+
+
+def held(cluster: VirtualCluster) -> Counter[tuple[str, str]]:
+    """The devices that claims hold."""
+    return Counter(
+        (result.pool, result.device)
+        for found in cluster.objects(CLAIMS).values()
+        if found.status.allocation is not None
+        for result in found.status.allocation.devices.results
+    )
+
+
+def settle(cluster: VirtualCluster) -> None:
+    """Checks that the cache has the API server's claims, nothing is assumed or pending, and no
+    device is held twice.
+    """
+    assert cluster.snapshot is not None
+    objects = cluster.snapshot.objects
+    assert objects.assumed() == []
+    assert [*objects.every(PendingAllocation)] == []
+    known = {(it.metadata.namespace, it.metadata.name): it for it in objects.every(ResourceClaim)}
+    assert known == cluster.objects(CLAIMS)
+    assert all(number == 1 for number in held(cluster).values())
+    objects.validate()
+
+
+async def change(cluster: VirtualCluster, name: str, body: Document) -> None:
+    await cluster.api.patch(STATUS.format(name), body, object, "merge")
+
+
+async def test_a_claim_is_allocated_and_reserved_before_the_pod_is_bound() -> None:
+    async with virtual_cluster() as cluster:
+        await furnish(cluster, claim("c"))
+        await cluster.create(using(pod("p"), "c"))
+        await cluster.clock.advance(10.0)
+        found = read(cluster)
+        assert on(cluster)
+        assert found.metadata.finalizers == (FINALIZER,)
+        assert [user.name for user in found.status.reserved_for] == ["p"]
+        allocation = found.status.allocation
+        assert allocation is not None
+        assert allocation.allocation_timestamp
+        (result,) = allocation.devices.results
+        assert (result.request, result.pool, result.device) == ("r", on(cluster), "gpu-0")
+        assert allocation.node_selector is not None
+        settle(cluster)
+
+
+async def test_devices_are_not_given_twice_and_are_free_again() -> None:
+    async with virtual_cluster(late=0.5) as cluster:
+        names = [f"c{number}" for number in range(3)]
+        await furnish(cluster, *(claim(name) for name in names))
+        for name in names:
+            await cluster.create(using(pod(f"p-{name}"), name))
+        await cluster.clock.advance(20.0)
+        placed = [name for name in names if on(cluster, f"p-{name}")]
+        (waiting,) = set(names) - set(placed)
+        assert len(placed) == 2
+        expected = "0/2 nodes are available: 2 cannot allocate all claims."
+        assert message(cluster, f"p-{waiting}").startswith(expected)
+        settle(cluster)
+        # The claim controller frees what a deleted pod held.
+        await cluster.delete_pod(f"p-{placed[0]}")
+        await change(cluster, placed[0], {"status": {"allocation": None, "reservedFor": None}})
+        await cluster.clock.advance(20.0)
+        assert on(cluster, f"p-{waiting}")
+        settle(cluster)
+
+
+async def test_pods_share_a_claim_on_its_node() -> None:
+    async with virtual_cluster(late=0.2) as cluster:
+        await furnish(cluster, claim("c"))
+        for number in range(8):
+            await cluster.create(using(pod(f"p{number}"), "c"))
+        await cluster.clock.advance(60.0)
+        nodes = {on(cluster, f"p{number}") for number in range(8)}
+        assert len(nodes) == 1
+        assert "" not in nodes
+        assert len(read(cluster).status.reserved_for) == 8
+        settle(cluster)
+
+
+async def test_a_claim_that_is_not_there_keeps_the_pod_out_of_the_queue() -> None:
+    async with virtual_cluster() as cluster:
+        await furnish(cluster)
+        await cluster.create(using(pod("p"), "c"))
+        await cluster.clock.advance(10.0)
+        assert cluster.decisions == []
+        await cluster.create(claim("c"))
+        await cluster.clock.advance(10.0)
+        assert on(cluster)
+        settle(cluster)
+
+
+# ------------------------------------------------------------------------------------------ conflicts
+
+
+def at_first_status(fault: Fault) -> Callable[[str, str, object], Fault]:
+    """A fault for the first write of an allocation."""
+    pending = [fault]
+
+    def choose(method: str, path: str, body: object) -> Fault:
+        return (
+            pending.pop()
+            if path.endswith("/status") and "claims" in path and pending
+            else Fault.NONE
+        )
+
+    return choose
+
+
+@pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.LOST, Fault.UNANSWERED])
+async def test_a_write_that_fails_is_made_again(fault: Fault) -> None:
+    async with virtual_cluster(late=0.1, fault=at_first_status(fault)) as cluster:
+        await furnish(cluster, claim("c"), claim("d"))
+        await cluster.create(using(pod("p"), "c"))
+        await cluster.create(using(pod("q"), "d"))
+        await cluster.clock.advance(60.0)
+        assert on(cluster, "p")
+        assert on(cluster, "q")
+        settle(cluster)
+
+
+async def test_a_claim_that_changed_is_read_again() -> None:
+    async with virtual_cluster(late=0.5) as cluster:
+        await furnish(cluster, claim("c"))
+        await cluster.create(using(pod("p"), "c"))
+        await cluster.clock.advance(0.3)
+        path = STATUS.format("c").removesuffix("/status")
+        await cluster.api.patch(path, {"metadata": {"labels": {"new": "yes"}}}, object, "merge")
+        await cluster.clock.advance(20.0)
+        assert on(cluster)
+        assert read(cluster).metadata.labels == {"new": "yes"}
+        assert len(cluster.decisions) == 1
+        settle(cluster)
+
+
+async def test_a_claim_that_somebody_else_allocated() -> None:
+    async with virtual_cluster(late=0.5) as cluster:
+        await furnish(cluster, claim("c"))
+        await cluster.create(using(pod("p"), "c"))
+        await cluster.clock.advance(0.3)
+        results = [{"request": "r", "driver": "gpu.example.com", "pool": "a", "device": "gpu-0"}]
+        name = [{"key": "metadata.name", "operator": "In", "values": ["a"]}]
+        allocation = {
+            "devices": {"results": results},
+            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": name}]},
+        }
+        await change(cluster, "c", {"status": {"allocation": allocation}})
+        await cluster.clock.advance(60.0)
+        assert on(cluster) == "a"
+        assert [user.name for user in read(cluster).status.reserved_for] == ["p"]
+        settle(cluster)
+
+
+async def test_a_claim_that_is_deleted_meanwhile() -> None:
+    async with virtual_cluster(late=0.5) as cluster:
+        await furnish(cluster, claim("c"), claim("d"), claim("e"))
+        await cluster.create(using(pod("p"), "c"))
+        await cluster.clock.advance(0.3)
+        await cluster.delete("ResourceClaim", "c", "default", API)
+        await cluster.create(using(pod("q"), "d"))
+        await cluster.create(using(pod("r"), "e"))
+        await cluster.clock.advance(60.0)
+        assert not on(cluster, "p")
+        assert on(cluster, "q")
+        assert on(cluster, "r")
+        settle(cluster)
+
+
+async def test_a_slice_that_is_withdrawn_in_flight() -> None:
+    """As in Kubernetes, the pod is bound; what its driver no longer has, the kubelet refuses."""
+    async with virtual_cluster(late=0.5) as cluster:
+        await furnish(cluster, claim("c"), claim("d"))
+        await cluster.create(using(pod("p"), "c"))
+        await cluster.clock.advance(0.3)
+        for name in ("a", "b"):
+            await cluster.delete("ResourceSlice", f"{name}-gpus", "", API)
+        await cluster.create(using(pod("q"), "d"))
+        await cluster.clock.advance(60.0)
+        assert on(cluster, "p")
+        assert not on(cluster, "q")
+        settle(cluster)
+
+
+async def test_a_pod_that_cannot_be_bound_gives_its_reservation_back() -> None:
+    def refuse(method: str, path: str, body: object) -> Fault:
+        return Fault.REFUSED if path.endswith("/binding") else Fault.NONE
+
+    async with virtual_cluster(fault=refuse) as cluster:
+        await furnish(cluster, claim("c"))
+        await cluster.create(using(pod("p"), "c"))
+        await cluster.clock.advance(0.5)
+        found = read(cluster)
+        assert found.status.reserved_for == ()
+        assert found.status.allocation is not None
+        settle(cluster)
+
+
+# --------------------------------------------------------------------------------- binding conditions
+
+ATTACHED = {"name": "gpu-0", "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
+
+
+async def prepare(cluster: VirtualCluster, condition: str) -> None:
+    """The driver reports a condition of the device of claim c."""
+    allocation = read(cluster).status.allocation
+    assert allocation is not None
+    (result,) = allocation.devices.results
+    device = {
+        "driver": result.driver,
+        "pool": result.pool,
+        "device": result.device,
+        "conditions": [{"type": condition, "status": "True", "reason": "why", "message": "m"}],
+    }
+    await change(cluster, "c", {"status": {"devices": [device]}})
+
+
+async def attachable(cluster: VirtualCluster, nodes: str = "a") -> None:
+    for name in nodes:
+        await cluster.create(node(name, 1000))
+        await cluster.create(resource_slice(name, ATTACHED))
+    await cluster.create(device_class())
+    await cluster.create(claim("c"))
+    await cluster.clock.advance(1.0)
+    await cluster.create(using(pod("p"), "c"))
+    await cluster.clock.advance(10.0)
+
+
+async def test_a_device_is_prepared_before_the_pod_is_bound() -> None:
+    async with virtual_cluster() as cluster:
+        await attachable(cluster)
+        assert not on(cluster)
+        await prepare(cluster, "ready")
+        await cluster.clock.advance(1.0)
+        assert on(cluster) == "a"
+        settle(cluster)
+
+
+async def test_a_device_that_fails_is_replaced() -> None:
+    async with virtual_cluster() as cluster:
+        await attachable(cluster)
+        await cluster.create(node("b", 1000))
+        await cluster.create(resource_slice("b", "gpu-9"))
+        await cluster.delete("ResourceSlice", "a-gpus", "", API)
+        await prepare(cluster, "broken")
+        await cluster.clock.advance(60.0)
+        assert on(cluster) == "b"
+        settle(cluster)
+
+
+async def test_a_device_that_is_never_prepared() -> None:
+    args = {"DynamicResources": {"bindingTimeout": "5s"}}
+    async with virtual_cluster(args=args) as cluster:
+        await attachable(cluster)
+        await cluster.create(node("b", 1000))
+        await cluster.create(resource_slice("b", "gpu-9"))
+        await cluster.clock.advance(60.0)
+        assert on(cluster) == "b"
+        settle(cluster)
+
+
+# --------------------------------------------------------------------------------- extended resources
+
+
+async def test_a_pod_gets_devices_for_an_extended_resource() -> None:
+    async with virtual_cluster(late=0.2) as cluster:
+        await furnish(cluster)
+        await cluster.create(device_class("ext", extendedResourceName="example.com/gpu"))
+        for name in ("p", "q", "r"):
+            document = pod(name)
+            document["spec"]["containers"][0]["name"] = "main"
+            document["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "1"
+            await cluster.create(document)
+        await cluster.clock.advance(60.0)
+        placed = [name for name in ("p", "q", "r") if on(cluster, name)]
+        assert len(placed) == 2
+        made = cluster.objects(CLAIMS).values()
+        assert sorted(found.metadata.owner_references[0].name for found in made) == sorted(placed)
+        assert held(cluster).keys() == {("a", "gpu-0"), ("b", "gpu-0")}
+        settle(cluster)
+
+
+async def test_what_was_made_for_a_pod_that_cannot_be_bound_is_deleted() -> None:
+    def refuse(method: str, path: str, body: object) -> Fault:
+        return Fault.REFUSED if path.endswith("/binding") else Fault.NONE
+
+    async with virtual_cluster(fault=refuse) as cluster:
+        await furnish(cluster)
+        await cluster.create(device_class("ext", extendedResourceName="example.com/gpu"))
+        document = pod("p")
+        document["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "1"
+        await cluster.create(document)
+        await cluster.clock.advance(0.5)
+        assert cluster.objects(CLAIMS) == {}
+        settle(cluster)
