@@ -1,0 +1,64 @@
+"""Access to the parts of a value: `a.b`, `a[b]`, `a.?b`, `a[?b]` and `has(a.b)`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from berth.actors.scheduling.cel.errors import CelError
+from berth.actors.scheduling.cel.values import (
+    MAX_INT64,
+    MISSING,
+    NONE,
+    Optional,
+    Uint,
+    find,
+    shown,
+    type_name,
+)
+
+
+def part(value: Any, key: Any) -> Any:
+    """Returns the part of a value, or MISSING. Raises CelError for keys that make no sense."""
+    if isinstance(value, dict):
+        return find(value, key)
+    if type(value) is list:
+        index = _index(key)
+        return value[index] if 0 <= index < len(value) else MISSING
+    return MISSING
+
+
+def index(value: Any, key: Any) -> Any:
+    """Returns the part of a value; of an optional, an optional part. Raises CelError."""
+    if type(value) is Optional:
+        return optional_part(value, key)
+    found = part(value, key)
+    if found is MISSING:
+        if type(value) is list:
+            raise CelError(f"index out of bounds: {shown(key)}")
+        raise CelError(f"no such key: {shown(key)}")
+    return found
+
+
+def optional_part(value: Any, key: Any) -> Optional:
+    """Raises CelError."""
+    if type(value) is Optional:
+        if not value.present:
+            return NONE
+        value = value.value
+    found = part(value, key)
+    return NONE if found is MISSING else Optional(found)
+
+
+def has(value: Any, key: Any) -> bool:
+    """Raises CelError."""
+    return optional_part(value, key).present
+
+
+def _index(key: Any) -> int:
+    if type(key) is int:
+        return key
+    if type(key) is float or type(key) is Uint:
+        if key == key and abs(key) <= MAX_INT64 and int(key) == key:
+            return int(key)
+        raise CelError(f"unsupported index value {key} in list")
+    raise CelError(f"unsupported index type '{type_name(key)}' in list")

@@ -1,0 +1,145 @@
+"""Calls of functions: chooses the overload by the types of the values, charges and runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from berth.actors.scheduling.cel.declarations import Overload
+from berth.actors.scheduling.cel.errors import CelError
+from berth.actors.scheduling.cel.run import Run, Step
+from berth.actors.scheduling.cel.tree import Call
+from berth.actors.scheduling.cel.types import Type
+from berth.actors.scheduling.cel.values import (
+    TYPE_NAMES,
+    Domains,
+    Optional,
+    TypeValue,
+    type_name,
+)
+
+Guard = Callable[[Any], bool]
+_CLASSES = {name: kind for kind, name in TYPE_NAMES.items() if kind is not Domains}
+# Operators whose overload is not known before evaluation cost the same for all types.
+_FLAT = frozenset(("_+_", "_<_", "_<=_", "_>_", "_>=_"))
+
+
+def constant(value: Any) -> Step:
+    return lambda _: value
+
+
+def call(node: Call, operands: list[Step]) -> Step:
+    """Returns the step of a call whose overloads the checker has found."""
+    overloads = tuple(node.overloads)
+    if len(overloads) != 1:
+        return _any_of(node.function, overloads, operands)
+    overload = overloads[0]
+    sure = all(
+        operand.type == wanted
+        for operand, wanted in zip(node.operands, overload.params, strict=True)
+    )
+    guards = () if sure else tuple(map(_guard, overload.params))
+    if len(operands) == 2 and type(overload.cost) is int and not overload.budgeted:
+        return _two(overload, guards, *operands)
+    if len(operands) == 1 and type(overload.cost) is int and not overload.budgeted:
+        return _one(overload, guards, operands[0])
+    return _many(overload, guards, operands)
+
+
+def _refused(function: str, values: tuple[Any, ...] | list[Any]) -> CelError:
+    kinds = ", ".join(map(type_name, values))
+    if function.startswith(("_", "!", "-")):
+        return CelError("no such overload")
+    return CelError(f"no such overload: {function}({kinds})")
+
+
+def _one(overload: Overload, guards: tuple[Guard, ...], operand: Step) -> Step:
+    run_it, cost, function = overload.run, overload.cost, overload.function
+    assert run_it is not None
+    assert type(cost) is int
+
+    def called(run: Run) -> Any:
+        value = operand(run)
+        if guards and not guards[0](value):
+            raise _refused(function, (value,))
+        run.cost += cost
+        return run_it(value)
+
+    return called
+
+
+def _two(overload: Overload, guards: tuple[Guard, ...], first: Step, second: Step) -> Step:
+    run_it, cost, function = overload.run, overload.cost, overload.function
+    assert run_it is not None
+    assert type(cost) is int
+
+    def called(run: Run) -> Any:
+        a, b = first(run), second(run)
+        if guards and not (guards[0](a) and guards[1](b)):
+            raise _refused(function, (a, b))
+        run.cost += cost
+        return run_it(a, b)
+
+    return called
+
+
+def _many(overload: Overload, guards: tuple[Guard, ...], operands: list[Step]) -> Step:
+    function = overload.function
+
+    def called(run: Run) -> Any:
+        values = [operand(run) for operand in operands]
+        if guards and not _accept(guards, values):
+            raise _refused(function, values)
+        return _invoke(run, overload, values)
+
+    return called
+
+
+def _any_of(function: str, overloads: tuple[Overload, ...], operands: list[Step]) -> Step:
+    known = [(overload, tuple(map(_guard, overload.params))) for overload in overloads]
+    flat = function in _FLAT
+
+    def called(run: Run) -> Any:
+        values = [operand(run) for operand in operands]
+        for overload, guards in known:
+            if _accept(guards, values):
+                return _invoke(run, overload, values, flat=flat)
+        raise _refused(function, values)
+
+    return called
+
+
+def _accept(guards: tuple[Guard, ...], values: list[Any]) -> bool:
+    return all(guard(value) for guard, value in zip(guards, values, strict=True))
+
+
+def _invoke(run: Run, overload: Overload, values: list[Any], *, flat: bool = False) -> Any:
+    cost = overload.cost
+    run.charge(1 if flat else cost if isinstance(cost, int) else cost(*values))
+    assert overload.run is not None
+    return overload.run(run, *values) if overload.budgeted else overload.run(*values)
+
+
+# ------------------------------------------------------------------------------------------ guards
+
+
+def _anything(_: Any) -> bool:
+    return True
+
+
+def _guard(wanted: Type) -> Guard:
+    """Returns a test whether a value has a type. Of lists and maps, the first element is tested."""
+    match wanted.kind:
+        case "dyn" | "any" | "param":
+            return _anything
+        case "list":
+            element = _guard(wanted.of[0])
+            return lambda value: type(value) is list and (not value or element(value[0]))
+        case "map":
+            return lambda value: isinstance(value, dict)
+        case "type":
+            return lambda value: type(value) is TypeValue
+    if wanted.name == "optional_type":
+        return lambda value: type(value) is Optional
+    kind = _CLASSES[wanted.name]
+    return lambda value: type(value) is kind

@@ -1,0 +1,340 @@
+"""Checks the types of an expression, as cel-go's checker does in the environment of a selector."""
+
+from __future__ import annotations
+
+from berth.actors.scheduling.cel.declarations import Overload
+from berth.actors.scheduling.cel.errors import Problem
+from berth.actors.scheduling.cel.functions import FUNCTIONS
+from berth.actors.scheduling.cel.tree import (
+    Call,
+    Comprehension,
+    Ident,
+    ListNode,
+    Literal,
+    MapNode,
+    Message,
+    Node,
+    Select,
+    Walk,
+    walk,
+)
+from berth.actors.scheduling.cel.types import (
+    ANY,
+    BOOL,
+    BYTES,
+    CIDR,
+    DEVICE,
+    DOUBLE,
+    DURATION,
+    DYN,
+    ERROR,
+    INT,
+    IP,
+    NULL,
+    QUANTITY,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    Inference,
+    Type,
+    is_dyn,
+    is_wild,
+    list_of,
+    map_of,
+    more_general,
+    optional_of,
+    param,
+    type_of,
+    unwrapped,
+)
+from berth.actors.scheduling.cel.values import Uint
+
+ATTRIBUTES = map_of(STRING, map_of(STRING, ANY))
+CAPACITY = map_of(STRING, map_of(STRING, QUANTITY))
+FIELDS = {
+    "driver": STRING,
+    "allowMultipleAllocations": BOOL,
+    "attributes": ATTRIBUTES,
+    "capacity": CAPACITY,
+}
+_TYPES = (BOOL, BYTES, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, UINT, IP, CIDR)
+# The names of types, which are values too, and the only variable.
+IDENTIFIERS = {
+    **{t.name: type_of(t) for t in _TYPES},
+    "list": type_of(list_of(param("A"))),
+    "map": type_of(map_of(param("A"), param("B"))),
+    "type": Type("type", "type", (Type("type", "type"),)),
+    "optional_type": type_of(optional_of(param("V"))),
+    "device": DEVICE,
+}
+_LITERALS = {
+    bool: BOOL,
+    int: INT,
+    Uint: UINT,
+    float: DOUBLE,
+    str: STRING,
+    bytes: BYTES,
+    type(None): NULL,
+}
+
+
+def check(root: Node) -> list[Problem]:
+    """Writes the types and the overloads into the tree, and returns what is wrong with it."""
+    checker = _Checker()
+    walk(checker.check(root))
+    checker.finish()
+    return checker.problems
+
+
+class _Checker:
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self._known = Inference()
+        self._scopes: list[dict[str, Type]] = []
+        self._checked: list[Node] = []
+
+    def finish(self) -> None:
+        """Replaces what is still unknown in the types by `dyn`."""
+        for node in self._checked:
+            node.type = self._known.resolved(node.type, to_dyn=True)
+
+    def _wrong(self, node: Node, message: str) -> None:
+        self.problems.append(Problem(node.at, message))
+
+    def check(self, node: Node) -> Walk[None]:
+        match node:
+            case Literal():
+                node.type = _LITERALS[type(node.value)]
+            case Ident():
+                self._ident(node, node.name)
+            case Select():
+                yield self._select(node)
+            case Call():
+                yield self._call(node)
+            case ListNode():
+                yield self._list(node)
+            case MapNode():
+                yield self._map(node)
+            case Comprehension():
+                yield self._comprehension(node)
+            case Message():
+                self._wrong(node, _undeclared(node.name))
+                node.type = ERROR
+        self._checked.append(node)
+
+    def _ident(self, node: Node, name: str) -> None:
+        if not name.startswith("."):
+            for scope in reversed(self._scopes):
+                if name in scope:
+                    node.type = scope[name]
+                    return
+        found = IDENTIFIERS.get(name.removeprefix("."))
+        if found is None:
+            self._wrong(node, _undeclared(name))
+        node.type = found or ERROR
+
+    def _select(self, node: Select) -> Walk[None]:
+        name = None if node.test else _qualified(node)
+        if name in IDENTIFIERS and not self._is_local(name.partition(".")[0]):
+            node.type = IDENTIFIERS[name]
+            return
+        yield self.check(node.operand)
+        field = self._field(node, node.operand, node.field, optional=False)
+        node.type = BOOL if node.test else self._known.resolved(field)
+
+    def _is_local(self, name: str) -> bool:
+        return any(name in scope for scope in self._scopes)
+
+    def _field(self, node: Node, operand: Node, field: str, *, optional: bool) -> Type:
+        """Returns the type of a field of a checked operand."""
+        target, was_optional = unwrapped(self._known.resolved(operand.type))
+        found = ERROR
+        if target.kind == "map":
+            found = target.of[1]
+        elif target == DEVICE:
+            if field in FIELDS:
+                found = FIELDS[field]
+            else:
+                self._wrong(node, f"undefined field '{field}'")
+        elif target.kind == "struct":
+            self._wrong(node, f"unexpected failed resolution of '{target.name}'")
+        elif target.kind == "param":
+            self._known.assignable([DYN], [target])
+            found = DYN
+        else:
+            if not is_wild(target):
+                self._wrong(node, f"type '{target}' does not support field selection")
+            found = DYN
+        return optional_of(found) if was_optional or optional else found
+
+    # ------------------------------------------------------------------------------------- calls
+
+    def _call(self, node: Call) -> Walk[None]:
+        if node.function == "_?._":
+            operand, field = node.args
+            yield self.check(operand)
+            assert isinstance(field, Literal)
+            field.type = STRING
+            found = self._field(node, operand, field.value, optional=True)
+            node.type = self._known.resolved(found)
+            return
+        for arg in node.args:
+            yield self.check(arg)
+        target = node.target
+        if target is None:
+            node.function = node.function.removeprefix(".")
+        else:
+            prefix = _qualified(target)
+            if prefix and f"{prefix.removeprefix('.')}.{node.function}" in FUNCTIONS:
+                node.function = f"{prefix.removeprefix('.')}.{node.function}"
+                node.target = None
+            else:
+                yield self.check(target)
+        overloads = FUNCTIONS.get(node.function)
+        if overloads is None:
+            self._wrong(node, _undeclared(node.function))
+            node.type = ERROR
+        else:
+            node.type = self._resolve(node, overloads)
+
+    def _resolve(self, node: Call, overloads: tuple[Overload, ...]) -> Type:
+        """Finds the overloads that a call can mean, and returns the type of its result."""
+        given = [operand.type for operand in node.operands]
+        if node.function in ("_&&_", "_||_"):
+            return self._logical(node)
+        node.overloads = []
+        result: Type | None = None
+        for overload in overloads:
+            if overload.member is not (node.target is not None):
+                continue
+            wanted, returned = self._instance(overload)
+            if not self._known.assignable(given, wanted):
+                continue
+            node.overloads.append(overload)
+            returned = self._known.resolved(returned)
+            if result is None:
+                result = returned
+            elif not is_dyn(result) and returned != result:
+                result = DYN
+        if result is not None:
+            return result
+        shown = [str(self._known.resolved(t, to_dyn=True)) for t in given]
+        signature = f"{shown.pop(0)}." if node.target is not None else ""
+        signature += f"({', '.join(shown)})"
+        self._wrong(
+            node, f"found no matching overload for '{node.function}' applied to '{signature}'"
+        )
+        return ERROR
+
+    def _logical(self, node: Call) -> Type:
+        result = BOOL
+        for arg in node.args:
+            if not self._known.assignable([arg.type], [BOOL]):
+                self._wrong(arg, f"expected type 'bool' but found '{arg.type}'")
+                result = ERROR
+        return result
+
+    def _instance(self, overload: Overload) -> tuple[list[Type], Type]:
+        """Returns the types of the parameters and of the result, with fresh type parameters."""
+        fresh: dict[str, Type] = {}
+        return [self._renewed(t, fresh) for t in overload.params], self._renewed(
+            overload.result, fresh
+        )
+
+    def _renewed(self, t: Type, fresh: dict[str, Type]) -> Type:
+        if t.kind == "param":
+            if t.name not in fresh:
+                fresh[t.name] = self._known.fresh()
+            return fresh[t.name]
+        if not t.of:
+            return t
+        return Type(t.kind, t.name, tuple(self._renewed(p, fresh) for p in t.of))
+
+    # --------------------------------------------------------------------------------- aggregates
+
+    def _list(self, node: ListNode) -> Walk[None]:
+        joined: Type | None = None
+        for i, element in enumerate(node.elements):
+            yield self.check(element)
+            found = element.type
+            if i in node.optional:
+                found = self._optional(element)
+            joined = self._join(joined, found)
+        node.type = list_of(self._known.fresh() if joined is None else joined)
+
+    def _map(self, node: MapNode) -> Walk[None]:
+        key_type: Type | None = None
+        value_type: Type | None = None
+        for key, value, optional in node.entries:
+            yield self.check(key)
+            key_type = self._join(key_type, key.type)
+            yield self.check(value)
+            value_type = self._join(value_type, self._optional(value) if optional else value.type)
+        if key_type is None or value_type is None:
+            key_type, value_type = self._known.fresh(), self._known.fresh()
+        node.type = map_of(key_type, value_type)
+
+    def _optional(self, node: Node) -> Type:
+        found, optional = unwrapped(self._known.resolved(node.type))
+        if not optional and not is_dyn(found):
+            self._wrong(node, f"expected type '{optional_of(found)}' but found '{found}'")
+        return found
+
+    def _join(self, before: Type | None, found: Type) -> Type:
+        """Returns the most general of two types, or `dyn` if they do not agree."""
+        if before is None:
+            return found
+        return more_general(before, found) if self._known.assignable([before], [found]) else DYN
+
+    # ----------------------------------------------------------------------------- comprehensions
+
+    def _comprehension(self, node: Comprehension) -> Walk[None]:
+        yield self.check(node.range)
+        yield self.check(node.init)
+        first, second = self._variables(node)
+        self._scopes.append({node.accumulator: node.init.type})
+        variables = {node.var: first}
+        if node.var2:
+            variables[node.var2] = second
+        self._scopes.append(variables)
+        yield self.check(node.condition)
+        self._assert(node.condition, BOOL)
+        yield self.check(node.step)
+        self._assert(node.step, node.init.type)
+        self._scopes.pop()
+        yield self.check(node.result)
+        self._scopes.pop()
+        node.type = self._known.resolved(node.result.type)
+
+    def _variables(self, node: Comprehension) -> tuple[Type, Type]:
+        over = self._known.resolved(node.range.type)
+        if over.kind == "list":
+            return (INT, over.of[0]) if node.var2 else (over.of[0], DYN)
+        if over.kind == "map":
+            return over.of[0], over.of[1]
+        if over.kind in ("dyn", "error", "param"):
+            self._known.assignable([DYN], [over])
+            return DYN, DYN
+        self._wrong(
+            node.range,
+            f"expression of type '{over}' cannot be range of a comprehension (must be list, map, "
+            "or dynamic)",
+        )
+        return ERROR, ERROR
+
+    def _assert(self, node: Node, wanted: Type) -> None:
+        if not self._known.assignable([wanted], [node.type]):
+            self._wrong(node, f"expected type '{wanted}' but found '{node.type}'")
+
+
+def _undeclared(name: str) -> str:
+    return f"undeclared reference to '{name}' (in container '')"
+
+
+def _qualified(node: Node) -> str:
+    """Returns a name such as `a.b.c`, or nothing if the node is no such name."""
+    names: list[str] = []
+    while isinstance(node, Select) and not node.test:
+        names.append(node.field)
+        node = node.operand
+    return ".".join([node.name, *reversed(names)]) if isinstance(node, Ident) else ""

@@ -1,0 +1,93 @@
+"""Equality of values. Comparing lists and maps is work that cel-go does not charge in full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from berth.actors.scheduling.cel.declarations import Budget
+from berth.actors.scheduling.cel.errors import CelError, LimitError, no_such_overload
+from berth.actors.scheduling.cel.network import CIDR, IP, Url
+from berth.actors.scheduling.cel.quantities import Quantity
+from berth.actors.scheduling.cel.semver import Semver
+from berth.actors.scheduling.cel.times import Duration, Timestamp
+from berth.actors.scheduling.cel.values import (
+    MISSING,
+    NUMBERS,
+    Format,
+    Optional,
+    TypeValue,
+    order_numbers,
+)
+
+_PLAIN = frozenset((str, bytes, bool, type(None), Duration, TypeValue))
+_STRICT = frozenset((Quantity, Semver, IP, CIDR, Url, Format))
+
+
+def equal(budget: Budget, a: Any, b: Any) -> bool:
+    """Says whether two values are equal. Values of different types are not. Raises CelError.
+
+    A value of one of Kubernetes' own types, on the left, can only be compared with that type.
+    """
+    kind, other = type(a), type(b)
+    if kind in NUMBERS:
+        return other in NUMBERS and _equal_numbers(a, b)
+    if kind is other:
+        return bool(a == b) if kind in _PLAIN else _equal_alike(budget, a, b)
+    if kind in _STRICT and b is not None:
+        raise no_such_overload()
+    if isinstance(a, dict) and isinstance(b, dict):
+        return _equal_maps(budget, a, b)
+    return False
+
+
+def equal_within(budget: Budget, a: Any, b: Any) -> bool:
+    """Does what `equal` does for an element of a list: values that cannot be compared differ."""
+    try:
+        return equal(budget, a, b)
+    except LimitError:
+        raise
+    except CelError:
+        return False
+
+
+def contains(budget: Budget, found: list[Any], value: Any) -> bool:
+    """True if an element of the list equals the value."""
+    return any(equal_within(budget, element, value) for element in found)
+
+
+def _equal_numbers(a: Any, b: Any) -> bool:
+    if (type(a) is float) is not (type(b) is float):
+        return order_numbers(a, b) == 0
+    return bool(a == b)
+
+
+def _equal_alike(budget: Budget, a: Any, b: Any) -> bool:
+    """Compares two values of one type that is more than a plain one."""
+    kind = type(a)
+    if kind is list:
+        if len(a) != len(b):
+            return False
+        budget.strain(len(a))
+        return all(equal(budget, x, y) for x, y in zip(a, b, strict=True))
+    if kind is Quantity:
+        return bool(a.nano == b.nano)
+    if kind is Timestamp:
+        return bool(a.nanos == b.nanos)
+    if kind is Optional:
+        if a.present and b.present:
+            return equal(budget, a.value, b.value)
+        return bool(a.present == b.present)
+    if isinstance(a, dict):
+        return _equal_maps(budget, a, b)
+    return bool(a == b)
+
+
+def _equal_maps(budget: Budget, a: dict[Any, Any], b: dict[Any, Any]) -> bool:
+    if len(a) != len(b):
+        return False
+    budget.strain(len(a))
+    for key, value in a.items():
+        other = b.get(key, MISSING)
+        if other is MISSING or not equal(budget, value, other):
+            return False
+    return True

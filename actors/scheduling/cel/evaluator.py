@@ -1,0 +1,300 @@
+"""Turns a checked tree into a Python function that evaluates it for a device.
+
+Every node becomes a closure that gets the `Run` of one evaluation, adds what the node costs in
+cel-go's units, and returns the node's value. CelError is raised for CEL's errors; the places that
+can absorb an error (`&&`, `||`, accumulators) catch it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from berth.actors.scheduling.cel import access, steps
+from berth.actors.scheduling.cel.calls import call, constant
+from berth.actors.scheduling.cel.checker import IDENTIFIERS
+from berth.actors.scheduling.cel.errors import CelError
+from berth.actors.scheduling.cel.folds import Fold, appending, inserting, new_list, new_map
+from berth.actors.scheduling.cel.run import Run, Step
+from berth.actors.scheduling.cel.tree import (
+    Call,
+    Comprehension,
+    Ident,
+    ListNode,
+    Literal,
+    MapNode,
+    Node,
+    Select,
+    Walk,
+    walk,
+)
+from berth.actors.scheduling.cel.values import MISSING, Optional, TypeValue, key_of
+
+Compiled = Walk[Any]  # a walk that returns a step
+_ATTRIBUTE = (Ident, Select)
+
+
+class Program(NamedTuple):
+    """`slots` is the number of local variables."""
+
+    step: Step
+    slots: int
+
+
+class _Local(NamedTuple):
+    slot: int
+    read: Step
+
+
+def program(root: Node) -> Program:
+    compiler = _Compiler()
+    return Program(walk(compiler.compile(root)), compiler.slots)
+
+
+class _Compiler:
+    def __init__(self) -> None:
+        self.slots = 0
+        self._locals: list[tuple[str, _Local]] = []
+        self._values: dict[Step, Any] = {}
+
+    def compile(self, node: Node) -> Compiled:
+        match node:
+            case Literal():
+                return self._constant(node.value)
+            case Ident():
+                return self._ident(node.name)
+            case Select():
+                return (yield self._select(node))
+            case Call():
+                return (yield self._call(node))
+            case ListNode():
+                return (yield self._list(node))
+            case MapNode():
+                return (yield self._map(node))
+            case Comprehension():
+                return (yield self._bind(node) if node.binds else self._fold(node))
+            case _:
+                raise AssertionError(node)
+
+    def _constant(self, value: Any) -> Step:
+        step = constant(value)
+        self._values[step] = value
+        return step
+
+    def _local(self, name: str) -> _Local | None:
+        if name.startswith("."):
+            return None
+        return next((found for known, found in reversed(self._locals) if known == name), None)
+
+    def _ident(self, name: str) -> Step:
+        found = self._local(name)
+        if found is not None:
+            return found.read
+        name = name.removeprefix(".")
+        if name == "device":
+            return steps.device
+        return self._constant(TypeValue(IDENTIFIERS[name].of[0].name))
+
+    # ------------------------------------------------------------------------------------ access
+
+    def _select(self, node: Select) -> Compiled:
+        operand, field = node.operand, node.field
+        if isinstance(operand, Ident) and self._local(operand.name) is None:
+            if operand.name.removeprefix(".") == "device":
+                return steps.has_field(field) if node.test else steps.FIELDS[field]
+            name = f"{operand.name.removeprefix('.')}.{field}"
+            if name in IDENTIFIERS:
+                return self._constant(TypeValue(IDENTIFIERS[name].of[0].name))
+        name = _type_name(node)
+        if name in IDENTIFIERS and not node.test:
+            return self._constant(TypeValue(IDENTIFIERS[name].of[0].name))
+        step = yield self.compile(operand)
+        if node.test:
+            return lambda run: access.has(step(run), field)
+        return steps.selected(step, field, 1 if _is_attribute(operand) else 2)
+
+    def _indexed(self, node: Call) -> Compiled:
+        operand, key = node.args
+        value = yield self.compile(operand)
+        if isinstance(key, Literal) and type(key.value) is str:
+            return steps.selected(value, key.value, 1 if _is_attribute(operand) else 2)
+        index = yield self.compile(key)
+        cost = 1 if _is_attribute(operand) else 2
+
+        def indexed(run: Run) -> Any:
+            found = value(run)
+            wanted = index(run)
+            run.cost += cost
+            return access.index(found, wanted)
+
+        return indexed
+
+    def _optionally(self, node: Call) -> Compiled:
+        """Compiles `a.?b` and `a[?b]`."""
+        value = yield self.compile(node.args[0])
+        index = yield self.compile(node.args[1])
+
+        def selected(run: Run) -> Any:
+            found = value(run)
+            wanted = index(run)
+            run.cost += 1
+            return access.optional_part(found, wanted)
+
+        return selected
+
+    # ------------------------------------------------------------------------------------- calls
+
+    def _call(self, node: Call) -> Compiled:
+        match node.function:
+            case "_[_]":
+                return (yield self._indexed(node))
+            case "_?._" | "_[?_]":
+                return (yield self._optionally(node))
+            case _:
+                operands = []
+                for operand in node.operands:
+                    operands.append((yield self.compile(operand)))  # noqa: PERF401
+        special = steps.OPERATORS.get(node.function)
+        if special is None:
+            return call(node, operands)
+        if node.function == "_==_" and operands[1] in self._values:
+            return steps.equals_constant(operands[0], self._values[operands[1]])
+        if node.function == "@in" and operands[1] in self._values:
+            return steps.in_constant(operands[0], self._values[operands[1]])
+        return special(*operands)
+
+    # -------------------------------------------------------------------------------- aggregates
+
+    def _list(self, node: ListNode) -> Compiled:
+        elements: list[Step] = []
+        for element in node.elements:
+            elements.append((yield self.compile(element)))  # noqa: PERF401
+        optional = node.optional
+        if not optional and all(step in self._values for step in elements):
+            return self._constant([self._values[step] for step in elements])
+
+        def made(run: Run) -> Any:
+            values = [step(run) for step in elements]
+            run.cost += 10
+            return steps.without_none(values, optional) if optional else values
+
+        return made
+
+    def _map(self, node: MapNode) -> Compiled:
+        entries: list[tuple[Step, Step, bool]] = []
+        for key, value, optional in node.entries:
+            key_step = yield self.compile(key)
+            entries.append((key_step, (yield self.compile(value)), optional))
+
+        def made(run: Run) -> Any:
+            found: dict[Any, Any] = {}
+            for key_step, value_step, optional in entries:
+                key, value = key_step(run), value_step(run)
+                if optional:
+                    if type(value) is not Optional:
+                        raise CelError(
+                            f"cannot initialize optional entry '{key}' from non-optional value"
+                        )
+                    if not value.present:
+                        continue
+                    value = value.value
+                stored = key_of(key)
+                if stored in found:
+                    raise CelError(f"Failed with repeated key: {key}")
+                found[stored] = value
+            run.cost += 30
+            return found
+
+        if all(k in self._values and v in self._values and not o for k, v, o in entries):
+            try:
+                return self._constant(made(Run(0)))
+            except CelError:
+                return made
+        return made
+
+    # ---------------------------------------------------------------------------- comprehensions
+
+    def _slot(self) -> int:
+        self.slots += 1
+        return self.slots - 1
+
+    def _bind(self, node: Comprehension) -> Compiled:
+        value = yield self.compile(node.init)
+        slot = self._slot()
+        self._locals.append((node.accumulator, _Local(slot, steps.bound(slot, value))))
+        result = yield self.compile(node.result)
+        self._locals.pop()
+
+        def bound(run: Run) -> Any:
+            run.slots[slot] = MISSING
+            return result(run)
+
+        return bound
+
+    def _fold(self, node: Comprehension) -> Compiled:
+        over = yield self.compile(node.range)
+        fold = Fold(over, self._slot(), self._slot(), self._slot() if node.var2 else -1)
+        fold.init = yield self.compile(node.init)
+        accumulator = _Local(fold.accumulator, steps.accumulator(fold.accumulator))
+        self._locals.append((node.accumulator, accumulator))
+        self._locals.append((node.var, _Local(fold.first, steps.local(fold.first))))
+        if node.var2:
+            self._locals.append((node.var2, _Local(fold.second, steps.local(fold.second))))
+        fold.step = yield self._step(node, node.step, fold)
+        if not isinstance(node.condition, Literal):
+            fold.condition = yield self.compile(node.condition)
+        del self._locals[-2 if node.var2 else -1 :]
+        fold.result = yield self.compile(node.result)
+        self._locals.pop()
+        return fold.run
+
+    def _step(self, node: Comprehension, step: Node, fold: Fold) -> Compiled:
+        """Compiles the step; one that adds to a list or map changes the accumulator itself."""
+        if isinstance(step, Call) and _accumulates(node, step):
+            if step.function == "_?_:_":
+                condition = yield self.compile(step.args[0])
+                truthy = yield self._step(node, step.args[1], fold)
+                return steps.conditional(condition, truthy, (yield self.compile(step.args[2])))
+            parts = []
+            for arg in step.args[1:]:
+                part = arg.elements[0] if isinstance(arg, ListNode) else arg
+                parts.append((yield self.compile(part)))
+            if step.function == "_+_":
+                fold.init = new_list
+                return appending(fold.accumulator, parts[0], parts[0] in self._values)
+            fold.init = new_map
+            return inserting(fold.accumulator, parts)
+        return (yield self.compile(step))
+
+
+def _accumulates(node: Comprehension, step: Call) -> bool:
+    """True if the step only adds to the accumulator, which begins empty."""
+    if step.function == "_?_:_":
+        inner = step.args[1]
+        last = step.args[2]
+        kept = isinstance(last, Ident) and last.name == node.accumulator
+        return kept and isinstance(inner, Call) and inner is not step and _adds(node, inner)
+    return _adds(node, step)
+
+
+def _adds(node: Comprehension, step: Call) -> bool:
+    first = step.args[0] if step.args else None
+    if not (isinstance(first, Ident) and first.name == node.accumulator):
+        return False
+    if step.function == "_+_" and isinstance(node.init, ListNode) and not node.init.elements:
+        added = step.args[1]
+        return isinstance(added, ListNode) and len(added.elements) == 1 and not added.optional
+    return step.function == "cel.@mapInsert"
+
+
+def _is_attribute(node: Node) -> bool:
+    """True for variables and their parts, which cel-go charges as one attribute."""
+    return isinstance(node, _ATTRIBUTE) or (isinstance(node, Call) and node.function == "_[_]")
+
+
+def _type_name(node: Node) -> str:
+    """Returns a name such as `google.protobuf.Duration`, or nothing."""
+    names: list[str] = []
+    while isinstance(node, Select):
+        names.append(node.field)
+        node = node.operand
+    return ".".join([node.name, *reversed(names)]) if isinstance(node, Ident) else ""

@@ -1,0 +1,106 @@
+"""The steps of comprehensions: loops over lists and maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from berth.actors.scheduling.cel.declarations import LIMIT
+from berth.actors.scheduling.cel.errors import CelError, LimitError, no_such_overload
+from berth.actors.scheduling.cel.functions.lists import insert, insert_all
+from berth.actors.scheduling.cel.run import Run, Step
+from berth.actors.scheduling.cel.steps import attempt
+from berth.actors.scheduling.cel.values import GO_NAMES, keys, value_of_key
+
+
+class Fold:
+    """A comprehension that goes over a list or a map."""
+
+    def __init__(self, over: Step, accumulator: int, first: int, second: int) -> None:
+        self.accumulator, self.first, self.second = accumulator, first, second
+        self._over = over
+        self.init: Step = over
+        self.condition: Step | None = None
+        self.step: Step = over
+        self.result: Step = over
+
+    def run(self, run: Run) -> Any:
+        over = self._over(run)
+        slots, accumulator, first, second = run.slots, self.accumulator, self.first, self.second
+        condition, step = self.condition, self.step
+        items = self._items(over)
+        slots[accumulator] = attempt(self.init, run)
+        for item in items:
+            if second < 0:
+                slots[first] = item
+            else:
+                slots[first], slots[second] = item
+            if condition is not None and attempt(condition, run) is False:
+                break
+            try:
+                slots[accumulator] = step(run)
+            except LimitError:
+                raise
+            except CelError as error:
+                slots[accumulator] = error.with_traceback(None)
+            if run.cost > LIMIT:
+                raise LimitError
+        return self.result(run)
+
+    def _items(self, over: Any) -> Iterable[Any]:
+        kind = type(over)
+        if kind is list:
+            return over if self.second < 0 else enumerate(over)
+        if isinstance(over, dict):
+            if self.second < 0:
+                return keys(over)
+            return ((value_of_key(key), value) for key, value in over.items())
+        name = GO_NAMES.get(kind, kind.__name__)
+        if self.second < 0:
+            raise CelError(f"got '{name}', expected iterable type")
+        raise CelError(f"unsupported comprehension range type: {name}")
+
+
+# ------------------------------------------------------------------------------------ accumulators
+
+
+def new_list(_: Run) -> Any:
+    return []
+
+
+def new_map(_: Run) -> Any:
+    return {}
+
+
+def appending(slot: int, element: Step, is_constant: bool) -> Step:
+    cost = 2 if is_constant else 12
+
+    def appended(run: Run) -> Any:
+        found = run.slots[slot]
+        if type(found) is not list:
+            raise found
+        value = element(run)
+        run.cost += cost
+        found.append(value)
+        return found
+
+    return appended
+
+
+def inserting(slot: int, parts: list[Step]) -> Step:
+    def inserted(run: Run) -> Any:
+        found = run.slots[slot]
+        if type(found) is not dict:
+            raise found
+        values = [part(run) for part in parts]
+        run.cost += 2
+        if len(values) == 2:
+            insert(found, *values)
+        elif isinstance(values[0], dict):
+            run.charge(len(values[0]))
+            insert_all(found, values[0])
+        else:
+            raise no_such_overload()
+        return found
+
+    return inserted

@@ -1,0 +1,30 @@
+"""The functions of the environment of device selectors in Kubernetes 1.36, by name.
+
+That is cel-go's standard library, its extensions strings (version 2), sets, lists (version 3),
+optionals (version 2) and two-variable comprehensions, and Kubernetes' own libraries. The authorizer
+is left out: a selector has no variable of its type.
+"""
+
+from __future__ import annotations
+
+from berth.actors.scheduling.cel.declarations import Overload
+from berth.actors.scheduling.cel.functions import (
+    conversions,
+    formats,
+    kubernetes,
+    lists,
+    operators,
+    strings,
+    timing,
+)
+
+
+def _by_name() -> dict[str, tuple[Overload, ...]]:
+    found: dict[str, list[Overload]] = {}
+    modules = (operators, conversions, strings, lists, timing, kubernetes, formats)
+    for overload in (o for module in modules for o in module.OVERLOADS):
+        found.setdefault(overload.function, []).append(overload)
+    return {name: tuple(overloads) for name, overloads in found.items()}
+
+
+FUNCTIONS = _by_name()

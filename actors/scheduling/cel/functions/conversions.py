@@ -1,0 +1,214 @@
+"""Conversions between types, and `size`, `type` and `dyn`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from berth.actors.scheduling.cel import times
+from berth.actors.scheduling.cel.declarations import overload, reads
+from berth.actors.scheduling.cel.errors import CelError
+from berth.actors.scheduling.cel.functions.operators import as_uint
+from berth.actors.scheduling.cel.times import Duration, Timestamp
+from berth.actors.scheduling.cel.values import (
+    MAX_INT64,
+    MAX_UINT64,
+    MIN_INT64,
+    TypeValue,
+    Uint,
+    type_name,
+)
+
+_DIGITS = re.compile(r"[0-9]+")
+_FLOAT = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity|nan)", re.IGNORECASE
+)
+_BOOLS = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
+
+
+def _failed(value: Any, wanted: str) -> CelError:
+    return CelError(f"type conversion error from '{type_name(value)}' to '{wanted}'")
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _int_of_double(value: float) -> int:
+    if not -9223372036854775808.0 < value < 9223372036854775808.0:
+        raise CelError("integer overflow")
+    return int(value)
+
+
+def _int_of_uint(value: Uint) -> int:
+    if value > MAX_INT64:
+        raise CelError("integer overflow")
+    return int(value)
+
+
+def _int_of_string(value: str) -> int:
+    digits = value[1:] if value[:1] in ("+", "-") else value
+    if _DIGITS.fullmatch(digits) and len(digits) < 4000:
+        found = int(value)
+        if MIN_INT64 <= found <= MAX_INT64:
+            return found
+    raise _failed(value, "int")
+
+
+def _uint_of_double(value: float) -> Uint:
+    if not 0 <= value < 18446744073709551616.0:
+        raise CelError("unsigned integer overflow")
+    return Uint(value)
+
+
+def _uint_of_string(value: str) -> Uint:
+    if _DIGITS.fullmatch(value) and len(value) < 4000 and int(value) <= MAX_UINT64:
+        return Uint(value)
+    raise _failed(value, "uint")
+
+
+def _double_of_string(value: str) -> float:
+    if not _FLOAT.fullmatch(value):
+        raise _failed(value, "double")
+    found = float(value)
+    if math.isinf(found) and "inf" not in value.lower():
+        raise _failed(value, "double")
+    return found
+
+
+def _bool_of_string(value: str) -> bool:
+    if value not in _BOOLS:
+        raise _failed(value, "bool")
+    return _BOOLS[value]
+
+
+def _bytes_of_string(value: str) -> bytes:
+    return value.encode(errors="surrogatepass")
+
+
+def _string_of_bytes(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise CelError("invalid UTF-8 in bytes, cannot convert to string") from None
+
+
+def string_of_double(value: float) -> str:
+    """Returns a double in the shortest form, as Go's %g writes it."""
+    if value != value:
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    sign = "-" if math.copysign(1, value) < 0 else ""
+    shortest = repr(abs(value))
+    mantissa, _, power = shortest.partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    digits = (whole + fraction).lstrip("0")
+    exponent = int(power or 0) + len(whole) - 1
+    if not digits:
+        return f"{sign}0"
+    if whole == "0":
+        exponent = int(power or 0) - (len(fraction) - len(fraction.lstrip("0")) + 1)
+    digits = digits.rstrip("0") or "0"
+    if exponent < -4 or exponent >= 21:
+        point = f".{digits[1:]}" if len(digits) > 1 else ""
+        return f"{sign}{digits[0]}{point}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+    if exponent < 0:
+        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
+    digits = digits.ljust(exponent + 1, "0")
+    rest = digits[exponent + 1 :]
+    return f"{sign}{digits[: exponent + 1]}{'.' + rest if rest else ''}"
+
+
+def _string_of_bool(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _string_of_int(value: int) -> str:
+    return str(int(value))
+
+
+def _duration_of_string(value: str) -> Duration:
+    found = times.parse_duration(value)
+    if found is None:
+        raise _failed(value, "google.protobuf.Duration")
+    return found
+
+
+def _timestamp_of_string(value: str) -> Timestamp:
+    found = times.parse_timestamp(value)
+    if found is None:
+        raise _failed(value, "google.protobuf.Timestamp")
+    return found
+
+
+def _timestamp_of_int(value: int) -> Timestamp:
+    return times.timestamp(value * times.GIGA)
+
+
+def _seconds(value: Timestamp) -> int:
+    return value.nanos // times.GIGA
+
+
+def _nanos(value: Duration) -> int:
+    return value.nanos
+
+
+def _type(value: Any) -> TypeValue:
+    return TypeValue(type_name(value))
+
+
+_SPECIAL: dict[tuple[str, str], Callable[[Any], Any]] = {
+    ("double", "int"): _int_of_double,
+    ("duration", "int"): _nanos,
+    ("string", "int"): _int_of_string,
+    ("timestamp", "int"): _seconds,
+    ("uint", "int"): _int_of_uint,
+    ("double", "uint"): _uint_of_double,
+    ("int", "uint"): as_uint,
+    ("string", "uint"): _uint_of_string,
+    ("int", "double"): float,
+    ("string", "double"): _double_of_string,
+    ("uint", "double"): float,
+    ("string", "bool"): _bool_of_string,
+    ("string", "bytes"): _bytes_of_string,
+    ("bytes", "string"): _string_of_bytes,
+    ("bool", "string"): _string_of_bool,
+    ("double", "string"): string_of_double,
+    ("duration", "string"): str,
+    ("int", "string"): _string_of_int,
+    ("timestamp", "string"): str,
+    ("uint", "string"): _string_of_int,
+    ("int", "duration"): times.duration,
+    ("string", "duration"): _duration_of_string,
+    ("int", "timestamp"): _timestamp_of_int,
+    ("string", "timestamp"): _timestamp_of_string,
+}
+_TYPES = ("int", "uint", "double", "bool", "bytes", "string", "duration", "timestamp")
+# The functions whose calls with a literal are evaluated at compilation.
+CONVERSIONS = frozenset((*_TYPES, "dyn", "type"))
+_READING = (("string", "bytes"), ("bytes", "string"))
+
+OVERLOADS = [
+    *(overload(f"{t}_to_{t}", f"{t}({t}) -> {t}", _same) for t in _TYPES),
+    *(
+        overload(f"{a}_to_{b}", f"{b}({a}) -> {b}", run, reads if (a, b) in _READING else 1)
+        for (a, b), run in _SPECIAL.items()
+    ),
+    overload("to_dyn", "dyn(A) -> dyn", _same),
+    overload("type", "type(A) -> type(A)", _type),
+    *(
+        found
+        for t in ("bytes", "list(A)", "map(A, B)", "string")
+        for found in (
+            overload(f"size_{t}", f"size({t}) -> int", len),
+            overload(f"{t}_size", f"{t}::size() -> int", len),
+        )
+    ),
+]

@@ -1,0 +1,189 @@
+"""Named formats of text, which `validate` checks: names of Kubernetes, dates, UUIDs and so on."""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+from berth.actors.scheduling.cel import network, times
+from berth.actors.scheduling.cel.declarations import Overload, overload, tenth
+from berth.actors.scheduling.cel.errors import CelError
+from berth.actors.scheduling.cel.values import NONE, Format, Optional, size_of
+
+Check = Callable[[str], list[str]]
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_LABEL_1035 = r"[a-z]([-a-z0-9]*[a-z0-9])?"
+_QUALIFIED = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_VALUE = rf"({_QUALIFIED})?"
+_UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
+_END = "must start and end with an alphanumeric character"
+
+
+def _pattern(
+    pattern: str, longest: int, message: str, examples: tuple[str, ...], *, prefix: bool = False
+) -> Check:
+    matcher = re.compile(pattern)
+    shown = " or ".join(f"'{example}', " for example in examples)
+    wrong = f"{message} (e.g. {shown}regex used for validation is '{pattern}')"
+
+    def check(text: str) -> list[str]:
+        if prefix and len(text) > 1 and text.endswith("-"):
+            text = text[:-2] + "a"
+        size = len(text.encode(errors="replace"))
+        found = [] if size <= longest else [f"must be no more than {longest} bytes"]
+        # No pattern can match much longer texts in linear time.
+        return found if size <= 4 * longest and matcher.fullmatch(text) else [*found, wrong]
+
+    return check
+
+
+def _label(*, prefix: bool) -> Check:
+    message = (
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+        f"and {_END}"
+    )
+    return _pattern(_LABEL, 63, message, ("my-name", "123-abc"), prefix=prefix)
+
+
+def _subdomain(*, prefix: bool) -> Check:
+    message = (
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' "
+        f"or '.', and {_END}"
+    )
+    return _pattern(_SUBDOMAIN, 253, message, ("example.com",), prefix=prefix)
+
+
+def _label_1035(*, prefix: bool) -> Check:
+    message = (
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with "
+        "an alphabetic character, and end with an alphanumeric character"
+    )
+    return _pattern(_LABEL_1035, 63, message, ("my-name", "abc-123"), prefix=prefix)
+
+
+_NAME = _pattern(
+    _QUALIFIED,
+    63,
+    f"must consist of alphanumeric characters, '-', '_' or '.', and {_END}",
+    ("MyName", "my.name", "123-abc"),
+)
+
+
+def _qualified_name(text: str) -> list[str]:
+    parts = text.split("/")
+    if len(parts) > 2:
+        message = "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and "
+        example = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return [f"{message}{_END} {example}"]
+    found: list[str] = []
+    if len(parts) == 2:
+        if not parts[0]:
+            found.append("prefix part must be non-empty")
+        else:
+            found += [f"prefix part {problem}" for problem in _subdomain(prefix=False)(parts[0])]
+    if not parts[-1]:
+        found.append("name part must be non-empty")
+    return found + [f"name part {problem}" for problem in _NAME(parts[-1])]
+
+
+def _label_value(text: str) -> list[str]:
+    return _VALUES(text)
+
+
+_VALUES = _pattern(
+    _VALUE,
+    63,
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
+    f"'.', and {_END}",
+    ("MyValue", "my_value", "12345"),
+)
+
+
+def _uri(text: str) -> list[str]:
+    try:
+        network.parse_url(text)
+    except CelError as problem:
+        return [str(problem).removeprefix("URL parse error during conversion from string: ")]
+    return []
+
+
+def _uuid(text: str) -> list[str]:
+    return [] if _UUID.fullmatch(text) else ["does not match the UUID format"]
+
+
+def _byte(text: str) -> list[str]:
+    try:
+        binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
+    except (ValueError, binascii.Error):
+        return ["invalid base64"]
+    return [] if text else ["invalid base64"]
+
+
+def _date(text: str) -> list[str]:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return ["invalid date"]
+    return [] if len(text) == 10 else ["invalid date"]
+
+
+def _datetime(text: str) -> list[str]:
+    try:
+        found = times.parse_timestamp(text.upper())
+    except CelError:
+        found = None
+    return [] if found is not None else ["invalid datetime"]
+
+
+_CHECKS: dict[str, tuple[str, int, Check]] = {
+    "dns1123Label": ("DNS1123Label", 30, _label(prefix=False)),
+    "dns1123Subdomain": ("DNS1123Subdomain", 60, _subdomain(prefix=False)),
+    "dns1035Label": ("DNS1035Label", 30, _label_1035(prefix=False)),
+    "qualifiedName": ("QualifiedName", 60, _qualified_name),
+    "dns1123LabelPrefix": ("DNS1123LabelPrefix", 30, _label(prefix=True)),
+    "dns1123SubdomainPrefix": ("DNS1123SubdomainPrefix", 60, _subdomain(prefix=True)),
+    "dns1035LabelPrefix": ("DNS1035LabelPrefix", 30, _label_1035(prefix=True)),
+    "labelValue": ("LabelValue", 40, _label_value),
+    "uri": ("URI", 1103, _uri),
+    "uuid": ("uuid", 90, _uuid),
+    "byte": ("byte", 84, _byte),
+    "date": ("date", 200, _date),
+    "datetime": ("datetime", 200, _datetime),
+}
+_FORMATS = {key: Format(name, cost) for key, (name, cost, _) in _CHECKS.items()}
+_BY_NAME = {name: check for name, _, check in _CHECKS.values()}
+
+
+def _named(name: str) -> Optional:
+    return Optional(_FORMATS[name]) if name in _FORMATS else NONE
+
+
+def _validate(format_: Format, text: str) -> Optional:
+    problems = _BY_NAME[format_.name](text)
+    return Optional(problems) if problems else NONE
+
+
+def _validate_cost(format_: Any, text: Any) -> int:
+    return tenth(1 + size_of(text)) * -(-int(format_.cost) // 4)
+
+
+def _constant(key: str) -> Overload:
+    found = _FORMATS[key]
+    return overload(f"format.{key}", f"format.{key}() -> format", lambda: found)
+
+
+OVERLOADS = [
+    overload("format-named", "format.named(string) -> optional(format)", _named),
+    overload(
+        "format-validate",
+        "format::validate(string) -> optional(list(string))",
+        _validate,
+        _validate_cost,
+    ),
+    *map(_constant, _FORMATS),
+]

@@ -1,0 +1,216 @@
+"""Kubernetes' own functions: quantities, versions, URLs, IP addresses and networks."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+from berth.actors.scheduling.cel import network, quantities, semver
+from berth.actors.scheduling.cel.declarations import Overload, overload, reads, reads_twice, tenth
+from berth.actors.scheduling.cel.network import CIDR, IP, Url
+from berth.actors.scheduling.cel.quantities import Quantity
+from berth.actors.scheduling.cel.semver import Semver
+from berth.actors.scheduling.cel.values import size_of
+
+
+def _greater(a: Any, b: Any) -> bool:
+    return bool(a.compare(b) > 0)
+
+
+def _less(a: Any, b: Any) -> bool:
+    return bool(a.compare(b) < 0)
+
+
+def _compare(a: Any, b: Any) -> int:
+    result: int = a.compare(b)
+    return result
+
+
+def _sign(value: Quantity) -> int:
+    return (value.nano > 0) - (value.nano < 0)
+
+
+def _add_int(value: Quantity, other: int) -> Quantity:
+    return value.add(quantities.of_int(other))
+
+
+def _sub_int(value: Quantity, other: int) -> Quantity:
+    return value.sub(quantities.of_int(other))
+
+
+def _float(value: Quantity) -> float:
+    try:
+        return value.nano / quantities.GIGA
+    except OverflowError:
+        return float("inf") if value.nano > 0 else float("-inf")
+
+
+def _is_integer(value: Quantity) -> bool:
+    return value.whole
+
+
+def _int64(value: int) -> int:
+    """Go converts the uint64 of a version to int64, without a check."""
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _major(value: Semver) -> int:
+    return _int64(value.major)
+
+
+def _minor(value: Semver) -> int:
+    return _int64(value.minor)
+
+
+def _patch(value: Semver) -> int:
+    return _int64(value.patch)
+
+
+def _compared(kind: str) -> list[Overload]:
+    return [
+        overload(f"{kind}_is_greater_than", f"{kind}::isGreaterThan({kind}) -> bool", _greater),
+        overload(f"{kind}_is_less_than", f"{kind}::isLessThan({kind}) -> bool", _less),
+        overload(f"{kind}_compare_to", f"{kind}::compareTo({kind}) -> int", _compare),
+    ]
+
+
+# ------------------------------------------------------------------------------------------ network
+
+
+def _is_canonical(text: str) -> bool:
+    return str(network.parse_ip(text)) == text
+
+
+def _family(ip: IP) -> int:
+    return ip.address.version
+
+
+def _is_unspecified(ip: IP) -> bool:
+    return ip.address.is_unspecified
+
+
+def _is_loopback(ip: IP) -> bool:
+    return ip.address.is_loopback
+
+
+def _is_link_local_multicast(ip: IP) -> bool:
+    address = ip.address
+    if isinstance(address, ipaddress.IPv4Address):
+        return address.packed[:3] == bytes((224, 0, 0))
+    return address.packed[0] == 0xFF and address.packed[1] & 0x0F == 2
+
+
+def _is_link_local_unicast(ip: IP) -> bool:
+    return ip.address.is_link_local
+
+
+def _is_global_unicast(ip: IP) -> bool:
+    address = ip.address
+    special = address.is_unspecified or address.is_loopback or address.is_multicast
+    broadcast = address.version == 4 and int(address) == 0xFFFFFFFF
+    return not (special or broadcast or address.is_link_local)
+
+
+def _contains_ip(cidr: CIDR, ip: IP) -> bool:
+    return cidr.contains(ip.address, ip.address.max_prefixlen)
+
+
+def _contains_ip_text(cidr: CIDR, text: str) -> bool:
+    return _contains_ip(cidr, network.parse_ip(text))
+
+
+def _contains_cidr(cidr: CIDR, other: CIDR) -> bool:
+    return cidr.contains(other.address, other.length)
+
+
+def _contains_cidr_text(cidr: CIDR, text: str) -> bool:
+    return _contains_cidr(cidr, network.parse_cidr(text))
+
+
+def _ip_of(cidr: CIDR) -> IP:
+    return IP(cidr.address)
+
+
+def _length(cidr: CIDR) -> int:
+    return cidr.length
+
+
+def _contains_ip_cost(cidr: Any, other: Any) -> int:
+    text = tenth(len(other)) if type(other) is str else 0
+    return tenth(2 * size_of(cidr)) + text
+
+
+def _contains_cidr_cost(cidr: Any, other: Any) -> int:
+    return _contains_ip_cost(cidr, other) + tenth(size_of(cidr)) + 1
+
+
+OVERLOADS = [
+    overload("string_to_quantity", "quantity(string) -> quantity", quantities.parse, reads),
+    overload("is_quantity_string", "isQuantity(string) -> bool", quantities.is_quantity, reads),
+    overload("quantity_sign", "quantity::sign() -> int", _sign),
+    *_compared("quantity"),
+    overload("quantity_get_float", "quantity::asApproximateFloat() -> double", _float),
+    overload("quantity_get_int", "quantity::asInteger() -> int", Quantity.as_int),
+    overload("quantity_is_integer", "quantity::isInteger() -> bool", _is_integer),
+    overload("quantity_add", "quantity::add(quantity) -> quantity", Quantity.add),
+    overload("quantity_add_int", "quantity::add(int) -> quantity", _add_int),
+    overload("quantity_sub", "quantity::sub(quantity) -> quantity", Quantity.sub),
+    overload("quantity_sub_int", "quantity::sub(int) -> quantity", _sub_int),
+    overload("string_to_semver", "semver(string) -> semver", semver.parse, reads),
+    overload(
+        "string_bool_to_semver", "semver(string, bool) -> semver", semver.parse_normalized, reads
+    ),
+    overload("is_semver_string", "isSemver(string) -> bool", semver.is_semver, reads),
+    overload("is_semver_string_bool", "isSemver(string, bool) -> bool", semver.is_semver, reads),
+    *_compared("semver"),
+    overload("semver_major", "semver::major() -> int", _major),
+    overload("semver_minor", "semver::minor() -> int", _minor),
+    overload("semver_patch", "semver::patch() -> int", _patch),
+    overload("string_to_url", "url(string) -> url", network.parse_url, reads),
+    overload("is_url_string", "isURL(string) -> bool", network.is_url),
+    overload("url_get_scheme", "url::getScheme() -> string", lambda u: u.scheme),
+    overload("url_get_host", "url::getHost() -> string", lambda u: u.host),
+    overload("url_get_hostname", "url::getHostname() -> string", lambda u: u.hostname),
+    overload("url_get_port", "url::getPort() -> string", lambda u: u.port),
+    overload("url_get_escaped_path", "url::getEscapedPath() -> string", lambda u: u.path),
+    overload("url_get_query", "url::getQuery() -> map(string, list(string))", Url.queries),
+    overload("string_to_ip", "ip(string) -> ip", network.parse_ip, reads),
+    overload("is_ip", "isIP(string) -> bool", network.is_ip, reads),
+    overload("ip_to_string", "string(ip) -> string", str),
+    overload("ip_family", "ip::family() -> int", _family),
+    overload("ip_is_canonical", "ip.isCanonical(string) -> bool", _is_canonical, reads_twice),
+    overload("ip_is_unspecified", "ip::isUnspecified() -> bool", _is_unspecified),
+    overload("ip_is_loopback", "ip::isLoopback() -> bool", _is_loopback),
+    overload(
+        "ip_link_local_multicast", "ip::isLinkLocalMulticast() -> bool", _is_link_local_multicast
+    ),
+    overload("ip_link_local_unicast", "ip::isLinkLocalUnicast() -> bool", _is_link_local_unicast),
+    overload("ip_is_global_unicast", "ip::isGlobalUnicast() -> bool", _is_global_unicast),
+    overload("string_to_cidr", "cidr(string) -> cidr", network.parse_cidr, reads),
+    overload("is_cidr", "isCIDR(string) -> bool", network.is_cidr, reads),
+    overload("cidr_to_string", "string(cidr) -> string", str),
+    overload("cidr_ip", "cidr::ip() -> ip", _ip_of),
+    overload("cidr_prefix_length", "cidr::prefixLength() -> int", _length),
+    overload("cidr_masked", "cidr::masked() -> cidr", CIDR.masked),
+    overload(
+        "cidr_contains_ip_string",
+        "cidr::containsIP(string) -> bool",
+        _contains_ip_text,
+        _contains_ip_cost,
+    ),
+    overload(
+        "cidr_contains_ip_ip", "cidr::containsIP(ip) -> bool", _contains_ip, _contains_ip_cost
+    ),
+    overload(
+        "cidr_contains_cidr_string",
+        "cidr::containsCIDR(string) -> bool",
+        _contains_cidr_text,
+        _contains_cidr_cost,
+    ),
+    overload(
+        "cidr_contains_cidr",
+        "cidr::containsCIDR(cidr) -> bool",
+        _contains_cidr,
+        _contains_cidr_cost,
+    ),
+]

@@ -1,0 +1,309 @@
+"""Functions of lists: Kubernetes' own, the extension of cel-go, and the sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cmp_to_key
+from itertools import pairwise
+from typing import Any
+
+from berth.actors.scheduling.cel.declarations import LIMIT, Budget, Overload, overload
+from berth.actors.scheduling.cel.equality import contains, equal_within
+from berth.actors.scheduling.cel.errors import CelError, no_such_overload
+from berth.actors.scheduling.cel.functions.operators import add
+from berth.actors.scheduling.cel.times import Duration
+from berth.actors.scheduling.cel.values import (
+    MISSING,
+    Uint,
+    compare,
+    key_of,
+    size_of,
+)
+
+_COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
+_ZEROS: dict[str, Any] = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
+
+
+def _traversal(value: Any, *_: Any) -> int:
+    """The cost of reading all parts of a value once, at most a little more than the limit."""
+    cost = visited = 0
+    stack = [value]
+    while stack and visited <= LIMIT:
+        part = stack.pop()
+        visited += 1
+        if type(part) in (str, bytes):
+            cost += len(part) // 10
+        elif type(part) is list:
+            visited += len(part)
+            stack.extend(part)
+        elif isinstance(part, dict):
+            stack += [*part, *part.values()]
+        else:
+            cost += 1
+    return cost if visited <= LIMIT else LIMIT + 1
+
+
+def _is_sorted(values: list[Any]) -> bool:
+    return all(compare(a, b) <= 0 for a, b in pairwise(values))
+
+
+def _sum(zero: Any) -> Callable[..., Any]:
+    def total(budget: Budget, values: list[Any]) -> Any:
+        result = zero
+        for value in values:
+            result = add(budget, result, value)
+        return result
+
+    return total
+
+
+def _extreme(name: str, sign: int) -> Callable[..., Any]:
+    def extreme(values: list[Any]) -> Any:
+        if not values:
+            raise CelError(f"{name} called on empty list")
+        result = values[0]
+        for value in values[1:]:
+            if compare(value, result) == sign:
+                result = value
+        return result
+
+    return extreme
+
+
+def _index_of(budget: Budget, values: list[Any], wanted: Any) -> int:
+    for i, value in enumerate(values):
+        if equal_within(budget, value, wanted):
+            return i
+    return -1
+
+
+def _last_index_of(budget: Budget, values: list[Any], wanted: Any) -> int:
+    for i in range(len(values) - 1, -1, -1):
+        if equal_within(budget, values[i], wanted):
+            return i
+    return -1
+
+
+def _slice(values: list[Any], start: int, end: int) -> list[Any]:
+    if start < 0 or end < 0:
+        raise CelError(f"cannot slice({start}, {end}), negative indexes not supported")
+    if start > end:
+        raise CelError(
+            f"cannot slice({start}, {end}), start index must be less than or equal to end index"
+        )
+    if len(values) < end:
+        raise CelError(f"cannot slice({start}, {end}), list is length {len(values)}")
+    return values[start:end]
+
+
+def _slice_cost(values: Any, start: int, end: int) -> int:
+    return 11 + (end - start if 0 <= start <= end <= size_of(values) else 0)
+
+
+def _flatten(budget: Budget, values: list[Any], depth: int = 1) -> list[Any]:
+    if depth < 0:
+        raise CelError("level must be non-negative")
+    found = values
+    while depth and any(type(value) is list for value in found):
+        budget.strain(len(found))
+        size = sum(len(value) if type(value) is list else 1 for value in found)
+        budget.makes_elements(size)
+        found = [part for value in found for part in (value if type(value) is list else (value,))]
+        depth -= 1
+    return found
+
+
+def _flatten_cost(values: Any, depth: int = 1) -> int:
+    return 11 + size_of(values) * max(0, depth)
+
+
+def _sort(values: list[Any]) -> list[Any]:
+    return _sort_by(values, values)
+
+
+def _sort_by(values: list[Any], order: list[Any]) -> list[Any]:
+    if len(values) != len(order):
+        raise CelError(
+            "@sortByAssociatedKeys() expected a list of the same size as the associated keys "
+            f"list, but got {len(values)} and {len(order)} elements respectively"
+        )
+    if len({type(key) for key in order}) > 1:
+        raise CelError("list elements must have the same type")
+    if order and type(order[0]) in (list, dict):
+        raise CelError("list elements must be comparable")
+    by_key = cmp_to_key(compare)
+    return [values[i] for i in sorted(range(len(values)), key=lambda i: by_key(order[i]))]
+
+
+def _self_compared(values: list[Any], *_: Any) -> int:
+    """The cost of comparing all elements with all."""
+    size = size_of(values)
+    text = size and type(values[0]) in (str, bytes)
+    return 11 + int(size * size * (2.1 if text else 2.0))
+
+
+def _sort_by_cost(_values: Any, order: list[Any]) -> int:
+    return _self_compared(order)
+
+
+def _range(count: int) -> list[int]:
+    return list(range(count))
+
+
+def _range_cost(count: int) -> int:
+    return 11 + max(0, count)
+
+
+def _reverse(values: list[Any]) -> list[Any]:
+    return values[::-1]
+
+
+def _reverse_cost(values: list[Any]) -> int:
+    return 11 + size_of(values)
+
+
+def _distinct(budget: Budget, values: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        if not contains(budget, found, value):
+            found.append(value)
+    return found
+
+
+# -------------------------------------------------------------------------------------------- sets
+
+
+def _sets_contain(budget: Budget, values: list[Any], others: list[Any]) -> bool:
+    return all(contains(budget, values, other) for other in others)
+
+
+def _sets_equivalent(budget: Budget, values: list[Any], others: list[Any]) -> bool:
+    return _sets_contain(budget, values, others) and _sets_contain(budget, others, values)
+
+
+def _sets_intersect(budget: Budget, values: list[Any], others: list[Any]) -> bool:
+    return any(contains(budget, others, value) for value in values)
+
+
+def _product(factor: int) -> Callable[[Any, Any], int]:
+    return lambda a, b: 1 + size_of(a) * size_of(b) * factor
+
+
+# -------------------------------------------------------------------------------------------- maps
+
+
+def insert(found: dict[Any, Any], key: Any, value: Any) -> None:
+    """Adds an entry to the map of a comprehension. Raises CelError."""
+    stored = key_of(key)
+    if stored in found:
+        raise CelError(f"insert failed: key {key} already exists")
+    found[stored] = value
+
+
+def insert_all(found: dict[Any, Any], others: dict[Any, Any]) -> None:
+    """Adds the entries of a map. Raises CelError."""
+    for key, value in others.items():
+        if found.get(key, MISSING) is not MISSING:
+            raise CelError(f"insert failed: key {key} already exists")
+        found[key] = value
+
+
+def _inserted(found: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any]:
+    copy = dict(found)
+    insert(copy, key, value)
+    return copy
+
+
+def _inserted_all(found: dict[Any, Any], others: dict[Any, Any]) -> dict[Any, Any]:
+    if not isinstance(others, dict):
+        raise no_such_overload()
+    copy = dict(found)
+    insert_all(copy, others)
+    return copy
+
+
+def _of_each(
+    name: str, types: tuple[str, ...], signature: str, run: Callable[[str], Any], budgeted: bool
+) -> list[Overload]:
+    return [
+        overload(
+            f"list_{t}_{name}",
+            signature.replace("T", t),
+            run(t),
+            _traversal,
+            budgeted=budgeted,
+        )
+        for t in types
+    ]
+
+
+OVERLOADS = [
+    *_of_each("is_sorted", _COMPARABLE, "list(T)::isSorted() -> bool", lambda _: _is_sorted, False),
+    *_of_each("sum", tuple(_ZEROS), "list(T)::sum() -> T", lambda t: _sum(_ZEROS[t]), True),
+    *_of_each("max", _COMPARABLE, "list(T)::max() -> T", lambda _: _extreme("max", 1), False),
+    *_of_each("min", _COMPARABLE, "list(T)::min() -> T", lambda _: _extreme("min", -1), False),
+    overload("list_index_of", "list(A)::indexOf(A) -> int", _index_of, _traversal, budgeted=True),
+    overload(
+        "list_last_index_of",
+        "list(A)::lastIndexOf(A) -> int",
+        _last_index_of,
+        _traversal,
+        budgeted=True,
+    ),
+    overload("list_slice", "list(T)::slice(int, int) -> list(T)", _slice, _slice_cost),
+    overload(
+        "list_flatten",
+        "list(list(T))::flatten() -> list(T)",
+        _flatten,
+        _flatten_cost,
+        budgeted=True,
+    ),
+    overload(
+        "list_flatten_int",
+        "list(dyn)::flatten(int) -> list(dyn)",
+        _flatten,
+        _flatten_cost,
+        budgeted=True,
+    ),
+    *(
+        overload(f"list_{t}_sort", f"list({t})::sort() -> list({t})", _sort, _self_compared)
+        for t in _COMPARABLE
+    ),
+    *(
+        overload(
+            f"list_{t}_sortByAssociatedKeys",
+            f"list(T)::@sortByAssociatedKeys(list({t})) -> list(T)",
+            _sort_by,
+            _sort_by_cost,
+        )
+        for t in _COMPARABLE
+    ),
+    overload("lists_range", "lists.range(int) -> list(int)", _range, _range_cost),
+    overload("list_reverse", "list(T)::reverse() -> list(T)", _reverse, _reverse_cost),
+    overload(
+        "list_distinct", "list(T)::distinct() -> list(T)", _distinct, _self_compared, budgeted=True
+    ),
+    overload(
+        "list_sets_contains_list",
+        "sets.contains(list(T), list(T)) -> bool",
+        _sets_contain,
+        _product(1),
+        budgeted=True,
+    ),
+    overload(
+        "list_sets_equivalent_list",
+        "sets.equivalent(list(T), list(T)) -> bool",
+        _sets_equivalent,
+        _product(2),
+        budgeted=True,
+    ),
+    overload(
+        "list_sets_intersects_list",
+        "sets.intersects(list(T), list(T)) -> bool",
+        _sets_intersect,
+        _product(1),
+        budgeted=True,
+    ),
+    overload("map_insert_key", "cel.@mapInsert(map(K, V), K, V) -> map(K, V)", _inserted),
+    overload("map_insert_map", "cel.@mapInsert(map(K, V), map(K, V)) -> map(K, V)", _inserted_all),
+]

@@ -1,0 +1,280 @@
+"""Operators, and the functions of optionals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from berth.actors.scheduling.cel import times
+from berth.actors.scheduling.cel.declarations import Budget, Overload, overload, tenth
+from berth.actors.scheduling.cel.errors import CelError, no_such_overload
+from berth.actors.scheduling.cel.times import Duration, Timestamp
+from berth.actors.scheduling.cel.values import (
+    MAX_INT64,
+    MAX_UINT64,
+    MIN_INT64,
+    NONE,
+    Optional,
+    Uint,
+    compare,
+    is_zero,
+    size_of,
+)
+
+
+def as_int(value: int) -> int:
+    """Raises CelError if the value is no int64."""
+    if not MIN_INT64 <= value <= MAX_INT64:
+        raise CelError("integer overflow")
+    return value
+
+
+def as_uint(value: int) -> Uint:
+    """Raises CelError if the value is no uint64."""
+    if not 0 <= value <= MAX_UINT64:
+        raise CelError("unsigned integer overflow")
+    return Uint(value)
+
+
+def add(budget: Budget, a: Any, b: Any) -> Any:
+    kind = type(a)
+    if kind is Timestamp or (kind is Duration and type(b) is Timestamp):
+        moment, span = (a, b) if kind is Timestamp else (b, a)
+        if type(span) is not Duration:
+            raise no_such_overload()
+        return times.timestamp(moment.nanos + span.nanos, moment.offset)
+    if kind is not type(b):
+        raise no_such_overload()
+    if kind is int:
+        return as_int(a + b)
+    if kind is str or kind is bytes:
+        budget.makes_text(len(a) + len(b))
+    elif kind is list:
+        budget.makes_elements(len(a) + len(b))
+    elif kind is Uint:
+        return as_uint(int(a) + int(b))
+    elif kind is Duration:
+        return times.duration(a.nanos + b.nanos)
+    elif kind is not float:
+        raise no_such_overload()
+    return a + b
+
+
+def subtract(a: Any, b: Any) -> Any:
+    kind = type(a)
+    if kind is Timestamp and type(b) is Duration:
+        return times.timestamp(a.nanos - b.nanos, a.offset)
+    if kind is not type(b):
+        raise no_such_overload()
+    if kind is int:
+        return as_int(a - b)
+    if kind is float:
+        return a - b
+    if kind is Uint:
+        return as_uint(int(a) - int(b))
+    if kind is Duration or kind is Timestamp:
+        return times.duration(a.nanos - b.nanos)
+    raise no_such_overload()
+
+
+def multiply(a: Any, b: Any) -> Any:
+    kind = type(a)
+    if kind is not type(b):
+        raise no_such_overload()
+    if kind is int:
+        return as_int(a * b)
+    if kind is float:
+        return a * b
+    if kind is Uint:
+        return as_uint(int(a) * int(b))
+    raise no_such_overload()
+
+
+def divide(a: Any, b: Any) -> Any:
+    kind = type(a)
+    if kind is not type(b):
+        raise no_such_overload()
+    if kind is float:
+        return _divide_floats(a, b)
+    if kind is not int and kind is not Uint:
+        raise no_such_overload()
+    if b == 0:
+        raise CelError("division by zero")
+    if kind is Uint:
+        return Uint(int(a) // int(b))
+    quotient = abs(a) // abs(b)
+    return as_int(quotient if (a < 0) is (b < 0) else -quotient)
+
+
+def _divide_floats(a: float, b: float) -> float:
+    if b:
+        return a / b
+    if a == 0 or a != a:
+        return math.nan
+    return math.copysign(math.inf, a) * math.copysign(1, b)
+
+
+def modulo(a: Any, b: Any) -> Any:
+    kind = type(a)
+    if kind is not type(b) or (kind is not int and kind is not Uint):
+        raise no_such_overload()
+    if b == 0:
+        raise CelError("modulus by zero")
+    if kind is Uint:
+        return Uint(int(a) % int(b))
+    if a == MIN_INT64 and b == -1:
+        raise CelError("integer overflow")
+    rest = abs(a) % abs(b)
+    return -rest if a < 0 else rest
+
+
+def negate(a: Any) -> Any:
+    if type(a) is int:
+        return as_int(-a)
+    if type(a) is float:
+        return -a
+    raise no_such_overload()
+
+
+def invert(a: Any) -> bool:
+    if type(a) is not bool:
+        raise no_such_overload()
+    return not a
+
+
+def less(a: Any, b: Any) -> bool:
+    return compare(a, b) < 0
+
+
+def less_equals(a: Any, b: Any) -> bool:
+    return compare(a, b) <= 0
+
+
+def greater(a: Any, b: Any) -> bool:
+    return compare(a, b) > 0
+
+
+def greater_equals(a: Any, b: Any) -> bool:
+    return compare(a, b) >= 0
+
+
+def _reads_both(a: Any, b: Any) -> int:
+    return tenth(size_of(a) + size_of(b))
+
+
+def _reads_shorter(a: Any, b: Any) -> int:
+    return tenth(min(size_of(a), size_of(b)))
+
+
+def _arithmetic() -> list[Overload]:
+    found = []
+    for name, kind, run, types in (
+        ("_-_", "subtract", subtract, ("int", "uint", "double")),
+        ("_*_", "multiply", multiply, ("int", "uint", "double")),
+        ("_/_", "divide", divide, ("int", "uint", "double")),
+        ("_%_", "modulo", modulo, ("int", "uint")),
+    ):
+        found += [overload(f"{kind}_{t}", f"{name}({t}, {t}) -> {t}", run) for t in types]
+    return found
+
+
+def _comparisons() -> list[Overload]:
+    found = []
+    pairs = [(t, t) for t in ("bool", "timestamp", "duration", "string", "bytes")]
+    numbers = ("int", "uint", "double")
+    pairs += [(a, b) for a in numbers for b in numbers]
+    operators: tuple[tuple[str, str, Callable[..., Any]], ...] = (
+        ("_<_", "less", less),
+        ("_<=_", "less_equals", less_equals),
+        ("_>_", "greater", greater),
+        ("_>=_", "greater_equals", greater_equals),
+    )
+    for name, kind, run in operators:
+        for a, b in pairs:
+            cost = _reads_shorter if a in ("string", "bytes") else 1
+            found.append(overload(f"{kind}_{a}_{b}", f"{name}({a}, {b}) -> bool", run, cost))
+    return found
+
+
+def _has_value(value: Any) -> bool:
+    return bool(value.present)
+
+
+def value_of(value: Any) -> Any:
+    if not value.present:
+        raise CelError("optional.none() dereference")
+    return value.value
+
+
+def _of_non_zero(value: Any) -> Optional:
+    return NONE if is_zero(value) else Optional(value)
+
+
+def _first(value: list[Any]) -> Optional:
+    return Optional(value[0]) if value else NONE
+
+
+def _last(value: list[Any]) -> Optional:
+    return Optional(value[-1]) if value else NONE
+
+
+def _unwrap(budget: Budget, values: list[Any]) -> list[Any]:
+    budget.makes_elements(len(values))
+    for value in values:
+        if type(value) is not Optional:
+            raise no_such_overload()
+    return [value.value for value in values if value.present]
+
+
+OVERLOADS = [
+    overload("conditional", "_?_:_(bool, A, A) -> A"),
+    overload("logical_and", "_&&_(bool, bool) -> bool"),
+    overload("logical_or", "_||_(bool, bool) -> bool"),
+    overload("logical_not", "!_(bool) -> bool", invert),
+    overload("not_strictly_false", "@not_strictly_false(bool) -> bool"),
+    overload("equals", "_==_(A, A) -> bool"),
+    overload("not_equals", "_!=_(A, A) -> bool"),
+    overload("add_bytes", "_+_(bytes, bytes) -> bytes", add, _reads_both, budgeted=True),
+    overload("add_double", "_+_(double, double) -> double", add, budgeted=True),
+    overload("add_duration_duration", "_+_(duration, duration) -> duration", add, budgeted=True),
+    overload("add_duration_timestamp", "_+_(duration, timestamp) -> timestamp", add, budgeted=True),
+    overload("add_timestamp_duration", "_+_(timestamp, duration) -> timestamp", add, budgeted=True),
+    overload("add_int64", "_+_(int, int) -> int", add, budgeted=True),
+    overload("add_list", "_+_(list(A), list(A)) -> list(A)", add, budgeted=True),
+    overload("add_string", "_+_(string, string) -> string", add, _reads_both, budgeted=True),
+    overload("add_uint64", "_+_(uint, uint) -> uint", add, budgeted=True),
+    *_arithmetic(),
+    overload("subtract_duration", "_-_(duration, duration) -> duration", subtract),
+    overload("subtract_timestamp", "_-_(timestamp, timestamp) -> duration", subtract),
+    overload("subtract_span", "_-_(timestamp, duration) -> timestamp", subtract),
+    overload("negate_double", "-_(double) -> double", negate),
+    overload("negate_int64", "-_(int) -> int", negate),
+    *_comparisons(),
+    overload("index_list", "_[_](list(A), int) -> A"),
+    overload("index_map", "_[_](map(A, B), A) -> B"),
+    overload("optional_list_index_int", "_[_](optional(list(V)), int) -> optional(V)"),
+    overload("optional_map_index_value", "_[_](optional(map(K, V)), K) -> optional(V)"),
+    overload("list_optindex", "_[?_](list(V), int) -> optional(V)"),
+    overload("optional_list_optindex", "_[?_](optional(list(V)), int) -> optional(V)"),
+    overload("map_optindex", "_[?_](map(K, V), K) -> optional(V)"),
+    overload("optional_map_optindex", "_[?_](optional(map(K, V)), K) -> optional(V)"),
+    overload("in_list", "@in(A, list(A)) -> bool"),
+    overload("in_map", "@in(A, map(A, B)) -> bool"),
+    # ------------------------------------------------------------------------------- optionals
+    overload("optional_of", "optional.of(V) -> optional(V)", Optional),
+    overload("optional_of_non_zero", "optional.ofNonZeroValue(V) -> optional(V)", _of_non_zero),
+    overload("optional_none", "optional.none() -> optional(V)", lambda: NONE),
+    overload("optional_value", "optional(V)::value() -> V", value_of),
+    overload("optional_hasValue", "optional(V)::hasValue() -> bool", _has_value),
+    overload("optional_or_optional", "optional(V)::or(optional(V)) -> optional(V)"),
+    overload("optional_orValue_value", "optional(V)::orValue(V) -> V"),
+    overload("list_first", "list(V)::first() -> optional(V)", _first),
+    overload("list_last", "list(V)::last() -> optional(V)", _last),
+    overload(
+        "optional_unwrap", "optional.unwrap(list(optional(V))) -> list(V)", _unwrap, budgeted=True
+    ),
+    overload(
+        "optional_unwrapOpt", "list(optional(V))::unwrapOpt() -> list(V)", _unwrap, budgeted=True
+    ),
+]

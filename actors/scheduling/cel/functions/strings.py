@@ -1,0 +1,241 @@
+"""Functions of strings: the standard ones, the extension of cel-go, and regular expressions."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import re2
+
+from berth.actors.scheduling.cel.declarations import (
+    Budget,
+    matches,
+    overload,
+    reads,
+    reads_twice,
+    tenth,
+)
+from berth.actors.scheduling.cel.errors import CelError
+from berth.actors.scheduling.cel.functions.formatting import format_text
+from berth.actors.scheduling.cel.values import size_of
+
+_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009"
+_SPACE += "\u200a\u2028\u2029\u202f\u205f\u3000"
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
+_QUOTED = str.maketrans(
+    {
+        "\a": "\\a",
+        "\b": "\\b",
+        "\f": "\\f",
+        "\n": "\\n",
+        "\r": "\\r",
+        "\t": "\\t",
+        "\v": "\\v",
+        "\\": "\\\\",
+        '"': '\\"',
+    }
+)
+
+
+def _out_of_range(index: int) -> CelError:
+    return CelError(f"index out of range: {index}")
+
+
+def _char_at(text: str, index: int) -> str:
+    if not 0 <= index <= len(text):
+        raise _out_of_range(index)
+    return text[index : index + 1]
+
+
+def _index_of(text: str, part: str, offset: int = 0) -> int:
+    if not part:
+        return offset
+    if offset < 0:
+        raise _out_of_range(offset)
+    return text.find(part, offset)
+
+
+def _last_index_of(text: str, part: str, offset: int | None = None) -> int:
+    if not part:
+        return len(text) if offset is None else offset
+    if offset is None:
+        return text.rfind(part)
+    if offset < 0:
+        raise _out_of_range(offset)
+    return text.rfind(part, 0, offset + len(part)) if offset < len(text) else -1
+
+
+def _lower(text: str) -> str:
+    return text.translate(_LOWER)
+
+
+def _upper(text: str) -> str:
+    return text.translate(_UPPER)
+
+
+def _trim(text: str) -> str:
+    return text.strip(_SPACE)
+
+
+def _replace(budget: Budget, text: str, old: str, new: str, count: int = -1) -> str:
+    found = text.count(old) if old else len(text) + 1
+    if 0 <= count < found:
+        found = count
+    budget.makes_text(len(text) + found * (len(new) - len(old)))
+    return text.replace(old, new, found)
+
+
+def _split(text: str, separator: str, count: int = -1) -> list[str]:
+    if count == 0:
+        return []
+    if separator:
+        return text.split(separator, -1 if count < 0 else count - 1)
+    if count < 0 or count >= len(text):
+        return list(text)
+    return [*text[: count - 1], text[count - 1 :]]
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    if end is not None and start > end:
+        raise CelError(f"invalid substring range. start: {start}, end: {end}")
+    if not 0 <= start <= len(text):
+        raise _out_of_range(start)
+    if end is not None and end > len(text):
+        raise _out_of_range(end)
+    return text[start:end]
+
+
+def _join(budget: Budget, parts: list[Any], separator: str = "") -> str:
+    for part in parts:
+        if type(part) is not str:
+            raise CelError(f"join: invalid input: {str(part)[:100]}")
+    size = sum(map(len, parts)) + len(separator) * max(0, len(parts) - 1)
+    budget.makes_text(size)
+    budget.charge(tenth(2 * size))
+    return separator.join(parts)
+
+
+def _quote(text: str) -> str:
+    return f'"{text.translate(_QUOTED)}"'
+
+
+def _starts_with(text: str, part: str) -> bool:
+    return text.startswith(part)
+
+
+def _ends_with(text: str, part: str) -> bool:
+    return text.endswith(part)
+
+
+def _contains(text: str, part: str) -> bool:
+    return part in text
+
+
+def _traverses(text: Any, *_: Any) -> int:
+    return size_of(text) // 10
+
+
+def _reads_product(text: Any, part: Any) -> int:
+    return tenth(size_of(text)) * tenth(size_of(part))
+
+
+# ----------------------------------------------------------------------------- regular expressions
+
+
+@lru_cache(maxsize=1 << 10)
+def compiled(pattern: str) -> Any:
+    """Returns the compiled expression in RE2's syntax, which is Go's. Raises CelError."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern.encode(errors="replace"), options)
+    except re2.error as problem:
+        detail = problem.args[0] if problem.args else ""
+        text = detail.decode(errors="replace") if isinstance(detail, bytes) else str(detail)
+        raise CelError(f"error parsing regexp: {text}") from None
+
+
+def _matches(text: str, pattern: str) -> bool:
+    return compiled(pattern).search(_encoded(text)) is not None
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="replace")
+
+
+def _regex(pattern: str) -> Any:
+    try:
+        return compiled(pattern)
+    except CelError as problem:
+        raise CelError(f"Illegal regex: {problem}") from None
+
+
+def _find(text: str, pattern: str) -> str:
+    found = _regex(pattern).search(_encoded(text))
+    return found.group().decode(errors="replace") if found else ""
+
+
+def _find_all(text: str, pattern: str, count: int = -1) -> list[str]:
+    """Finds up to `count` matches, or all of them. As in Go, no empty match follows a match."""
+    found: list[str] = []
+    end = -1
+    for match in _regex(pattern).finditer(_encoded(text)) if count else ():
+        if match.start() == match.end() == end:
+            continue
+        found.append(match.group().decode(errors="replace"))
+        end = match.end()
+        if len(found) == count:
+            break
+    return found
+
+
+OVERLOADS = [
+    overload("contains_string", "string::contains(string) -> bool", _contains, _reads_product),
+    overload("ends_with_string", "string::endsWith(string) -> bool", _ends_with, reads),
+    overload("starts_with_string", "string::startsWith(string) -> bool", _starts_with, reads),
+    overload("matches", "matches(string, string) -> bool", _matches, matches),
+    overload("matches_string", "string::matches(string) -> bool", _matches, matches),
+    overload("string_find_string", "string::find(string) -> string", _find, matches),
+    overload("find_all", "string::findAll(string) -> list(string)", _find_all, matches),
+    overload("find_all_int", "string::findAll(string, int) -> list(string)", _find_all, matches),
+    overload("string_char_at_int", "string::charAt(int) -> string", _char_at),
+    overload("string_index_of", "string::indexOf(string) -> int", _index_of, _traverses),
+    overload("string_index_of_int", "string::indexOf(string, int) -> int", _index_of, _traverses),
+    overload("string_last_index", "string::lastIndexOf(string) -> int", _last_index_of, _traverses),
+    overload(
+        "string_last_index_int",
+        "string::lastIndexOf(string, int) -> int",
+        _last_index_of,
+        _traverses,
+    ),
+    overload("string_lower_ascii", "string::lowerAscii() -> string", _lower, reads),
+    overload("string_upper_ascii", "string::upperAscii() -> string", _upper, reads),
+    overload("string_trim", "string::trim() -> string", _trim, reads),
+    overload("string_substring_int", "string::substring(int) -> string", _substring, reads),
+    overload(
+        "string_substring_int_int", "string::substring(int, int) -> string", _substring, reads
+    ),
+    overload(
+        "string_replace",
+        "string::replace(string, string) -> string",
+        _replace,
+        reads_twice,
+        budgeted=True,
+    ),
+    overload(
+        "string_replace_int",
+        "string::replace(string, string, int) -> string",
+        _replace,
+        reads_twice,
+        budgeted=True,
+    ),
+    overload("string_split", "string::split(string) -> list(string)", _split, reads_twice),
+    overload("string_split_int", "string::split(string, int) -> list(string)", _split, reads_twice),
+    overload("list_join", "list(string)::join() -> string", _join, 0, budgeted=True),
+    overload("list_join_string", "list(string)::join(string) -> string", _join, 0, budgeted=True),
+    overload("strings_quote", "strings.quote(string) -> string", _quote, reads),
+    overload(
+        "string_format", "string::format(list(dyn)) -> string", format_text, reads, budgeted=True
+    ),
+]

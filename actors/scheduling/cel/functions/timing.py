@@ -1,0 +1,66 @@
+"""The parts of timestamps and durations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from berth.actors.scheduling.cel.declarations import Overload, overload
+from berth.actors.scheduling.cel.times import GIGA, Duration, Timestamp, local
+
+
+def _part(read: Callable[[datetime], int]) -> Callable[..., int]:
+    def part(time: Timestamp, zone: str = "UTC") -> int:
+        return read(local(time, zone))
+
+    return part
+
+
+def _millis_of_time(time: Timestamp, zone: str = "UTC") -> int:
+    local(time, zone)
+    return time.nanos % GIGA // 10**6
+
+
+def _whole(unit: int) -> Callable[[Duration], int]:
+    def whole(span: Duration) -> int:
+        count = abs(span.nanos) // unit
+        return -count if span.nanos < 0 else count
+
+    return whole
+
+
+def _millis(span: Duration) -> int:
+    return _whole(10**6)(span)
+
+
+_PARTS: dict[str, Callable[..., int]] = {
+    "getFullYear": _part(lambda t: t.year),
+    "getMonth": _part(lambda t: t.month - 1),
+    "getDayOfYear": _part(lambda t: t.timetuple().tm_yday - 1),
+    "getDayOfMonth": _part(lambda t: t.day - 1),
+    "getDate": _part(lambda t: t.day),
+    "getDayOfWeek": _part(lambda t: t.isoweekday() % 7),
+    "getHours": _part(lambda t: t.hour),
+    "getMinutes": _part(lambda t: t.minute),
+    "getSeconds": _part(lambda t: t.second),
+    "getMilliseconds": _millis_of_time,
+}
+_SPANS = {
+    "getHours": _whole(3600 * GIGA),
+    "getMinutes": _whole(60 * GIGA),
+    "getSeconds": _whole(GIGA),
+    "getMilliseconds": _millis,
+}
+
+
+def _overloads() -> list[Overload]:
+    found = []
+    for name, run in _PARTS.items():
+        found.append(overload(f"timestamp_{name}", f"timestamp::{name}() -> int", run))
+        found.append(overload(f"timestamp_{name}_tz", f"timestamp::{name}(string) -> int", run))
+    for name, run in _SPANS.items():
+        found.append(overload(f"duration_{name}", f"duration::{name}() -> int", run))
+    return found
+
+
+OVERLOADS = _overloads()

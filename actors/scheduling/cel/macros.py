@@ -1,0 +1,189 @@
+"""Expands the macros, those of two-variable comprehensions, optionals and `sortBy` included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from berth.actors.scheduling.cel.errors import CompileError, Problem
+from berth.actors.scheduling.cel.tree import (
+    ACCUMULATOR,
+    UNUSED,
+    Call,
+    Comprehension,
+    Ident,
+    ListNode,
+    Literal,
+    MapNode,
+    Node,
+    Select,
+)
+
+Expansion = Callable[[int, Node, list[Node]], Node | None]
+SORT_INPUT = "@__sortBy_input__"
+
+
+def expand(at: int, function: str, args: list[Node], target: Node | None) -> Node | None:
+    """Returns the expansion of a call, or None if the call is not a macro. Raises CompileError."""
+    if target is None:
+        return _has(at, args[0]) if function == "has" and len(args) == 1 else None
+    macro = _MACROS.get((function, len(args)))
+    return macro(at, target, args) if macro else None
+
+
+def _problem(node: Node, message: str) -> CompileError:
+    return CompileError([Problem(node.at, message)])
+
+
+def _name(node: Node, message: str) -> str:
+    if not isinstance(node, Ident):
+        raise _problem(node, message)
+    if node.name in (ACCUMULATOR, "__result__"):
+        raise _problem(node, "iteration variable overwrites accumulator variable")
+    return node.name
+
+
+def _names(args: list[Node], count: int, message: str) -> tuple[str, str]:
+    """Returns the variables of the loop; the second may be empty."""
+    first = _name(args[0], message)
+    if count == 1:
+        return first, ""
+    second = _name(args[1], message)
+    if first == second:
+        raise _problem(args[1], f"duplicate variable name: {first}")
+    return first, second
+
+
+def _has(at: int, operand: Node) -> Node:
+    if not isinstance(operand, Select):
+        raise _problem(operand, "invalid argument to has() macro")
+    return Select(at, operand.operand, operand.field, test=True)
+
+
+def _bind(at: int, target: Node, args: list[Node]) -> Node | None:
+    if not (isinstance(target, Ident) and target.name == "cel"):
+        return None
+    if not isinstance(args[0], Ident):
+        raise _problem(args[0], "cel.bind() variable names must be simple identifiers")
+    return bound(at, args[0].name, args[1], args[2])
+
+
+def bound(at: int, name: str, value: Node, result: Node) -> Comprehension:
+    """Returns the node that gives a name to a value."""
+    return Comprehension(
+        at,
+        ListNode(at, []),
+        (UNUSED, ""),
+        name,
+        value,
+        Literal(at, False),
+        Ident(at, name),
+        result,
+    )
+
+
+def _all(count: int, at: int, target: Node, args: list[Node]) -> Node:
+    names = _names(args, count, "argument must be a simple name")
+    accu = Ident(at, ACCUMULATOR)
+    condition = Call(at, "@not_strictly_false", [accu])
+    step = Call(at, "_&&_", [accu, args[-1]])
+    return Comprehension(at, target, names, ACCUMULATOR, Literal(at, True), condition, step, accu)
+
+
+def _exists(count: int, at: int, target: Node, args: list[Node]) -> Node:
+    names = _names(args, count, "argument must be a simple name")
+    accu = Ident(at, ACCUMULATOR)
+    condition = Call(at, "@not_strictly_false", [Call(at, "!_", [accu])])
+    step = Call(at, "_||_", [accu, args[-1]])
+    return Comprehension(at, target, names, ACCUMULATOR, Literal(at, False), condition, step, accu)
+
+
+def _exists_one(count: int, at: int, target: Node, args: list[Node]) -> Node:
+    names = _names(args, count, "argument must be a simple name")
+    accu, one = Ident(at, ACCUMULATOR), Literal(at, 1)
+    step = Call(at, "_?_:_", [args[-1], Call(at, "_+_", [accu, one]), accu])
+    result = Call(at, "_==_", [accu, one])
+    return Comprehension(
+        at, target, names, ACCUMULATOR, Literal(at, 0), Literal(at, True), step, result
+    )
+
+
+def _collected(
+    at: int, target: Node, names: tuple[str, str], init: Node, step: Node, predicate: Node | None
+) -> Node:
+    accu = Ident(at, ACCUMULATOR)
+    if predicate is not None:
+        step = Call(at, "_?_:_", [predicate, step, accu])
+    return Comprehension(at, target, names, ACCUMULATOR, init, Literal(at, True), step, accu)
+
+
+def _list(count: int, at: int, target: Node, args: list[Node]) -> Node:
+    """Expands `map` and `transformList`, with or without a predicate."""
+    message = "argument is not an identifier" if count == 1 else "argument must be a simple name"
+    names = _names(args, count, message)
+    predicate = args[count] if len(args) == count + 2 else None
+    step = Call(at, "_+_", [Ident(at, ACCUMULATOR), ListNode(at, [args[-1]])])
+    return _collected(at, target, names, ListNode(at, []), step, predicate)
+
+
+def _filter(at: int, target: Node, args: list[Node]) -> Node:
+    names = _names(args, 1, "argument is not an identifier")
+    step = Call(at, "_+_", [Ident(at, ACCUMULATOR), ListNode(at, [args[0]])])
+    return _collected(at, target, names, ListNode(at, []), step, args[1])
+
+
+def _map(at: int, target: Node, args: list[Node], *, entries: bool) -> Node:
+    """Expands `transformMap` and `transformMapEntry`."""
+    names = _names(args, 2, "argument must be a simple name")
+    predicate = args[2] if len(args) == 4 else None
+    key = [] if entries else [Ident(at, names[0])]
+    step = Call(at, "cel.@mapInsert", [Ident(at, ACCUMULATOR), *key, args[-1]])
+    return _collected(at, target, names, MapNode(at, []), step, predicate)
+
+
+def _opt_map(at: int, target: Node, args: list[Node], *, flat: bool) -> Node:
+    if not isinstance(args[0], Ident):
+        name = "optFlatMap" if flat else "optMap"
+        raise _problem(args[0], f"{name}() variable name must be a simple identifier")
+    value: Node = bound(at, args[0].name, Call(at, "value", [], target), args[1])
+    if not flat:
+        value = Call(at, "optional.of", [value])
+    none = Call(at, "optional.none", [])
+    return Call(at, "_?_:_", [Call(at, "hasValue", [], target), value, none])
+
+
+def _sort_by(at: int, target: Node, args: list[Node]) -> Node:
+    if not isinstance(target, ListNode | Select | Ident | Comprehension | Call):
+        raise _problem(
+            target,
+            "sortBy can only be applied to a list, identifier, comprehension, call or select "
+            "expression",
+        )
+    given = Ident(at, SORT_INPUT)
+    keys = _list(1, at, given, args)
+    return bound(at, SORT_INPUT, target, Call(at, "@sortByAssociatedKeys", [keys], given))
+
+
+_MACROS: dict[tuple[str, int], Expansion] = {
+    ("bind", 3): _bind,
+    ("all", 2): partial(_all, 1),
+    ("all", 3): partial(_all, 2),
+    ("exists", 2): partial(_exists, 1),
+    ("exists", 3): partial(_exists, 2),
+    ("exists_one", 2): partial(_exists_one, 1),
+    ("exists_one", 3): partial(_exists_one, 2),
+    ("existsOne", 2): partial(_exists_one, 1),
+    ("existsOne", 3): partial(_exists_one, 2),
+    ("map", 2): partial(_list, 1),
+    ("map", 3): partial(_list, 1),
+    ("filter", 2): _filter,
+    ("transformList", 3): partial(_list, 2),
+    ("transformList", 4): partial(_list, 2),
+    ("transformMap", 3): partial(_map, entries=False),
+    ("transformMap", 4): partial(_map, entries=False),
+    ("transformMapEntry", 3): partial(_map, entries=True),
+    ("transformMapEntry", 4): partial(_map, entries=True),
+    ("optMap", 2): partial(_opt_map, flat=False),
+    ("optFlatMap", 2): partial(_opt_map, flat=True),
+    ("sortBy", 2): _sort_by,
+}

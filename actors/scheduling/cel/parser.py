@@ -1,0 +1,344 @@
+"""Parses an expression, as cel-go's grammar and options for Kubernetes read it.
+
+The parser is a walk without recursion of Python, so that no text can exhaust the stack. cel-go
+limits the depth of each rule of its grammar to 250; here the depth of the whole tree is limited to
+that, and its size, which macros multiply, to MOST_NODES.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from berth.actors.scheduling.cel.errors import CompileError, Problem
+from berth.actors.scheduling.cel.lexer import Token, tokens
+from berth.actors.scheduling.cel.macros import expand
+from berth.actors.scheduling.cel.tree import (
+    Call,
+    Ident,
+    ListNode,
+    Literal,
+    MapNode,
+    Message,
+    Node,
+    Select,
+    Walk,
+    walk,
+)
+from berth.actors.scheduling.cel.values import MAX_INT64
+
+Parsed = Walk[Any]  # a walk that returns a node
+
+LONGEST = 100_000
+DEEPEST = 250
+MOST_NODES = 100_000
+
+RESERVED = frozenset(
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
+)
+# The rules of the grammar with two operands, the tightest last.
+_LEVELS = (
+    frozenset(("||",)),
+    frozenset(("&&",)),
+    frozenset(("<", "<=", ">=", ">", "==", "!=", "in")),
+    frozenset(("+", "-")),
+    frozenset(("*", "/", "%")),
+)
+_LEVEL = {operator: level for level, operators in enumerate(_LEVELS) for operator in operators}
+
+
+def parse(source: str) -> Node:
+    """Returns the tree of the expression. Raises CompileError."""
+    if len(source) > LONGEST:
+        size = f"size: {len(source)}, limit {LONGEST}"
+        raise CompileError([Problem(0, f"expression code point size exceeds limit: {size}")])
+    parser = _Parser(tokens(source))
+    root: Node = walk(parser.whole())
+    return root
+
+
+class _Parser:
+    def __init__(self, found: list[Token]) -> None:
+        self._tokens = found
+        self._at = 0
+        self._nested = 0
+
+    # ------------------------------------------------------------------------------------ tokens
+
+    @property
+    def _next(self) -> Token:
+        return self._tokens[self._at]
+
+    def _take(self) -> Token:
+        token = self._tokens[self._at]
+        self._at += token.kind != "end"
+        return token
+
+    def _accepts(self, kind: str) -> bool:
+        if self._next.kind != kind:
+            return False
+        self._at += 1
+        return True
+
+    def _expects(self, kind: str) -> Token:
+        if self._next.kind != kind:
+            raise self._mismatch(repr(kind) if len(kind) < 3 else "IDENTIFIER")
+        return self._take()
+
+    def _mismatch(self, expected: str = "") -> CompileError:
+        token = self._next
+        text = token.value if isinstance(token.value, str) else str(token.value)
+        more = f" expecting {expected}" if expected else ""
+        message = f"Syntax error: mismatched input '{text}'{more}"
+        return CompileError([Problem(token.at, message)])
+
+    def _made(self, node: Node) -> Node:
+        """Returns a new node. Raises CompileError if the tree has grown too large."""
+        if node.depth > DEEPEST:
+            raise CompileError(
+                [Problem(node.at, f"expression recursion limit exceeded: {DEEPEST}")]
+            )
+        if node.size > MOST_NODES:
+            raise CompileError([Problem(node.at, f"expression exceeds {MOST_NODES} nodes")])
+        return node
+
+    # ------------------------------------------------------------------------------------- rules
+
+    def whole(self) -> Parsed:
+        node = yield self._expression()
+        if self._next.kind != "end":
+            raise self._mismatch("<EOF>")
+        return node
+
+    def _expression(self) -> Parsed:
+        self._nested += 1
+        if self._nested > DEEPEST:
+            message = f"expression recursion limit exceeded: {DEEPEST}"
+            raise CompileError([Problem(self._next.at, message)])
+        choices: list[tuple[int, Node, Node]] = []
+        node = yield self._binary()
+        while self._next.kind == "?":
+            at = self._take().at
+            truthy = yield self._binary()
+            self._expects(":")
+            choices.append((at, node, truthy))
+            node = yield self._binary()
+        for at, condition, truthy in reversed(choices):
+            node = self._made(Call(at, "_?_:_", [condition, truthy, node]))
+        self._nested -= 1
+        return node
+
+    def _binary(self) -> Parsed:
+        """Parses all operators with two operands, by precedence."""
+        operands = [(yield self._unary())]
+        operators: list[Token] = []
+        while True:
+            level = _LEVEL.get(self._next.kind, -1)
+            # The operands of a chain of && or || are joined together, to a balanced tree.
+            while operators and _LEVEL[operators[-1].kind] >= level + (0 <= level < 2):
+                self._reduce(operands, operators)
+            if level < 0:
+                return operands[0]
+            operators.append(self._take())
+            operands.append((yield self._unary()))
+
+    def _reduce(self, operands: list[Node], operators: list[Token]) -> None:
+        """Joins the operands of the last operator, or of the last chain of && or ||."""
+        kind, joined = operators[-1].kind, [operators.pop()]
+        while kind in ("&&", "||") and operators and operators[-1].kind == kind:
+            joined.append(operators.pop())
+        joined.reverse()
+        terms = operands[-len(joined) - 1 :]
+        del operands[-len(terms) :]
+        name = "@in" if kind == "in" else f"_{kind}_"
+        operands.append(self._balanced(name, terms, joined, 0, len(joined) - 1))
+
+    def _balanced(
+        self, name: str, terms: list[Node], ops: list[Token], low: int, high: int
+    ) -> Node:
+        mid = (low + high + 1) // 2
+        left = terms[mid] if mid == low else self._balanced(name, terms, ops, low, mid - 1)
+        right = terms[mid + 1] if mid == high else self._balanced(name, terms, ops, mid + 1, high)
+        return self._made(Call(ops[mid].at, name, [left, right]))
+
+    def _unary(self) -> Parsed:
+        operator, at = self._next.kind, self._next.at
+        if operator not in ("!", "-"):
+            return (yield self._member())
+        count = 0
+        while self._accepts(operator):
+            count += 1
+        if self._next.number and (operator == "-" or self._next.kind in ("!", "-")) and count == 1:
+            self._at -= 1
+            return (yield self._member())
+        node = yield self._member()
+        if count % 2:
+            node = self._made(Call(at, f"{operator}_", [node]))
+        return node
+
+    def _member(self) -> Parsed:
+        node = yield self._primary()
+        while self._next.kind in (".", "["):
+            dot = self._take()
+            optional = self._accepts("?")
+            if dot.kind == "[":
+                index = yield self._expression()
+                self._expects("]")
+                name = "_[?_]" if optional else "_[_]"
+                node = self._made(Call(dot.at, name, [node, index]))
+                continue
+            if self._next.kind == "escaped":
+                raise CompileError([Problem(self._next.at, "unsupported syntax: '`'")])
+            field = self._expects("ident")
+            if optional:
+                named = self._made(Literal(field.at, field.value))
+                node = self._made(Call(dot.at, "_?._", [node, named]))
+            elif self._next.kind == "(":
+                at = self._take().at
+                args = yield self._arguments()
+                node = self._called(at, field.value, args, node)
+            else:
+                node = self._made(Select(dot.at, node, field.value))
+        return node
+
+    def _called(self, at: int, function: str, args: list[Node], target: Node | None) -> Node:
+        node = expand(at, function, args, target) or Call(at, function, args, target)
+        return self._made(node)
+
+    def _arguments(self) -> Walk[list[Node]]:
+        """Parses the arguments of a call after its parenthesis."""
+        args: list[Node] = []
+        if not self._accepts(")"):
+            args.append((yield self._expression()))
+            while self._accepts(","):
+                args.append((yield self._expression()))
+            self._expects(")")
+        return args
+
+    def _primary(self) -> Parsed:
+        token = self._next
+        match token.kind:
+            case "literal":
+                return self._literal()
+            case "-":
+                return self._negative()
+            case "(":
+                self._take()
+                node = yield self._expression()
+                self._expects(")")
+                return node
+            case "[":
+                return (yield self._list())
+            case "{":
+                return (yield self._map())
+            case "." | "ident":
+                return (yield self._named())
+            case "escaped":
+                raise CompileError([Problem(token.at, "unsupported syntax: '`'")])
+            case _:
+                raise self._mismatch()
+
+    def _literal(self) -> Node:
+        token = self._take()
+        if token.number == "int" and token.value > MAX_INT64:
+            raise CompileError([Problem(token.at, "invalid int literal")])
+        return self._made(Literal(token.at, token.value))
+
+    def _negative(self) -> Node:
+        minus, token = self._take(), self._next
+        if not token.number:
+            raise self._mismatch()
+        self._take()
+        return self._made(Literal(minus.at, -token.value))
+
+    def _list(self) -> Parsed:
+        at = self._take().at
+        elements: list[Node] = []
+        optional: set[int] = set()
+        while not self._accepts("]"):
+            if elements:
+                self._expects(",")
+                if self._accepts("]"):
+                    break
+            elif self._next.kind == "," and self._tokens[self._at + 1].kind == "]":
+                self._take()
+                continue
+            if self._accepts("?"):
+                optional.add(len(elements))
+            elements.append((yield self._expression()))
+        return self._made(ListNode(at, elements, frozenset(optional)))
+
+    def _map(self) -> Parsed:
+        at = self._take().at
+        entries: list[tuple[Node, Node, bool]] = []
+        while not self._accepts("}"):
+            if entries:
+                self._expects(",")
+                if self._accepts("}"):
+                    break
+            elif self._next.kind == "," and self._tokens[self._at + 1].kind == "}":
+                self._take()
+                continue
+            optional = self._accepts("?")
+            key = yield self._expression()
+            self._expects(":")
+            entries.append((key, (yield self._expression()), optional))
+        return self._made(MapNode(at, entries))
+
+    def _named(self) -> Parsed:
+        """Parses a name: a variable, a call, or a message such as `a.b.Name{field: value}`."""
+        at = self._next.at
+        dot = "." if self._accepts(".") else ""
+        token = self._expects("ident")
+        if self._next.kind == "(":
+            opened = self._take().at
+            args = yield self._arguments()
+            return self._called(opened, dot + token.value, args, None)
+        message = self._message_name()
+        if message:
+            self._at += 1
+            return (yield self._message(at, dot + token.value + message))
+        if token.value in RESERVED:
+            raise CompileError([Problem(at, f"reserved identifier: {token.value}")])
+        return self._made(Ident(at, dot + token.value))
+
+    def _message_name(self) -> str:
+        """If `.b.Name{` follows, moves to the brace and returns the rest of the name."""
+        at, name = self._at, " "
+        while self._tokens[at].kind == "." and self._tokens[at + 1].kind == "ident":
+            name += f".{self._tokens[at + 1].value}"
+            at += 2
+        if self._tokens[at].kind != "{":
+            return ""
+        self._at = at
+        return name
+
+    def _message(self, at: int, name: str) -> Parsed:
+        values: list[Node] = []
+        while not self._accepts("}"):
+            if values:
+                self._expects(",")
+                if self._accepts("}"):
+                    break
+            self._accepts("?")
+            self._expects("ident")
+            self._expects(":")
+            values.append((yield self._expression()))
+        return self._made(Message(at, name.replace(" ", ""), values))

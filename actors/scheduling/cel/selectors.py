@@ -1,0 +1,141 @@
+"""Selectors: compiled expressions over a device. Pure.
+
+Upstream compiles in k8s.io/dynamic-resource-allocation/cel, with the environment for expressions
+that are stored, so every function is known whatever the feature gates say. The gate
+DRAListTypeAttributes is off: attributes are scalars of the type `any`.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from typing import Any
+
+from berth.actors.scheduling.cel.checker import check
+from berth.actors.scheduling.cel.declarations import LIMIT
+from berth.actors.scheduling.cel.errors import CelError, CompileError, LimitError, shown
+from berth.actors.scheduling.cel.evaluator import Program, program
+from berth.actors.scheduling.cel.parser import parse
+from berth.actors.scheduling.cel.quantities import parse as parse_quantity
+from berth.actors.scheduling.cel.run import Run
+from berth.actors.scheduling.cel.semver import parse as parse_semver
+from berth.actors.scheduling.cel.tree import Node
+from berth.actors.scheduling.cel.validation import instantiate, validate
+from berth.actors.scheduling.cel.values import MAX_UINT64, Domains, type_name
+from berth.actors.scheduling.kube.devices import Device, DeviceAttribute
+
+# What a defect of a function raises; as in cel-go, it ends the evaluation with an error.
+_DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+
+
+class Selector:
+    """`error` says why the expression cannot be used; it is empty if it can."""
+
+    def __init__(self, expression: str) -> None:
+        self.expression = expression
+        self.error = ""
+        self._root: Node | None = None
+        self._program: Program | None = None
+        try:
+            self.error = self._compile()
+        except CompileError as failure:
+            self.error = f"compilation failed: {shown(failure.problems, expression)}"
+        except RecursionError:
+            self.error = "compilation failed: expression recursion limit exceeded"
+
+    def _compile(self) -> str:
+        """Compiles the expression and returns the error, if there is one. Raises CompileError."""
+        root = parse(self.expression)
+        problems = check(root) or validate(root)
+        if problems:
+            raise CompileError(problems)
+        if root.type.kind not in ("bool", "any"):
+            return f"must evaluate to bool or the unknown type, not {root.type.declared}"
+        problem = instantiate(root)
+        if problem:
+            return f"program instantiation failed: {problem}"
+        self._program = program(root)
+        self._root = root
+        return ""
+
+    @cached_property
+    def max_cost(self) -> int:
+        """The cost in the worst case, which the API server limits to 1,000,000."""
+        return MAX_UINT64
+
+    def matches(self, driver: str, device: Device) -> bool:
+        """True if the device is selected. Raises CelError."""
+        if self._program is None:
+            raise CelError(self.error)
+        step, slots = self._program
+        multiple = device.allow_multiple_allocations is True
+        run = Run(
+            slots,
+            driver,
+            _attributes(driver, device),
+            _capacity(driver, device),
+            multiple=multiple,
+        )
+        try:
+            result = step(run)
+        except RecursionError:
+            raise CelError("expression recursion limit exceeded") from None
+        except _DEFECTS as defect:
+            raise CelError(f"internal error: {defect}") from defect
+        if run.cost > LIMIT:
+            raise LimitError
+        if type(result) is not bool:
+            name = type_name(result)
+            raise CelError(
+                f"CEL result of type {name} could not be converted to bool: "
+                f"type conversion error from '{name}' to 'bool'"
+            )
+        return result
+
+
+@lru_cache(maxsize=4096)
+def selector(expression: str) -> Selector:
+    """Returns the compiled expression. An expression that cannot be compiled has an `error`."""
+    return Selector(expression)
+
+
+def _attributes(driver: str, device: Device) -> Domains:
+    """Returns the attributes by domain and id. Raises CelError."""
+    found = Domains()
+    for name, attribute in device.attributes.items():
+        domain, slash, id_ = name.partition("/")
+        if not slash:
+            domain, id_ = driver, name
+        ids = found.get(domain)
+        if ids is None:
+            ids = found[domain] = {}
+        ids[id_] = _value(name, attribute)
+    return found
+
+
+def _value(name: str, attribute: DeviceAttribute) -> Any:
+    if attribute.int_ is not None:
+        return attribute.int_
+    if attribute.bool_ is not None:
+        return attribute.bool_
+    if attribute.string is not None:
+        return attribute.string
+    if attribute.version is not None:
+        try:
+            return parse_semver(attribute.version)
+        except CelError as problem:
+            raise CelError(f"attribute {name}: parse semantic version: {problem}") from None
+    raise CelError(f"attribute {name}: unsupported attribute value")
+
+
+def _capacity(driver: str, device: Device) -> Domains:
+    """Returns the capacities by domain and id. Raises CelError."""
+    found = Domains()
+    for name, capacity in device.capacity.items():
+        domain, slash, id_ = name.partition("/")
+        if not slash:
+            domain, id_ = driver, name
+        ids = found.get(domain)
+        if ids is None:
+            ids = found[domain] = {}
+        ids[id_] = parse_quantity(str(capacity.value))
+    return found

@@ -1,0 +1,145 @@
+"""The nodes of a parsed expression, and a way to walk them without recursion of Python.
+
+Macros are expanded by the parser, so `x.all(i, p)` is a `Comprehension`, as in cel-go. The checker
+writes `type` and `overloads`. A node may have several parents (the macro `optMap` uses its operand
+twice): walks meet it several times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+from berth.actors.scheduling.cel.types import DYN, Type
+
+T = TypeVar("T")
+Walk = Generator["Walk[Any]", Any, T]
+
+ACCUMULATOR = "@result"
+UNUSED = "#unused"
+
+
+class Node:
+    """`at` is the offset in the source; `depth` and `size` count the nodes below, and this one."""
+
+    __slots__ = ("at", "depth", "size", "type")
+
+    def __init__(self, at: int, *children: Node) -> None:
+        self.at = at
+        self.type: Type = DYN
+        self.depth: int = 1 + max((child.depth for child in children), default=0)
+        self.size: int = 1 + sum(child.size for child in children)
+
+
+class Literal(Node):
+    __slots__ = ("value",)
+
+    def __init__(self, at: int, value: Any) -> None:
+        super().__init__(at)
+        self.value = value
+
+
+class Ident(Node):
+    __slots__ = ("name",)
+
+    def __init__(self, at: int, name: str) -> None:
+        super().__init__(at)
+        self.name = name
+
+
+class Select(Node):
+    """`operand.field`, or the test `has(operand.field)`."""
+
+    __slots__ = ("field", "operand", "test")
+
+    def __init__(self, at: int, operand: Node, field: str, *, test: bool = False) -> None:
+        super().__init__(at, operand)
+        self.operand, self.field, self.test = operand, field, test
+
+
+class Call(Node):
+    """A call of a function or an operator, which is named as in cel-go: `_+_`, `_?_:_`, `_[_]`."""
+
+    __slots__ = ("args", "function", "overloads", "target")
+
+    def __init__(
+        self, at: int, function: str, args: list[Node], target: Node | None = None
+    ) -> None:
+        super().__init__(at, *args, *(() if target is None else (target,)))
+        self.function, self.args, self.target = function, args, target
+        self.overloads: list[Any] = []
+
+    @property
+    def operands(self) -> list[Node]:
+        """The target, if there is one, and the arguments."""
+        return self.args if self.target is None else [self.target, *self.args]
+
+
+class ListNode(Node):
+    __slots__ = ("elements", "optional")
+
+    def __init__(
+        self, at: int, elements: list[Node], optional: frozenset[int] = frozenset()
+    ) -> None:
+        super().__init__(at, *elements)
+        self.elements, self.optional = elements, optional
+
+
+class MapNode(Node):
+    __slots__ = ("entries",)
+
+    def __init__(self, at: int, entries: list[tuple[Node, Node, bool]]) -> None:
+        super().__init__(at, *(node for key, value, _ in entries for node in (key, value)))
+        self.entries = entries
+
+
+class Message(Node):
+    """A message such as `Name{field: value}`. No type of a selector's environment has this form."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, at: int, name: str, values: list[Node]) -> None:
+        super().__init__(at, *values)
+        self.name = name
+
+
+class Comprehension(Node):
+    """Folds `range` into the accumulator, or binds a variable (see `binds`)."""
+
+    __slots__ = ("accumulator", "condition", "init", "range", "result", "step", "var", "var2")
+
+    def __init__(
+        self,
+        at: int,
+        over: Node,
+        variables: tuple[str, str],
+        accumulator: str,
+        init: Node,
+        condition: Node,
+        step: Node,
+        result: Node,
+    ) -> None:
+        super().__init__(at, over, init, condition, step, result)
+        self.range, self.accumulator, self.init = over, accumulator, init
+        self.var, self.var2 = variables
+        self.condition, self.step, self.result = condition, step, result
+
+    @property
+    def binds(self) -> bool:
+        """True if this only gives a name to the value of `init`, for use in `result`."""
+        return self.var == UNUSED
+
+
+def walk(start: Walk[T]) -> T:
+    """Runs a walk: a generator that yields the walks that it needs the results of."""
+    stack: list[Walk[Any]] = [start]
+    value: Any = None
+    while stack:
+        try:
+            stack.append(stack[-1].send(value))
+            value = None
+        except StopIteration as end:
+            stack.pop()
+            value = end.value
+    result: T = value
+    return result

@@ -1,0 +1,252 @@
+"""The types of the checker, and their unification.
+
+`any` is the type of a device's attributes: like `dyn`, it agrees with every other type. A parameter
+(`A`, `_var3`) stands for a type that is found while an expression is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+
+class Type(NamedTuple):
+    """`kind` is the name for types without parameters of their own, e.g. `int`."""
+
+    kind: str
+    name: str
+    of: tuple[Type, ...] = ()
+
+    def __str__(self) -> str:
+        """Returns the type as the errors of the checker show it."""
+        if self.kind == "type" and not self.of:
+            return "type"
+        if self.of:
+            return f"{self.name}({', '.join(map(str, self.of))})"
+        return _SHOWN.get(self.kind, self.name)
+
+    @property
+    def declared(self) -> str:
+        """The type as its declaration names it."""
+        return f"{self.name}({', '.join(t.declared for t in self.of)})" if self.of else self.name
+
+
+_SHOWN = {
+    "timestamp": "timestamp",
+    "duration": "duration",
+    "null": "null",
+    "error": "!error!",
+    "any": "any",
+}
+BOOL = Type("bool", "bool")
+INT = Type("int", "int")
+UINT = Type("uint", "uint")
+DOUBLE = Type("double", "double")
+STRING = Type("string", "string")
+BYTES = Type("bytes", "bytes")
+NULL = Type("null", "null_type")
+DYN = Type("dyn", "dyn")
+ANY = Type("any", "google.protobuf.Any")
+ERROR = Type("error", "error")
+TIMESTAMP = Type("timestamp", "google.protobuf.Timestamp")
+DURATION = Type("duration", "google.protobuf.Duration")
+QUANTITY = Type("struct", "kubernetes.Quantity")
+SEMVER = Type("struct", "kubernetes.Semver")
+URL = Type("struct", "kubernetes.URL")
+FORMAT = Type("struct", "kubernetes.NamedFormat")
+DEVICE = Type("struct", "kubernetes.DRADevice")
+IP = Type("opaque", "net.IP")
+CIDR = Type("opaque", "net.CIDR")
+
+NAMED = {
+    "bool": BOOL,
+    "int": INT,
+    "uint": UINT,
+    "double": DOUBLE,
+    "string": STRING,
+    "bytes": BYTES,
+    "null": NULL,
+    "dyn": DYN,
+    "any": ANY,
+    "timestamp": TIMESTAMP,
+    "duration": DURATION,
+    "quantity": QUANTITY,
+    "semver": SEMVER,
+    "url": URL,
+    "format": FORMAT,
+    "ip": IP,
+    "cidr": CIDR,
+}
+
+
+def list_of(element: Type) -> Type:
+    return Type("list", "list", (element,))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    return Type("map", "map", (key, value))
+
+
+def optional_of(value: Type) -> Type:
+    return Type("opaque", "optional_type", (value,))
+
+
+def type_of(value: Type) -> Type:
+    return Type("type", "type", (value,))
+
+
+def param(name: str) -> Type:
+    return Type("param", name)
+
+
+_MAKERS: dict[str, Callable[..., Type]] = {
+    "list": list_of,
+    "map": map_of,
+    "optional": optional_of,
+    "type": type_of,
+}
+
+
+@lru_cache(maxsize=512)
+def parse_type(text: str) -> Type:
+    """Reads a type as the declarations of functions write it, e.g. `map(K, list(int))`."""
+    text = text.strip()
+    if "(" not in text:
+        return NAMED[text] if text in NAMED else param(text)
+    name, _, rest = text.partition("(")
+    return _MAKERS[name](*map(parse_type, split_types(rest[:-1])))
+
+
+def split_types(text: str) -> list[str]:
+    """Splits a list of types at its outer commas."""
+    parts, depth, start = [], 0, 0
+    for i, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if char == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    return [*parts, text[start:]] if text.strip() else []
+
+
+def is_dyn(t: Type) -> bool:
+    return t.kind in ("dyn", "any")
+
+
+def is_wild(t: Type) -> bool:
+    return t.kind in ("dyn", "any", "error")
+
+
+def is_optional(t: Type) -> bool:
+    return t.name == "optional_type"
+
+
+def unwrapped(t: Type) -> tuple[Type, bool]:
+    """Returns the type without `optional`, and True if it was optional."""
+    return (t.of[0], True) if is_optional(t) else (t, False)
+
+
+def more_general(a: Type, b: Type) -> Type:
+    return a if _less_specific(a, b) else b
+
+
+def _less_specific(a: Type, b: Type) -> bool:
+    """True if `a` is `b` or more general."""
+    if is_dyn(a) or a.kind == "param":
+        return True
+    if is_dyn(b) or b.kind == "param" or a.kind != b.kind:
+        return False
+    if a.kind == "type":
+        return True
+    if a.kind in ("opaque", "list", "map"):
+        same = a.name == b.name and len(a.of) == len(b.of)
+        return same and all(map(_less_specific, a.of, b.of))
+    return a == b
+
+
+_NULLABLE = ("opaque", "struct", "any", "duration", "timestamp", "null")
+
+
+class Inference:
+    """What is known of the type parameters. A failed attempt to unify leaves no trace."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Type] = {}
+        self._journal: list[tuple[str, Type | None]] = []
+        self._count = 0
+
+    def fresh(self) -> Type:
+        """Returns a parameter that nothing is known of."""
+        self._count += 1
+        return param(f"_var{self._count - 1}")
+
+    def assignable(self, wanted: list[Type], given: list[Type]) -> bool:
+        """True if each type agrees with its opposite; what this teaches of parameters is kept."""
+        self._journal.clear()
+        if len(wanted) == len(given) and all(map(self._agrees, wanted, given)):
+            return True
+        for name, before in reversed(self._journal):
+            if before is None:
+                del self._found[name]
+            else:
+                self._found[name] = before
+        return False
+
+    def resolved(self, t: Type, *, to_dyn: bool = False) -> Type:
+        """Returns the type with what is known of its parameters, with `dyn` for others if asked."""
+        while t.kind == "param" and t.name in self._found:
+            t = self._found[t.name]
+        if t.kind == "param":
+            return DYN if to_dyn else t
+        if not t.of:
+            return t
+        return Type(t.kind, t.name, tuple(self.resolved(p, to_dyn=to_dyn) for p in t.of))
+
+    def _agrees(self, a: Type, b: Type) -> bool:
+        if b.kind == "param":
+            valid, known = self._substitutes(a, b)
+            if valid or known:
+                return valid
+        if a.kind == "param":
+            return self._substitutes(b, a)[0]
+        if is_wild(a) or is_wild(b):
+            return True
+        if "null" in (a.kind, b.kind):
+            return (b if a.kind == "null" else a).kind in _NULLABLE
+        if a.kind == "type":
+            return b.kind == "type"
+        if a.kind in ("opaque", "list", "map"):
+            same = a.kind == b.kind and a.name == b.name and len(a.of) == len(b.of)
+            return same and all(map(self._agrees, a.of, b.of))
+        return a == b
+
+    def _substitutes(self, t: Type, parameter: Type) -> tuple[bool, bool]:
+        """Says whether the type can stand for the parameter, and whether something already did."""
+        if t == parameter:
+            return True, True
+        known = self._found.get(parameter.name)
+        if known is not None:
+            if t == known:
+                return True, True
+            if self._agrees(t, known):
+                general = more_general(t, known)
+                if not self._occurs(parameter, general):
+                    self._learn(parameter, general)
+                return True, True
+            return False, True
+        if self._occurs(parameter, t):
+            return False, False
+        self._learn(parameter, t)
+        return True, False
+
+    def _learn(self, parameter: Type, t: Type) -> None:
+        self._journal.append((parameter.name, self._found.get(parameter.name)))
+        self._found[parameter.name] = t
+
+    def _occurs(self, parameter: Type, within: Type) -> bool:
+        if within == parameter:
+            return True
+        if within.kind == "param":
+            known = self._found.get(within.name)
+            return known is not None and self._occurs(parameter, known)
+        return any(self._occurs(parameter, t) for t in within.of)

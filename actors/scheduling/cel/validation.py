@@ -1,0 +1,153 @@
+"""Checks of literals after the check of types: patterns, times, formats and mixed lists."""
+
+from __future__ import annotations
+
+from berth.actors.scheduling.cel.errors import CelError, Problem
+from berth.actors.scheduling.cel.functions.conversions import CONVERSIONS
+from berth.actors.scheduling.cel.functions.formatting import ACCEPTED, clauses, refused
+from berth.actors.scheduling.cel.functions.strings import compiled
+from berth.actors.scheduling.cel.tree import (
+    Call,
+    Comprehension,
+    ListNode,
+    Literal,
+    MapNode,
+    Node,
+    Select,
+)
+from berth.actors.scheduling.cel.types import Type
+
+
+def children(node: Node) -> list[Node]:
+    match node:
+        case Call():
+            return node.operands
+        case Select():
+            return [node.operand]
+        case ListNode():
+            return node.elements
+        case MapNode():
+            return [part for key, value, _ in node.entries for part in (key, value)]
+        case Comprehension():
+            return [node.range, node.init, node.condition, node.step, node.result]
+        case _:
+            return []
+
+
+def validate(root: Node) -> list[Problem]:
+    """Returns what is wrong with the literals of a checked tree."""
+    problems: list[Problem] = []
+    stack: list[tuple[Node, bool]] = [(root, False)]
+    seen: set[int] = set()
+    while stack:
+        node, formatted = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Call):
+            problems += _argument(node)
+            formatted = formatted or node.function == "format"
+        elif isinstance(node, ListNode) and not formatted:
+            problems += _mixed_list(node)
+        elif isinstance(node, MapNode) and not formatted:
+            problems += _mixed_map(node)
+        stack += [(child, formatted) for child in children(node)]
+    return problems
+
+
+def instantiate(root: Node) -> str:
+    """Evaluates what needs no device, as cel-go does for a program; returns the first error."""
+    stack, seen = [root], set()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Call):
+            try:
+                _evaluate(node)
+            except CelError as problem:
+                return str(problem)
+        stack += children(node)
+    return ""
+
+
+def _evaluate(call: Call) -> None:
+    """Raises CelError if a conversion or a pattern with a literal cannot succeed."""
+    if call.function in ("find", "findAll", "matches"):
+        pattern = call.operands[1]
+        if isinstance(pattern, Literal):
+            compiled(pattern.value)
+    elif call.function in CONVERSIONS and len(call.args) == 1 and len(call.overloads) == 1:
+        run, arg = call.overloads[0].run, call.args[0]
+        if isinstance(arg, Literal) and run is not None:
+            run(arg.value)
+
+
+def _argument(call: Call) -> list[Problem]:
+    if call.function == "format" and call.target is not None:
+        return _format(call)
+    if call.function not in ("duration", "timestamp", "matches") or not call.args:
+        return []
+    literal = call.args[0]
+    if not isinstance(literal, Literal):
+        return []
+    try:
+        if call.function == "matches":
+            compiled(literal.value)
+        elif len(call.overloads) == 1 and call.overloads[0].run is not None:
+            call.overloads[0].run(literal.value)
+    except CelError:
+        return [Problem(literal.at, f"invalid {call.function} argument")]
+    return []
+
+
+def _format(call: Call) -> list[Problem]:
+    target, values = call.target, call.args[0]
+    if not isinstance(target, Literal) or not isinstance(values, ListNode):
+        return []
+    try:
+        letters = [letter for _, letter, _ in clauses(target.value) if letter]
+    except CelError as problem:
+        return [Problem(call.at, str(problem))]
+    count = len(values.elements)
+    if len(letters) > count:
+        return [Problem(call.at, f"index {count} out of range")]
+    for letter, value in zip(letters, values.elements, strict=False):
+        clause, kinds = ACCEPTED[letter]
+        if value.type.kind != "dyn" and value.type.kind not in kinds:
+            message = f"error during formatting: {refused(clause, value.type.name)}"
+            return [Problem(value.at, message)]
+    if count > len(letters):
+        message = f"too many arguments supplied to string.format (expected {len(letters)}, "
+        return [Problem(call.at, f"{message}got {count})")]
+    return []
+
+
+def _mismatch(node: Node, expected: Type, found: Type) -> Problem:
+    return Problem(node.at, f"expected type '{expected}' but found '{found}'")
+
+
+def _mixed_list(node: ListNode) -> list[Problem]:
+    types = [
+        element.type.of[0] if i in node.optional and element.type.of else element.type
+        for i, element in enumerate(node.elements)
+    ]
+    for element, found in zip(node.elements, types, strict=True):
+        if found != types[0]:
+            return [_mismatch(element, types[0], found)]
+    return []
+
+
+def _mixed_map(node: MapNode) -> list[Problem]:
+    problems = []
+    first: tuple[Type, Type] | None = None
+    for key, value, optional in node.entries:
+        value_type = value.type.of[0] if optional and value.type.of else value.type
+        if first is None:
+            first = key.type, value_type
+        if key.type != first[0]:
+            problems.append(_mismatch(key, first[0], key.type))
+        if value_type != first[1]:
+            problems.append(_mismatch(value, first[1], value_type))
+    return problems

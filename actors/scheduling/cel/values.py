@@ -1,0 +1,216 @@
+"""The values of CEL, and their order.
+
+An int is Python's int, a uint is `Uint`, a list is a Python list, and a map is a dict whose keys
+were made by `key_of`. What fails in cel-go raises CelError with its message.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from berth.actors.scheduling.cel.errors import CelError, no_such_overload
+from berth.actors.scheduling.cel.network import CIDR, IP, Url
+from berth.actors.scheduling.cel.quantities import Quantity
+from berth.actors.scheduling.cel.semver import Semver
+from berth.actors.scheduling.cel.times import Duration, Timestamp
+
+MAX_INT64, MIN_INT64, MAX_UINT64 = (1 << 63) - 1, -(1 << 63), (1 << 64) - 1
+MISSING: Any = object()
+
+
+class Uint(int):
+    """An unsigned int."""
+
+    __slots__ = ()
+
+
+class TypeValue(NamedTuple):
+    """A type as a value, by its name."""
+
+    name: str
+
+
+class Optional(NamedTuple):
+    """`value` is MISSING in an optional without value."""
+
+    value: Any
+
+    @property
+    def present(self) -> bool:
+        return self.value is not MISSING
+
+
+NONE = Optional(MISSING)
+
+
+class Format(NamedTuple):
+    """A named format of text; `cost` is the length of a regular expression that costs the same."""
+
+    name: str
+    cost: int
+
+
+class Domains(dict[Any, Any]):
+    """A map by domain: a domain that is not in it has an empty map."""
+
+    __slots__ = ()
+
+
+NO_IDS: dict[Any, Any] = {}
+
+TYPE_NAMES: dict[type, str] = {
+    bool: "bool",
+    int: "int",
+    Uint: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    type(None): "null_type",
+    list: "list",
+    dict: "map",
+    Domains: "map",
+    Duration: "google.protobuf.Duration",
+    Timestamp: "google.protobuf.Timestamp",
+    TypeValue: "type",
+    Optional: "optional_type",
+    Quantity: "kubernetes.Quantity",
+    Semver: "kubernetes.Semver",
+    IP: "net.IP",
+    CIDR: "net.CIDR",
+    Url: "kubernetes.URL",
+    Format: "kubernetes.NamedFormat",
+}
+# How cel-go names its own types in a few errors.
+GO_NAMES = {
+    bool: "types.Bool",
+    int: "types.Int",
+    Uint: "types.Uint",
+    float: "types.Double",
+    str: "types.String",
+    bytes: "types.Bytes",
+    type(None): "types.Null",
+    Duration: "types.Duration",
+    Timestamp: "types.Timestamp",
+    TypeValue: "*types.Type",
+    Optional: "*types.Optional",
+    Quantity: "cel.Quantity",
+    Semver: "cel.Semver",
+    IP: "cel.IP",
+    CIDR: "cel.CIDR",
+    Url: "cel.URL",
+    Format: "*cel.Format",
+}
+
+
+def type_name(value: Any) -> str:
+    return TYPE_NAMES[type(value)]
+
+
+# -------------------------------------------------------------------------------------------- maps
+
+
+class _BoolKey(NamedTuple):
+    """True and False are kept apart from 1 and 0, which Python finds equal."""
+
+    value: bool
+
+
+_BOOL_KEYS = {False: _BoolKey(value=False), True: _BoolKey(value=True)}
+
+
+def key_of(value: Any) -> Any:
+    """Returns the key of a map that stands for a value. Raises CelError."""
+    kind = type(value)
+    if kind is str or kind is int or kind is Uint:
+        return value
+    if kind is bool:
+        return _BOOL_KEYS[value]
+    if kind is float:
+        return int(value) if value.is_integer() else value
+    raise CelError(f"unsupported key type: {type_name(value)}")
+
+
+def value_of_key(key: Any) -> Any:
+    return key.value if type(key) is _BoolKey else key
+
+
+def keys(found: dict[Any, Any]) -> Iterator[Any]:
+    return map(value_of_key, found)
+
+
+def find(found: dict[Any, Any], value: Any) -> Any:
+    """Returns the value of a key, or MISSING."""
+    try:
+        key = key_of(value)
+    except CelError:
+        return MISSING
+    return found.get(key, NO_IDS if type(found) is Domains else MISSING)
+
+
+def shown(value: Any) -> str:
+    """Returns a key or an index as errors show it."""
+    text = str(value).lower() if type(value) is bool else str(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+# --------------------------------------------------------------------------------------- comparison
+
+NUMBERS = frozenset((int, Uint, float))
+
+
+def compare(a: Any, b: Any) -> int:
+    """Returns -1, 0 or 1. Raises CelError."""
+    kind, other = type(a), type(b)
+    if kind in NUMBERS and other in NUMBERS:
+        if a != a or b != b:
+            raise CelError("NaN values cannot be ordered")
+        return order_numbers(a, b)
+    if kind is not other or kind not in (str, bytes, bool, Duration, Timestamp):
+        raise no_such_overload()
+    if kind is Timestamp:
+        a, b = a.nanos, b.nanos
+    elif kind is str:
+        a, b = a.encode(errors="surrogatepass"), b.encode(errors="surrogatepass")
+    return bool(a > b) - bool(a < b)
+
+
+def order_numbers(a: Any, b: Any) -> int:
+    """Compares numbers; an int is compared with a double as a double, within the int's range."""
+    if type(a) is float and type(b) is not float:
+        return -order_numbers(b, a)
+    if type(b) is float and type(a) is not float:
+        if math.isnan(b):
+            return 2
+        low, high = (0, MAX_UINT64) if type(a) is Uint else (MIN_INT64, MAX_INT64)
+        if b < low or b > high:
+            return 1 if b < low else -1
+        a = float(a)
+    return bool(a > b) - bool(a < b)
+
+
+def size_of(value: Any) -> int:
+    """Returns the size by which operations on the value are charged."""
+    kind = type(value)
+    if kind is str or kind is list or kind is bytes or kind is dict or kind is Domains:
+        return len(value)
+    if kind is IP or kind is CIDR:
+        size: int = value.size
+        return size
+    if kind is Optional and value.present:
+        return size_of(value.value)
+    return 1
+
+
+_ZEROABLE = frozenset((bool, int, Uint, float, str, bytes, type(None), list, dict, Domains))
+
+
+def is_zero(value: Any) -> bool:
+    """True for the values that `optional.ofNonZeroValue` takes for none."""
+    kind = type(value)
+    if kind in (Duration, Timestamp):
+        return value == (0,) or (kind is Timestamp and value.nanos == -62135596800 * 10**9)
+    if kind in _ZEROABLE:
+        return not value
+    return False
