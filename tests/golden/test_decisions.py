@@ -28,7 +28,6 @@ CATEGORIES = (
     "preemption",
     "mixed",
     "volumes",
-    "dra",
 )
 
 

@@ -62,8 +62,9 @@ class ClusterObjects:
     def _arrives(self, item: HasMetadata, assumed: HasMetadata) -> bool:
         """True if the API server's version is the one that was assumed ahead of it."""
         stored = self._stored[type(item), _name_of(item)]
-        version = item.metadata.resource_version
-        return stored.metadata.resource_version != version == assumed.metadata.resource_version
+        version: str = item.metadata.resource_version
+        before: str = stored.metadata.resource_version
+        return before != version == assumed.metadata.resource_version
 
     def remove(self, item: HasMetadata) -> None:
         """Does nothing if the object is not known."""

@@ -81,14 +81,18 @@ device.attributes["dra.example.com"]["version"].isGreaterThan(semver("0.0.1"))
             True,
         ),
         (
-            '"name" in device.capacity["dra.example.com"] && '
-            'device.capacity["dra.example.com"].name.isGreaterThan(quantity("1Ki"))',
+            (
+                '"name" in device.capacity["dra.example.com"] && '
+                'device.capacity["dra.example.com"].name.isGreaterThan(quantity("1Ki"))'
+            ),
             MEMORY,
             True,
         ),
         (
-            '!("name" in device.capacity["dra.example.com"]) || '
-            'device.capacity["dra.example.com"].name.isGreaterThan(quantity("1Ki"))',
+            (
+                '!("name" in device.capacity["dra.example.com"]) || '
+                'device.capacity["dra.example.com"].name.isGreaterThan(quantity("1Ki"))'
+            ),
             Device(),
             True,
         ),
@@ -151,8 +155,10 @@ GPU = Device(
 @pytest.mark.parametrize(
     "expression",
     [
-        'device.driver == "gpu.example.com" && '
-        'device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0',
+        (
+            'device.driver == "gpu.example.com" && '
+            'device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0'
+        ),
         'device.attributes["gpu.example.com"].model in ["a100","h100"]',
         'device.attributes["gpu.example.com"].driverVersion.isGreaterThan(semver("1.2.0"))',
         'device.attributes["gpu.example.com"].model.matches("^[ah]100$")',
@@ -163,8 +169,10 @@ GPU = Device(
         '"rack" in device.attributes["resource.example.org"]',
         '!device.attributes["gpu.example.com"].ecc',
         # Of the documentation of dynamic resource allocation.
-        'device.attributes["gpu.example.com"].model == "a100" && '
-        'device.capacity["gpu.example.com"].memory.compareTo(quantity("64Gi")) >= 0',
+        (
+            'device.attributes["gpu.example.com"].model == "a100" && '
+            'device.capacity["gpu.example.com"].memory.compareTo(quantity("64Gi")) >= 0'
+        ),
         'device.capacity["gpu.example.com"].memory == quantity("80Gi")',
         "has(device.attributes['gpu.example.com'].model)",
         "!has(device.attributes['gpu.example.com'].color)",
@@ -216,10 +224,12 @@ def test_examples_of_selectors(expression: str) -> None:
         ("[1, 2][2] == 1", Device(), "index out of bounds: 2"),
         ("9223372036854775807 + 1 == 0", Device(), "integer overflow"),
         (
-            "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(x, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(y, "
-            "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(z, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(z2, "
-            "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(z3, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(z4, "
-            "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(z5, int('1'.find('[0-9]*')) < 100)))))))",
+            (
+                "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(x, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(y, "
+                "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(z, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(z2, "
+                "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(z3, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(z4, "
+                "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(z5, int('1'.find('[0-9]*')) < 100)))))))"
+            ),
             Device(),
             "operation cancelled: actual cost limit exceeded",
         ),

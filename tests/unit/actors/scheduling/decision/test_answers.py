@@ -218,8 +218,8 @@ def profile_with(
     kind: type[_Wrong], answer: object = None, reads: Reads = Reads.CLUSTER
 ) -> Profile:
     plugin = type("Answering", (kind,), {"answer": answer, "reads": reads})
-    # Each extension point runs alone here, and VolumeBinding fails without its PreFilter.
-    disabled = [{"name": "VolumeBinding"}]
+    # Each extension point runs alone here, and these two fail without their PreFilter.
+    disabled = [{"name": "VolumeBinding"}, {"name": "DynamicResources"}]
     if issubclass(kind, QueueSortPlugin):
         disabled.append({"name": "PrioritySort"})
     if issubclass(kind, BindPlugin):
@@ -436,7 +436,7 @@ POST_FILTERS: list[tuple[type[_Wrong], Any, str]] = [
     (
         _PostFilter,
         PostFiltered(SUCCESS, patches=Patch(Pod, "web", {})),  # type: ignore[arg-type]
-        "expected patches as a tuple of Patch, got Patch(",
+        "expected patches as a tuple of Patch and Deletion, got Patch(",
     ),
     (
         _PostFilter,

@@ -175,8 +175,8 @@ class _Registers(_Hints):
 
 
 def profile_with(kind: type[_Broken], reads: Reads = Reads.CLUSTER) -> Profile:
-    # Each extension point runs alone here, and VolumeBinding fails without its PreFilter.
-    disabled = [{"name": "VolumeBinding"}]
+    # Each extension point runs alone here, and these two fail without their PreFilter.
+    disabled = [{"name": "VolumeBinding"}, {"name": "DynamicResources"}]
     if issubclass(kind, QueueSortPlugin):
         disabled.append({"name": "PrioritySort"})
     point: dict[str, Any] = {"multiPoint": {"enabled": [{"name": "Broken"}], "disabled": disabled}}

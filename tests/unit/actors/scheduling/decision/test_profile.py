@@ -133,8 +133,8 @@ class _Hints(_Wrong, NodeFilterPlugin):
 
 
 def profile_with(plugin: type[Plugin]) -> Profile:
-    # Each extension point runs alone here, and VolumeBinding fails without its PreFilter.
-    disabled = [{"name": "VolumeBinding"}]
+    # Each extension point runs alone here, and these two fail without their PreFilter.
+    disabled = [{"name": "VolumeBinding"}, {"name": "DynamicResources"}]
     enabled = {"multiPoint": {"enabled": [{"name": plugin.name}], "disabled": disabled}}
     configuration = from_mapping(
         {

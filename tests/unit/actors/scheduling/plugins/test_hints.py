@@ -56,10 +56,6 @@ def test_a_plugin_without_registered_events_is_not_in_the_table() -> None:
     )
 
 
-def test_an_unsupported_plugin_waits_for_no_event() -> None:
-    assert DEFAULT.hints()["DynamicResources"] == ()
-
-
 # ----------------------------------------------------------------------------------- the small ones
 
 
