@@ -10,13 +10,19 @@ from typing import Any
 
 from berth.actors.scheduling.kube.quantity import nano_value
 from berth.tools.apiserver.conditions import with_condition
-from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.resources import BY_KIND, Kind
+from berth.tools.apiserver.rules import device_claims
 from berth.tools.apiserver.store import Document, Refused, Store
 
 PRIORITY_CLASSES = BY_KIND["scheduling.k8s.io/v1", "PriorityClass"]
 RUNTIME_CLASSES = BY_KIND["node.k8s.io/v1", "RuntimeClass"]
 CLAIMS = BY_KIND["v1", "PersistentVolumeClaim"]
 STORAGE_CLASSES = BY_KIND["storage.k8s.io/v1", "StorageClass"]
+NAMESPACES = BY_KIND["v1", "Namespace"]
+DEVICE_CLAIMS = (
+    BY_KIND["resource.k8s.io/v1", "ResourceClaim"],
+    BY_KIND["resource.k8s.io/v1", "ResourceClaimTemplate"],
+)
 DEFAULT_STORAGE_CLASS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
@@ -83,6 +89,28 @@ def admitted_claim(store: Store, claim: Document) -> Document:
     if newest is None:
         return claim
     return {**claim, "spec": {**claim["spec"], "storageClassName": newest["name"]}}
+
+
+def admin_access_problems(
+    store: Store, kind: Kind, document: Document, before: Document | None
+) -> list[str]:
+    """The refusals of admin access to devices in a namespace that is not labelled for it.
+
+    `before` is the stored claim if its status is updated.
+    """
+    if kind not in DEVICE_CLAIMS:
+        return []
+    namespace = store.find(NAMESPACES, "", document["metadata"]["namespace"])
+    if device_claims.has_admin_label(namespace):
+        return []
+    if before is not None:
+        return device_claims.admin_results(document.get("status") or {}, before.get("status") or {})
+    spec = document.get("spec") or {}
+    if kind is DEVICE_CLAIMS[1]:
+        spec = spec.get("spec") or {}
+    return device_claims.admin_requests(
+        "spec.devices.requests", (spec.get("devices") or {}).get("requests") or ()
+    )
 
 
 def _is_default(metadata: Document) -> bool:

@@ -14,7 +14,10 @@ from typing import Any
 
 from berth.tools.apiserver.admission import (
     CLAIMS,
+    DEVICE_CLAIMS,
+    NAMESPACES,
     PRIORITY_CLASSES,
+    admin_access_problems,
     admitted_claim,
     admitted_pod,
     readmitted_pod,
@@ -36,12 +39,17 @@ from berth.tools.apiserver.requests import (
     converted,
 )
 from berth.tools.apiserver.resources import BY_KIND, CONDITIONAL, KINDS, Kind
+from berth.tools.apiserver.rules.device_claims import without_deallocated
 from berth.tools.apiserver.schema import TYPES, pruned, strict_message, unknown_and_mistyped
 from berth.tools.apiserver.selectors import Matches
 from berth.tools.apiserver.store import Document, Refused, Store, Stored
-from berth.tools.apiserver.validation import invalid_details, invalid_message, problems
+from berth.tools.apiserver.validation import (
+    invalid_details,
+    invalid_message,
+    problems,
+    status_problems,
+)
 
-NAMESPACES = BY_KIND["v1", "Namespace"]
 NODES = BY_KIND["v1", "Node"]
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 FIRST_CLASSES = (("system-cluster-critical", 2000000000), ("system-node-critical", 2000001000))
@@ -110,6 +118,7 @@ class Api:
             made = admitted_pod(self.store, made)
         elif kind == CLAIMS:
             made = admitted_claim(self.store, made)
+        _refuse(kind, made, admin_access_problems(self.store, kind, made, None))
         _check(kind, made, None)
         return self.store.create(kind, made)
 
@@ -136,6 +145,8 @@ class Api:
         if subresource == "status":
             metadata = {**before["metadata"], "resourceVersion": wanted}
             after = {**before, "metadata": metadata, "status": document.get("status") or {}}
+            if kind is DEVICE_CLAIMS[0]:
+                after = self._checked_status(kind, after, before)
             return self.store.update(kind, defaulted(kind, after) if kind == NODES else after)
         metadata = {**given, "name": name, "resourceVersion": wanted}
         for field in OWNED_BY_SERVER:
@@ -176,6 +187,14 @@ class Api:
             if "deletionTimestamp" not in metadata or waits
             else self._remove(kind, namespace, name)
         )
+
+    def _checked_status(self, kind: Kind, after: Document, before: Document) -> Document:
+        """A claim with its new status. Raises Refused with 422 if it may not change like this."""
+        status = without_deallocated(after["status"], before.get("status") or {})
+        after = {**after, "status": status}
+        found = admin_access_problems(self.store, kind, after, before)
+        _refuse(kind, after, found + status_problems(kind.type_name, after, before))
+        return after
 
     def patch(
         self, kind: Kind, namespace: str, name: str, patch: Any, how: str, subresource: str
@@ -417,9 +436,13 @@ def _wanted_version(kind: Kind, given: Document, before: Document) -> str:
 
 
 def _check(kind: Kind, document: Document, before: Document | None) -> None:
-    """Raises Refused with 422 and the object's problems, at most MOST_PROBLEMS of them."""
-    found = problems(kind.type_name, document, before)[:MOST_PROBLEMS]
+    _refuse(kind, document, problems(kind.type_name, document, before))
+
+
+def _refuse(kind: Kind, document: Document, found: list[str]) -> None:
+    """Raises Refused with 422 and the object's problems, if any, at most MOST_PROBLEMS of them."""
     if found:
+        found = found[:MOST_PROBLEMS]
         name = document["metadata"].get("name", "")
         details = invalid_details(kind.type_name, name, found)
         raise Refused(422, "Invalid", invalid_message(kind.type_name, name, found), details)

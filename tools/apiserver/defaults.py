@@ -6,6 +6,7 @@ from collections.abc import Callable
 from ipaddress import IPv4Address
 from typing import Any
 
+from berth.tools.apiserver.clock import now
 from berth.tools.apiserver.recall import recalled
 from berth.tools.apiserver.resources import Kind
 from berth.tools.apiserver.store import Document
@@ -184,6 +185,57 @@ def _storage_class(document: Document) -> Document:
     }
 
 
+def _device_claim(spec: Document) -> Document:
+    """A claim's spec: requests are for one device, and tolerations compare values."""
+    devices = spec.get("devices") or {}
+    requests = [_device_request(request) for request in devices.get("requests") or ()]
+    return {**spec, "devices": {**devices, "requests": requests}} if requests else spec
+
+
+def _device_request(request: Document) -> Document:
+    filled = dict(request)
+    if isinstance(request.get("exactly"), dict):
+        filled["exactly"] = _wanted_devices(request["exactly"])
+    if request.get("firstAvailable"):
+        filled["firstAvailable"] = [_wanted_devices(one) for one in request["firstAvailable"]]
+    return filled
+
+
+def _wanted_devices(wanted: Document) -> Document:
+    filled = {**wanted, "allocationMode": wanted.get("allocationMode") or "ExactCount"}
+    if filled["allocationMode"] == "ExactCount" and not wanted.get("count"):
+        filled["count"] = 1
+    if wanted.get("tolerations"):
+        filled["tolerations"] = [
+            {**one, "operator": one.get("operator") or "Equal"} for one in wanted["tolerations"]
+        ]
+    return filled
+
+
+def _resource_claim(document: Document) -> Document:
+    return {**document, "spec": _device_claim(document.get("spec") or {})}
+
+
+def _resource_claim_template(document: Document) -> Document:
+    spec = document.get("spec") or {}
+    return {**document, "spec": {**spec, "spec": _device_claim(spec.get("spec") or {})}}
+
+
+def _resource_slice(document: Document) -> Document:
+    """A slice whose taints have a time: this one if they are new."""
+    spec = document.get("spec") or {}
+    if not any(device.get("taints") for device in spec.get("devices") or ()):
+        return document
+    time = now()
+    devices = [
+        {**device, "taints": [{"timeAdded": time, **taint} for taint in device["taints"]]}
+        if device.get("taints")
+        else device
+        for device in spec["devices"]
+    ]
+    return {**document, "spec": {**spec, "devices": devices}}
+
+
 def _pending(fill: Callable[[Document], Document]) -> Callable[[Document], Document]:
     return lambda document: {
         **fill(document),
@@ -216,5 +268,8 @@ _DEFAULTS: dict[str, Callable[[Document], Document]] = {
         seLinuxMount=False,
     ),
     "StorageClass": _storage_class,
+    "ResourceClaim": _resource_claim,
+    "ResourceClaimTemplate": _resource_claim_template,
+    "ResourceSlice": _resource_slice,
     "PriorityClass": lambda document: {"preemptionPolicy": "PreemptLowerPriority", **document},
 }

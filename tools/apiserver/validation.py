@@ -10,7 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from berth.tools.apiserver.recall import recalled
-from berth.tools.apiserver.rules import cluster, pod_updates, pods, storage, workloads
+from berth.tools.apiserver.rules import (
+    cluster,
+    device_claims,
+    devices,
+    pod_updates,
+    pods,
+    storage,
+    workloads,
+)
 from berth.tools.apiserver.rules.fields import (
     Document,
     dns_label,
@@ -31,6 +39,7 @@ _REASONS = {
     "Duplicate value": "FieldValueDuplicate",
     "Not found": "FieldValueNotFound",
     "Too long": "FieldValueTooLong",
+    "Too many": "FieldValueTooMany",
     "Forbidden": "FieldValueForbidden",
 }
 
@@ -38,6 +47,11 @@ _REASONS = {
 def problems(kind: str, document: Document, before: Document | None = None) -> list[str]:
     """The problems of an object of this kind; `before` is the stored object for an update."""
     return _metadata(kind, document.get("metadata") or {}) + _of_kind(kind, document, before)
+
+
+def status_problems(kind: str, document: Document, before: Document) -> list[str]:
+    """The problems of an update of an object's status; both documents are whole objects."""
+    return device_claims.status(document, before) if kind == "ResourceClaim" else []
 
 
 def _of_kind(kind: str, document: Document, before: Document | None) -> list[str]:
@@ -65,12 +79,26 @@ def _of_kind(kind: str, document: Document, before: Document | None) -> list[str
             return storage.csi_driver(spec, was)
         case "VolumeAttachment":
             return storage.volume_attachment(spec, was)
+        case "ResourceClaim" | "ResourceClaimTemplate" | "ResourceSlice" | "DeviceClass":
+            return _of_device_kind(kind, spec, was)
         case "Service":
             return cluster.service(spec)
         case "Lease":
             return cluster.lease(spec)
         case _:
             return _of_flat_kind(kind, document, before)
+
+
+def _of_device_kind(kind: str, spec: Document, was: Document | None) -> list[str]:
+    match kind:
+        case "ResourceClaim":
+            return device_claims.claim(spec, was)
+        case "ResourceClaimTemplate":
+            return device_claims.template(spec, was)
+        case "ResourceSlice":
+            return devices.resource_slice(spec, was)
+        case _:
+            return devices.device_class(spec)
 
 
 @recalled

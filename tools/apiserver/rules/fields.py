@@ -66,6 +66,14 @@ def duplicate(path: str, value: Any, detail: str = "") -> str:
     return f"{path}: Duplicate value: {shown(value)}" + (f": {detail}" if detail else "")
 
 
+def too_long(path: str, most: int) -> str:
+    return f"{path}: Too long: may not be more than {most} bytes"
+
+
+def too_many(path: str, number: int, most: int) -> str:
+    return f"{path}: Too many: {number}: must have at most {most} items"
+
+
 def unsupported(path: str, value: Any, supported: Iterable[str]) -> str:
     listed = ", ".join(shown(one) for one in supported)
     return f"{path}: Unsupported value: {shown(value)}: supported values: {listed}"

@@ -145,11 +145,23 @@ def _container(
         problems += _ports(f"{path}.ports", one["ports"])
     if one.get("resources"):
         problems += resources(f"{path}.resources", one["resources"])
-        for i, claim in enumerate(one["resources"].get("claims") or ()):
-            if claim.get("name") not in claims:
-                found = f"Not found: {claim.get('name', '')!r}"
-                place = f"{path}.resources.claims[{i}].name"
-                problems.append(f"{place}: {found}".replace("'", '"'))
+        problems += _used_claims(f"{path}.resources.claims", one["resources"], claims)
+    return problems
+
+
+def _used_claims(path: str, found: Document, claims: set[Any]) -> list[str]:
+    """The claims of the pod that a container uses, each whole or some of its requests."""
+    problems: list[str] = []
+    seen: set[tuple[str, str]] = set()
+    for i, claim in enumerate(found.get("claims") or ()):
+        name, request = claim.get("name") or "", claim.get("request") or ""
+        if not name:
+            problems.append(required(f"{path}[{i}].name"))
+        elif name not in claims:
+            problems.append(f'{path}[{i}].name: Not found: "{name}"')
+        if {(name, request), (name, "")} & seen:
+            problems.append(duplicate(f"{path}[{i}]", f"{name}/{request}" if request else name))
+        seen.add((name, request))
     return problems
 
 
@@ -341,9 +353,14 @@ def _claims(path: str, claims: Sequence[Document]) -> list[str]:
             claim.get("resourceClaimName"),
             claim.get("resourceClaimTemplateName"),
         )
-        if bool(from_claim) == bool(from_template):
-            word = "at most one of" if from_claim else "must specify one of:"
-            problems.append(
-                invalid(place, claim, f"{word} `resourceClaimName`, `resourceClaimTemplateName`")
-            )
+        fields = "`resourceClaimName`, `resourceClaimTemplateName`"
+        if from_claim is not None and from_template is not None:
+            problems.append(invalid(place, claim, f"at most one of {fields} may be specified"))
+        elif from_claim is None and from_template is None:
+            problems.append(invalid(place, claim, f"must specify one of: {fields}"))
+        for field in ("resourceClaimName", "resourceClaimTemplateName"):
+            if (named := claim.get(field)) is not None:
+                problems += [
+                    invalid(f"{place}.{field}", named, message) for message in dns_subdomain(named)
+                ]
     return problems

@@ -18,6 +18,7 @@ from berth.tools.apiserver.rules.fields import (
     one_of,
     qualified_name,
     required,
+    too_long,
     unchanged,
     unsupported,
 )
@@ -124,8 +125,8 @@ def driver_name(path: str, name: str) -> list[str]:
     """A CSI driver's name: a DNS subdomain, in which capitals are allowed."""
     if not name:
         return [required(path)]
-    too_long = [f"{path}: Too long: may not be more than 63 bytes"] if len(name) > 63 else []
-    return too_long + [invalid(path, name, message) for message in dns_subdomain(name.lower())]
+    problems = [too_long(path, 63)] if len(name) > 63 else []
+    return problems + [invalid(path, name, message) for message in dns_subdomain(name.lower())]
 
 
 def _access_modes(spec: Document, detail: str) -> list[str]:

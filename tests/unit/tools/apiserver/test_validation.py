@@ -960,3 +960,33 @@ def test_the_refusal_lists_each_problem_once() -> None:
             },
         ],
     }
+
+
+def test_a_claim_of_a_pod_is_named_or_made_from_a_template() -> None:
+    def found(**claim: Any) -> list[str]:
+        return problems("Pod", pod(resourceClaims=[{"name": "gpu", **claim}]))
+
+    place, fields = "spec.resourceClaims[0]", "`resourceClaimName`, `resourceClaimTemplateName`"
+    assert found(resourceClaimTemplateName="t") == []
+    (problem,) = found()
+    assert problem.startswith(f"{place}: Invalid value: ")
+    assert problem.endswith(f"must specify one of: {fields}")
+    (problem,) = found(resourceClaimName="c", resourceClaimTemplateName="t")
+    assert problem.endswith(f"at most one of {fields} may be specified")
+    (problem,) = found(resourceClaimName="no/claim")
+    assert problem.startswith(f'{place}.resourceClaimName: Invalid value: "no/claim"')
+
+
+def test_a_container_uses_claims_of_its_pod_once() -> None:
+    def found(*claims: dict[str, Any]) -> list[str]:
+        one = {"name": "c", "image": "i", "resources": {"claims": list(claims)}}
+        claim = {"name": "gpu", "resourceClaimName": "claim"}
+        return problems("Pod", pod(containers=[one], resourceClaims=[claim]))
+
+    place = "spec.containers[0].resources.claims"
+    first, second = {"name": "gpu", "request": "a"}, {"name": "gpu", "request": "b"}
+    assert found(first, second) == []
+    assert found(first, first) == [f'{place}[1]: Duplicate value: "gpu/a"']
+    assert found({"name": "gpu"}, first) == [f'{place}[1]: Duplicate value: "gpu/a"']
+    assert found({"name": "disk"}) == [f'{place}[0].name: Not found: "disk"']
+    assert found({"name": ""}) == [f"{place}[0].name: Required value"]

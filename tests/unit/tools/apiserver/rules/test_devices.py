@@ -1,0 +1,311 @@
+"""Device classes and resource slices: for each rule a document that breaks only this rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.selectors import matches_of
+from berth.tools.apiserver.store import Refused, Store
+from berth.tools.apiserver.validation import problems
+
+SLICES = BY_KIND["resource.k8s.io/v1", "ResourceSlice"]
+MERGE = "application/merge-patch+json"
+Document = dict[str, Any]
+NODES = "`nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection`"
+ONE_OF_DEVICE = (
+    "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when "
+    "`perDeviceNodeSelection` is set to true in the ResourceSlice spec"
+)
+
+
+def slice_of(*devices: Document, **spec: Any) -> Document:
+    pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 1}
+    given = {"driver": "gpu.example.com", "pool": pool, "nodeName": "node-1", **spec}
+    if devices:
+        given["devices"] = list(devices)
+    return {
+        "metadata": {"name": "s"},
+        "spec": {field: value for field, value in given.items() if value is not None},
+    }
+
+
+def device(**fields: Any) -> Document:
+    return {"name": "gpu-0", **fields}
+
+
+def pool(**fields: Any) -> Document:
+    return {"name": "p", "generation": 1, "resourceSliceCount": 1, **fields}
+
+
+def policy(value: str = "10Gi", **fields: Any) -> Document:
+    capacity = {"memory": {"value": value, "requestPolicy": fields}}
+    return slice_of(device(allowMultipleAllocations=True, capacity=capacity))
+
+
+def taint(**fields: Any) -> Document:
+    return {"key": "broken", "effect": "NoExecute", **fields}
+
+
+EACH = {"nodeName": None, "perDeviceNodeSelection": True}
+DEVICE, POLICY = "spec.devices[0]", "spec.devices[0].capacity[memory].requestPolicy"
+BROKEN = [
+    (slice_of(driver=""), "spec.driver: Required value"),
+    (slice_of(driver="x" * 64), "spec.driver: Too long: may not be more than 63 bytes"),
+    (slice_of(pool=pool(name="")), "spec.pool.name: Required value"),
+    (slice_of(pool=pool(name="a//b")), 'spec.pool.name: Invalid value: ""'),
+    (
+        slice_of(pool=pool(resourceSliceCount=0)),
+        "spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero",
+    ),
+    (
+        slice_of(pool=pool(generation=-1)),
+        "spec.pool.generation: Invalid value: -1: must be greater than or equal to zero",
+    ),
+    (slice_of(nodeName=None), f"spec: Required value: exactly one of {NODES} is required"),
+    (
+        slice_of(allNodes=True),
+        (
+            f'spec: Invalid value: "{{`nodeName`, `allNodes`}}": exactly one of {NODES} is '
+            "required, but multiple fields are set"
+        ),
+    ),
+    (
+        slice_of(allNodes=False),
+        "spec.allNodes: Invalid value: false: must be either unset or set to true",
+    ),
+    (
+        slice_of(
+            nodeName=None,
+            nodeSelector={
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]
+                * 2
+            },
+        ),
+        "spec.nodeSelector.nodeSelectorTerms: Invalid value: ",
+    ),
+    (
+        slice_of(device(), sharedCounters=[{"name": "c", "counters": {"a": {"value": "1"}}}]),
+        'spec: Invalid value: "": only one of `sharedCounters` or `devices` is allowed',
+    ),
+    (
+        slice_of(*({"name": f"d{i}"} for i in range(129))),
+        "spec.devices: Too many: 129: must have at most 128 items",
+    ),
+    (
+        slice_of(*({"name": f"d{i}", "taints": [taint()]} for i in range(65))),
+        "spec.devices: Too many: 65: must have at most 64 items",
+    ),
+    (slice_of(device(), device()), 'spec.devices[1]: Duplicate value: "gpu-0"'),
+    (slice_of(device(name="GPU")), f'{DEVICE}.name: Invalid value: "GPU"'),
+    (
+        slice_of(device(capacity={f"a{i}": {"value": "1"} for i in range(33)})),
+        (
+            f"{DEVICE}: Invalid value: 33: "
+            "the total number of attributes and capacities must not exceed 32"
+        ),
+    ),
+    (
+        slice_of(device(attributes={"a.com/b/c": {"int": 1}})),
+        f'{DEVICE}.attributes: Invalid value: "b/c": a valid C identifier must',
+    ),
+    (
+        slice_of(device(attributes={"/b": {"int": 1}})),
+        f'{DEVICE}.attributes: Invalid value: "": the domain must not be empty',
+    ),
+    (
+        slice_of(device(attributes={"a": {}})),
+        f'{DEVICE}.attributes[a]: Invalid value: "": exactly one value must be specified',
+    ),
+    (
+        slice_of(device(attributes={"a": {"int": 1, "bool": False}})),
+        f'{DEVICE}.attributes[a]: Invalid value: {{"int":1,"bool":false}}: exactly one value must',
+    ),
+    (
+        slice_of(device(attributes={"a": {"version": "1.2"}})),
+        (
+            f'{DEVICE}.attributes[a].version: Invalid value: "1.2": must be a string compatible '
+            "with semver.org spec 2.0.0"
+        ),
+    ),
+    (
+        slice_of(device(attributes={"a": {"string": "x" * 65}})),
+        f"{DEVICE}.attributes[a].string: Too long: may not be more than 64 bytes",
+    ),
+    (slice_of(device(taints=[taint(key="a b")])), f'{DEVICE}.taints[0].key: Invalid value: "a b"'),
+    (slice_of(device(taints=[taint(effect="")])), f"{DEVICE}.taints[0].effect: Required value"),
+    (
+        slice_of(device(taints=[taint(effect="Drain")])),
+        (
+            f'{DEVICE}.taints[0].effect: Unsupported value: "Drain": '
+            'supported values: "NoExecute", "NoSchedule", "None"'
+        ),
+    ),
+    (
+        slice_of(device(taints=[taint()] * 17)),
+        f"{DEVICE}.taints: Too many: 17: must have at most 16 items",
+    ),
+    (
+        slice_of(device(consumesCounters=[{"counterSet": "c"}])),
+        f"{DEVICE}.consumesCounters[0].counters: Required value",
+    ),
+    (
+        slice_of(device(allNodes=True)),
+        f"{DEVICE}: Invalid value: null: `nodeName`, `nodeSelector` and `allNodes` can only be set",
+    ),
+    (slice_of(device(), **EACH), f"{DEVICE}: Required value: {ONE_OF_DEVICE}"),
+    (
+        slice_of(device(allNodes=True, nodeName="n"), **EACH),
+        f'{DEVICE}: Invalid value: "{{`nodeName`, `allNodes`}}": {ONE_OF_DEVICE}',
+    ),
+    (
+        slice_of(device(bindingFailureConditions=["a.com/failed"])),
+        f"{DEVICE}.bindingConditions: Invalid value: []: bindingConditions are required",
+    ),
+    (
+        slice_of(sharedCounters=[{"name": "c"}]),
+        "spec.sharedCounters[0].counters: Required value",
+    ),
+    (
+        slice_of(device(capacity={"memory": {"value": "1", "requestPolicy": {}}})),
+        f"{POLICY}: Forbidden: allowMultipleAllocations must be true",
+    ),
+    (
+        policy(default="1Gi", validValues=["1Gi"], validRange={"min": "1Gi"}),
+        f"{POLICY}: Forbidden: exactly one policy can be specified",
+    ),
+    (
+        policy(validValues=["1Gi"]),
+        f"{POLICY}.default: Required value: required when validValues is defined",
+    ),
+    (
+        policy(default="1Gi", validValues=["1Gi", "11Gi"]),
+        (
+            f'{POLICY}.validValues[1]: Invalid value: "11Gi": '
+            "option is larger than capacity value: 10Gi"
+        ),
+    ),
+    (
+        policy(default="1Gi", validValues=["2Gi", "1Gi"]),
+        f'{POLICY}.validValues[1]: Invalid value: "1Gi": values must be sorted in ascending order',
+    ),
+    (
+        policy(default="3Gi", validValues=["1Gi", "2Gi"]),
+        (
+            f'{POLICY}.validValues: Invalid value: "3Gi": '
+            "default value is not valid according to the requestPolicy"
+        ),
+    ),
+    (
+        policy(default="1Gi", validRange={"min": "2Gi"}),
+        f'{POLICY}.validRange.min: Invalid value: "1Gi": default is less than min: 2Gi',
+    ),
+    (
+        policy(default="1Gi", validRange={"min": "1Gi", "max": "11Gi"}),
+        (
+            f'{POLICY}.validRange.max: Invalid value: "11Gi": '
+            "max is larger than capacity value: 10Gi"
+        ),
+    ),
+    (
+        policy(default="2Gi", validRange={"min": "1Gi", "step": "3Gi"}),
+        (
+            f'{POLICY}.validRange.step: Invalid value: "2Gi": '
+            "value is not a multiple of a given step (3Gi) from (1Gi)"
+        ),
+    ),
+    (
+        policy(default="1Gi", validRange={"min": "1Gi", "step": "0"}),
+        f'{POLICY}.validRange.step: Invalid value: "0": must be greater than zero',
+    ),
+]
+
+
+@pytest.mark.parametrize(("document", "problem"), BROKEN, ids=[text for _, text in BROKEN])
+def test_a_slice_that_breaks_one_rule_is_refused(document: Document, problem: str) -> None:
+    (found,) = problems("ResourceSlice", document)
+    assert found.startswith(problem), found
+
+
+def test_a_slice_with_every_field_is_valid() -> None:
+    attributes = {
+        "model": {"string": "a"},
+        "gpu.example.com/version": {"version": "1.2.3-rc.1+build"},
+        "index": {"int": 0},
+        "ecc": {"bool": False},
+    }
+    counters = {"counterSet": "slices", "counters": {"memory": {"value": "10Gi"}}}
+    policy = {"default": "1Gi", "validRange": {"min": "1Gi", "max": "9Gi", "step": "2Gi"}}
+    document = slice_of(
+        device(
+            attributes=attributes,
+            capacity={"memory": {"value": "10Gi", "requestPolicy": policy}},
+            consumesCounters=[counters],
+            taints=[taint(value="x"), taint(effect="None")],
+            bindingConditions=["a.com/ready"],
+            bindingFailureConditions=["a.com/failed"],
+            allowMultipleAllocations=True,
+        )
+    )
+    assert problems("ResourceSlice", document) == []
+    assert problems("ResourceSlice", slice_of(device(allNodes=True), **EACH)) == []
+    shared = [{"name": "slices", "counters": {"memory": {"value": "40Gi"}}}]
+    assert problems("ResourceSlice", slice_of(sharedCounters=shared, devices=None)) == []
+
+
+def test_a_slice_stays_with_its_driver_pool_and_node() -> None:
+    before = slice_of(device())
+    for change, path in (
+        ({"driver": "other.com"}, "spec.driver"),
+        ({"nodeName": "node-2"}, "spec.nodeName"),
+        ({"pool": pool(name="other")}, "spec.pool.name"),
+    ):
+        (problem,) = problems("ResourceSlice", slice_of(device(), **change), before)
+        assert problem.startswith(f"{path}: Invalid value: ")
+        assert problem.endswith("field is immutable")
+
+
+def test_a_taint_gets_the_time_at_which_it_appears() -> None:
+    api = Api(Store())
+    made = api.create(SLICES, "", slice_of(device(taints=[taint()]))).document
+    (given,) = made["spec"]["devices"][0]["taints"]
+    assert given["timeAdded"]
+    kept = [taint(timeAdded="2020-01-01T00:00:00Z")]
+    patch = {"spec": {"devices": [device(taints=kept)]}}
+    patched = api.patch(SLICES, "", "s", patch, MERGE, "").document
+    assert patched["spec"]["devices"][0]["taints"] == kept
+
+
+def test_slices_are_selected_by_node_and_driver() -> None:
+    document = slice_of(device())
+    for fields, selected in (
+        ("spec.nodeName=node-1", True),
+        ("spec.nodeName=node-2", False),
+        ("spec.driver=gpu.example.com,spec.nodeName=node-1", True),
+        ("spec.driver!=gpu.example.com", False),
+    ):
+        matches = matches_of(SLICES, "", fields)
+        assert matches is not None
+        assert matches(document) == selected
+    with pytest.raises(Refused, match=r"field label not supported: spec\.pool"):
+        matches_of(SLICES, "", "spec.pool=x")
+
+
+def test_a_class_names_an_extended_resource_of_its_own_domain() -> None:
+    def of_class(**spec: Any) -> list[str]:
+        return problems("DeviceClass", {"metadata": {"name": "gpu.example.com"}, "spec": spec})
+
+    selectors = [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]
+    assert of_class(selectors=selectors, extendedResourceName="example.com/gpu") == []
+    for name in ("cpu", "kubernetes.io/gpu", "requests.example.com/gpu", "a/b/c"):
+        assert of_class(extendedResourceName=name) == [
+            (
+                f'spec.extendedResourceName: Invalid value: "{name}": '
+                "must be a valid extended resource name"
+            )
+        ]
+    assert of_class(selectors=[{}]) == ["spec.selectors[0].cel: Required value"]
+    assert of_class(config=[{}]) == ["spec.config[0].opaque: Required value"]
