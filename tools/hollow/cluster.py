@@ -1,9 +1,9 @@
 """What the controllers know of the cluster: the latest version of each object they follow.
 
-Objects are indexed by kind, owner and node; those of storage also by claim, volume and class.
-Controllers read their own writes: the server's answer
-to a write is stored at once, and news older than what is stored is dropped. So a late watch never
-makes a controller do something twice.
+Objects are indexed by kind, owner and node; those of storage also by claim, volume and class, pods
+by their device claims. Controllers read their own writes: the server's answer to a write is stored
+at once, and news older than what is stored is dropped. So a late watch never makes a controller do
+something twice.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
+from berth.tools.hollow.device_claims import claim_keys, template_keys
 from berth.tools.hollow.documents import (
     Document,
     controller_of,
@@ -39,6 +40,8 @@ _INDEXED: dict[str, Fields] = {
     "Pod": {
         "node": _on_node,
         "claim": lambda pod: {f"{namespace_of(pod)}/{claim.name}" for claim in pod_claims(pod)},
+        "device-claim": claim_keys,
+        "claim-template": template_keys,
     },
     "VolumeAttachment": {"node": _on_node},
     "PersistentVolume": {

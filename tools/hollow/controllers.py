@@ -188,13 +188,13 @@ class _Runner:
         return all(done)
 
     async def _write(self, write: Write) -> None:
-        """Makes one write and stores the server's answer at once."""
+        """Makes one write and stores the server's answer at once if its kind is followed."""
         match write:
             case Create(kind, document):
                 path = collection(kind, document["metadata"].get("namespace", ""))
-                self._changed(
-                    [self._cluster.put(await self._client.call("POST", path, dict, document))]
-                )
+                answer = await self._client.call("POST", path, dict, document)
+                if kind in FOLLOWED:
+                    self._changed([self._cluster.put(answer)])
             case Patch(kind, namespace, name, body, subresource):
                 path = f"{collection(kind, namespace)}/{name}" + (
                     f"/{subresource}" if subresource else ""

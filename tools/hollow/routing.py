@@ -17,6 +17,7 @@ from berth.tools.hollow import (
 )
 from berth.tools.hollow.claim import selector_of, selects
 from berth.tools.hollow.cluster import Change, Cluster
+from berth.tools.hollow.devices import routing as devices
 from berth.tools.hollow.documents import (
     Document,
     controller_of,
@@ -36,7 +37,7 @@ from berth.tools.hollow.writes import Write
 POD_OWNERS = ("ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job")
 OWNERS = {"Pod": POD_OWNERS, "ReplicaSet": ("Deployment",)}
 WORKLOADS = (*POD_OWNERS, "Deployment", "PodDisruptionBudget")
-FOLLOWED = (*WORKLOADS, "Pod", "Node", *storage.FOLLOWED)
+FOLLOWED = (*WORKLOADS, "Pod", "Node", *storage.FOLLOWED, *devices.FOLLOWED)
 
 
 def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
@@ -45,6 +46,7 @@ def touched(cluster: Cluster, change: Change) -> Iterator[Item]:
         if document is not None:
             yield from _touched_by(cluster, change, document)
             yield from storage.touched(cluster, change, document)
+            yield from devices.touched(cluster, change.kind, document)
     if change.after is None and change.before is not None:
         for dependent in cluster.dependents(uid_of(change.before)):
             yield item_of("garbage", dependent)
@@ -99,10 +101,13 @@ class Controllers:
         self._eviction = TaintEviction()
         self._pod_garbage = garbage.PodGarbage()
         self._storage = storage.StorageControllers()
+        self._devices = devices.DeviceControllers()
 
     def reconcile(self, cluster: Cluster, item: Item, now: datetime) -> list[Write]:
         if item.controller in storage.CONTROLLERS:
             return self._storage.reconcile(cluster, item, now)
+        if item.controller in devices.CONTROLLERS:
+            return self._devices.reconcile(cluster, item, now)
         found = cluster.find(item.kind, item.namespace, item.name)
         match item.controller:
             case "eviction":

@@ -1,0 +1,1 @@
+"""Devices in a toy cluster: the controllers of claims, a driver, and how kubelets wait for them."""
