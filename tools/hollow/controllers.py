@@ -30,7 +30,7 @@ WRITES_AT_ONCE = 32
 RETRY = Backoff(initial=0.05, most=10.0, jitter=0.2)
 # An item rests this long after each decision; changes that arrive meanwhile are handled together.
 REST_SECONDS = 0.02
-_KINDS = {kind.kind: kind for kind in KINDS}
+_KINDS = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
 
 
 async def run_controllers(

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from berth.tools.hollow.documents import Document, name_of, namespace_of, stamp, uid_of
+import msgspec
+
+from berth.tools.hollow.documents import Document, stamp
 
 
-def warning(pod: Document, reason: str, message: str, reporter: str, now: datetime) -> Document:
-    """A Warning about a pod; `reporter` is the component that writes it."""
-    about = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "namespace": namespace_of(pod),
-        "name": name_of(pod),
-        "uid": uid_of(pod),
-    }
+class Reporter(msgspec.Struct, frozen=True):
+    """The component that writes an event, and the node that it runs on, if any."""
+
+    component: str
+    host: str = ""
+
+
+def warning(
+    pod: tuple[str, str, str], reason: str, message: str, reporter: Reporter, now: datetime
+) -> Document:
+    """A Warning about the pod of this namespace, name and uid."""
+    namespace, name, uid = pod
+    about = {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid}
     time = stamp(now)
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"namespace": namespace_of(pod), "generateName": f"{name_of(pod)}."},
+        "metadata": {"namespace": namespace, "generateName": f"{name}-"},
         "involvedObject": about,
         "type": "Warning",
         "reason": reason,
         "message": message,
-        "source": {"component": reporter},
+        "source": {"component": reporter.component, "host": reporter.host},
         "firstTimestamp": time,
         "lastTimestamp": time,
         "count": 1,

@@ -1,8 +1,8 @@
 """Hollow nodes: complete each node's status, and report the pods bound to it as running.
 
-A pod waits until its volumes are bound and attached. Containers are hollow: they start and stop at
-once. They run for ever, except in pods of Jobs and in pods whose annotation says for how many
-seconds they run.
+A pod waits until its volumes are bound and attached, and its devices allocated. Containers are
+hollow: they start and stop at once. They run for ever, except in pods of Jobs and in pods whose
+annotation says for how many seconds they run.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ from berth.actors.scheduling.kube.core import Container, Pod
 from berth.actors.scheduling.kube.meta import key
 from berth.tools.apiserver.resources import KINDS
 from berth.tools.hollow import mounts
+from berth.tools.hollow.devices import preparation
+from berth.tools.hollow.events import Reporter, warning
 
 log = structlog.get_logger(__name__)
 ZONES = ("zone-a", "zone-b", "zone-c")
 RUN_SECONDS = "berth.dev/run-seconds"
+FAILED = "FailedPrepareDynamicResources"
 JOB_SECONDS = 1.0
 PODS_AT_ONCE = 64
 RETRY_SECONDS = 0.5
@@ -120,7 +123,7 @@ def running_status(pod: Pod, host: str, address: str, time: str) -> Document:
 
 
 def creating_status(pod: Pod, host: str, time: str) -> Document:
-    """The status of a pod that waits for its volumes."""
+    """The status of a pod that waits for its volumes or devices."""
     waiting = {"waiting": {"reason": "ContainerCreating"}}
     stopped = {"ready": False, "started": False}
     return {
@@ -208,6 +211,9 @@ async def run_kubelets(
             if kind.kind in mounts.FOLLOWED:
                 stored = Reflector(client, kind.path(), dict, clock, rng)
                 group.start_soon(kubelets.follow_storage, kind.kind, stored)
+            elif kind.kind == preparation.FOLLOWED:
+                claims = Reflector(client, kind.path(), dict, clock, rng)
+                group.start_soon(kubelets.follow_claims, claims)
         group.start_soon(kubelets.follow_pods, bound)
         task_status.started()
 
@@ -224,6 +230,8 @@ class _Kubelets:
         self._waiting: dict[str, dict[str, Pod]] = defaultdict(dict)
         self._pending: dict[str, Pod] = {}  # the latest version of each pod that has not started
         self._mounts = mounts.Mounts()
+        self._preparation = preparation.Preparation()
+        self._reported: dict[str, str] = {}  # why a pod waits for devices, by uid
         self._ending: set[str] = set()
         self._removing: set[str] = set()
         self._node_numbers, self._pod_numbers = count(), count()
@@ -276,6 +284,20 @@ class _Kubelets:
             for pod in pods:
                 self._group.start_soon(self._start, pod)
 
+    async def follow_claims(self, claims: Reflector[dict[str, Any]]) -> None:
+        """Starts the pods whose devices have become ready."""
+        async for change in claims.changes():
+            pods: list[Pod] = []
+            match change:
+                case Listed(items):
+                    pods = self._preparation.replace(items)
+                case Changed(claim):
+                    pods = self._preparation.put(claim)
+                case Deleted(claim):
+                    self._preparation.remove(claim)
+            for pod in pods:
+                self._group.start_soon(self._start, pod)
+
     async def follow_pods(self, bound: Reflector[Pod]) -> None:
         async for change in bound.changes():
             match change:
@@ -289,7 +311,7 @@ class _Kubelets:
                     self._pending.pop(pod.metadata.uid, None)
                     self._ending.discard(pod.metadata.uid)
                     self._removing.discard(pod.metadata.uid)
-                    self._mounts.forget(pod)
+                    self._forget(pod)
                     if pod.spec.node_name in self._waiting:
                         self._waiting[pod.spec.node_name].pop(pod.metadata.uid, None)
 
@@ -297,7 +319,7 @@ class _Kubelets:
         uid = pod.metadata.uid
         self._pending.pop(uid, None)
         if pod.metadata.deletion_timestamp is not None:
-            self._mounts.forget(pod)
+            self._forget(pod)
             if uid not in self._removing:
                 self._removing.add(uid)
                 self._group.start_soon(self._remove, pod)
@@ -314,7 +336,7 @@ class _Kubelets:
                 self._group.start_soon(self._end, pod, seconds)
 
     async def _start(self, known: Pod) -> None:
-        """Starts the latest version of a pod, or reports that it waits for its volumes.
+        """Starts the latest version of a pod, or reports that it waits for volumes or devices.
 
         Guarded by the resourceVersion: if the pod has changed, the watch reports it again.
         """
@@ -322,7 +344,10 @@ class _Kubelets:
         if pod is None:
             return
         host = self._addresses.get(pod.spec.node_name, "")
-        if self._mounts.wait(pod):
+        unmounted, unprepared = self._mounts.wait(pod), self._preparation.wait(pod)
+        if unmounted or unprepared:
+            if unprepared and not unmounted:
+                await self._report(pod, f"Failed to prepare dynamic resources: {unprepared}")
             if not pod.status.container_statuses:
                 waits = creating_status(pod, host, self._time())
                 body = {"metadata": _version(pod), "status": waits}
@@ -335,6 +360,23 @@ class _Kubelets:
         )
         status = running_status(pod, host, address, self._time())
         await self._patch(_path(pod, "/status"), {"metadata": _version(pod), "status": status})
+
+    async def _report(self, pod: Pod, message: str) -> None:
+        """Writes the event that says why a pod waits, unless it was the last to be written."""
+        uid = pod.metadata.uid
+        if self._reported.get(uid) == message:
+            return
+        self._reported[uid] = message
+        about = pod.metadata.namespace, pod.metadata.name, uid
+        reporter = Reporter("kubelet", pod.spec.node_name)
+        event = warning(about, FAILED, message, reporter, self._clock.wall())
+        path = f"/api/v1/namespaces/{pod.metadata.namespace}/events"
+        await self._send_until_answered("POST", path, event, "application/json")
+
+    def _forget(self, pod: Pod) -> None:
+        self._mounts.forget(pod)
+        self._preparation.forget(pod)
+        self._reported.pop(pod.metadata.uid, None)
 
     async def _end(self, pod: Pod, seconds: float) -> None:
         await self._clock.sleep(seconds)

@@ -9,7 +9,7 @@ from berth.tools.hollow.cluster import Cluster
 from berth.tools.hollow.device_claims import claim_names, device_claims, is_made_for, key_of
 from berth.tools.hollow.devices.release import ClaimRelease
 from berth.tools.hollow.devices.templates import ClaimTemplates
-from berth.tools.hollow.documents import Document, namespace_of, uid_of
+from berth.tools.hollow.documents import Document, controller_of, namespace_of, uid_of
 from berth.tools.hollow.items import Item, item_of
 from berth.tools.hollow.writes import Write
 
@@ -27,6 +27,10 @@ def touched(cluster: Cluster, kind: str, document: Document) -> Iterator[Item]:
                 yield Item("claim-release", "ResourceClaim", namespace_of(document), name)
         case "ResourceClaim":
             yield item_of("claim-release", document)
+            owner = controller_of(document) or {}
+            if owner.get("kind") == "Pod":
+                name = owner.get("name") or ""
+                yield Item("claim-templates", "Pod", namespace_of(document), name)
             for pod in cluster.by("Pod", "device-claim", key_of(document)):
                 yield item_of("claim-templates", pod)
         case "ResourceClaimTemplate":

@@ -30,9 +30,11 @@ from berth.tools.hollow.documents import (
     status_of,
     uid_of,
 )
-from berth.tools.hollow.events import warning
+from berth.tools.hollow.events import Reporter, warning
 from berth.tools.hollow.writes import Create, Patch, Write, status_writes
 
+FAILED = "FailedResourceClaimCreation"
+REPORTER = Reporter("resource_claim")
 LONGEST_BASE = 57  # of a generated name, which gets a dash and five characters more
 Find = Callable[[str], Document | None]
 
@@ -81,8 +83,8 @@ class ClaimTemplates:
             f'PodResourceClaim {entry.name}: resource claim template "{entry.template}": '
             f'resourceclaimtemplate.resource.k8s.io "{entry.template}" not found'
         )
-        reason = "FailedResourceClaimCreation"
-        return [Create("Event", warning(pod, reason, message, "resource_claim", now))]
+        about = namespace_of(pod), name_of(pod), uid_of(pod)
+        return [Create("Event", warning(about, FAILED, message, REPORTER, now))]
 
 
 def _exists(claim: Document | None, pod: Document) -> bool:
