@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -12,6 +13,7 @@ import anyio
 from berth.actors.client.rest import Client, Connection
 from berth.tools.apiserver.app import serve
 from berth.tools.hollow.controllers import run_controllers
+from berth.tools.hollow.devices.driver import run_driver
 from berth.tools.hollow.kubelet import hollow_node, run_kubelets
 from tests.integration.test_hollow import Cluster
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
@@ -25,8 +27,8 @@ TEMPLATE = {"metadata": {"name": "one"}, "spec": {"spec": REQUESTS}}
 
 
 @asynccontextmanager
-async def cluster(nodes: int = 1) -> AsyncIterator[Cluster]:
-    """A toy cluster without a scheduler."""
+async def cluster(nodes: int = 1, devices: Path | None = None) -> AsyncIterator[Cluster]:
+    """A toy cluster without a scheduler; with this file, its nodes have devices."""
     clock, rng = LoopClock(), Random(1)
     async with (
         serve() as url,
@@ -38,6 +40,8 @@ async def cluster(nodes: int = 1) -> AsyncIterator[Cluster]:
         running = Cluster(client)
         for number in range(1, nodes + 1):
             await running.create("Node", hollow_node(number))
+        if devices is not None:
+            await group.start(run_driver, client, clock, rng, devices)
         yield running
         group.cancel_scope.cancel()
 
@@ -137,3 +141,58 @@ async def test_the_claim_of_a_finished_pod_is_deleted_before_the_pod() -> None:
         await anyio.sleep(5)
         assert await running.all("ResourceClaim") == []
         assert (await running.get("Pod", "p"))["status"]["phase"] == "Succeeded"
+
+
+def generations(slices: list[Document]) -> dict[str, int]:
+    return {one["metadata"]["name"]: one["spec"]["pool"]["generation"] for one in slices}
+
+
+@in_virtual_time
+async def test_slices_follow_the_file_and_the_nodes(tmp_path: Path) -> None:
+    file = tmp_path / "devices.yaml"
+    file.write_text("{driver: d.com, devices: [{name: gpu, count: 2}]}")
+    async with cluster(2, file) as running:
+        found = await running.all("ResourceSlice")
+        assert generations(found) == {"node-1-d.com-0": 1, "node-2-d.com-0": 1}
+        file.write_text("{driver: d.com, devices: [{name: gpu, count: 200}]}")
+        found = await running.until("ResourceSlice", lambda slices: len(slices) == 4)
+        assert set(generations(found).values()) == {2}
+        assert {one["spec"]["pool"]["resourceSliceCount"] for one in found} == {2}
+        file.write_text("{driver: d.com, devices: [{name: BROKEN}]}")
+        await anyio.sleep(5)
+        assert generations(await running.all("ResourceSlice")) == generations(found)
+        await running.create("Node", hollow_node(3))
+        await running.until("ResourceSlice", lambda slices: len(slices) == 6)
+        await running.delete("Node", "node-1")
+        found = await running.until("ResourceSlice", lambda slices: len(slices) == 4)
+        assert {one["spec"]["nodeName"] for one in found} == {"node-2", "node-3"}
+        file.write_text("{driver: other.com, nodes: [node-3], devices: [{name: nic}]}")
+        found = await running.until("ResourceSlice", lambda slices: len(slices) == 1)
+        assert generations(found) == {"node-3-other.com-0": 1}
+
+
+@in_virtual_time
+async def test_a_tainted_device_is_drained(tmp_path: Path) -> None:
+    file = tmp_path / "devices.yaml"
+    file.write_text(f"{{driver: {DRIVER}, devices: [{{name: gpu, count: 2}}]}}")
+    async with cluster(1, file) as running:
+        for number, name in enumerate(("hit", "spared")):
+            await running.create("ResourceClaim", {**CLAIM, "metadata": {"name": name}})
+            await running.create("Pod", pod(name, resourceClaimName=name))
+            await allocate(running, name, f"gpu-{number}")
+            await running.status("Pod", name, in_phase("Running"))
+        (found,) = await running.all("ResourceSlice")
+        devices = found["spec"]["devices"]
+        # the API server has the machine's clock
+        since = {"timeAdded": "2026-01-01T00:00:00Z"}
+        devices[0]["taints"] = [{"key": "broken", "effect": "NoExecute", **since}]
+        name = found["metadata"]["name"]
+        await running.client.patch(
+            f"/apis/resource.k8s.io/v1/resourceslices/{name}",
+            {"spec": {"devices": devices}},
+            dict,
+            "merge",
+        )
+        (left,) = await running.until("Pod", lambda pods: len(pods) == 1)
+        assert left["metadata"]["name"] == "spared"
+        await running.status("ResourceClaim", "hit", lambda status: not status)

@@ -29,10 +29,13 @@ from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.kubeconfig import kubeconfig
 from berth.tools.apiserver.resources import BY_KIND, Kind
 from berth.tools.hollow.controllers import run_controllers
+from berth.tools.hollow.devices.driver import run_driver
+from berth.tools.hollow.devices.inventory import InventoryError, read_inventories, read_objects
 from berth.tools.hollow.kubelet import hollow_node, run_kubelets
-from berth.tools.manifests import ManifestError, read
+from berth.tools.manifests import ManifestError, kind_of, read
 
 SAMPLE = Path(__file__).parent / "sample.yaml"
+DEVICES = Path(__file__).parent / "devices.yaml"
 NODES, PODS, NAMESPACES = BY_KIND["v1", "Node"], BY_KIND["v1", "Pod"], BY_KIND["v1", "Namespace"]
 WORKLOADS = tuple(
     BY_KIND[kind]
@@ -46,7 +49,7 @@ WORKLOADS = tuple(
     )
 )
 # Objects that others refer to are created first.
-FIRST = ("Namespace", "PriorityClass", "RuntimeClass", "StorageClass", "Node")
+FIRST = ("Namespace", "PriorityClass", "RuntimeClass", "StorageClass", "DeviceClass", "Node")
 SETTLED_SECONDS = 0.5
 REFRESH_SECONDS = 0.1
 MOST_ROWS = 30
@@ -72,6 +75,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     manifests: list[tuple[Kind, Document]]
     nodes: int
+    devices: Path | None
     keep: bool
     port: int
     kubeconfig_out: Path | None
@@ -94,6 +98,14 @@ class Settings(msgspec.Struct, frozen=True):
     show_default=True,
     type=click.IntRange(0, 10_000),
     help="Number of hollow nodes.",
+)
+@click.option(
+    "--devices",
+    is_flag=False,
+    flag_value=str(DEVICES),
+    metavar="[FILE]",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Give nodes the devices that this file describes; without FILE, built-in ones.",
 )
 @click.option("--keep", is_flag=True, help="Stay up until interrupted, for kubectl.")
 @click.option(
@@ -121,6 +133,7 @@ class Settings(msgspec.Struct, frozen=True):
 def demo(
     paths: tuple[Path, ...],
     nodes: int,
+    devices: Path | None,
     keep: bool,
     port: int,
     kubeconfig_out: Path | None,
@@ -136,17 +149,25 @@ def demo(
     berth demo
     berth demo -f manifests/ --nodes 20
     berth demo --keep --kubeconfig-out demo.kubeconfig
+    berth demo --keep --devices
     """
     configure_logs(0, "text", quiet=True)
     try:
         live = output == "table" and sys.stderr.isatty()
         settings = Settings(
-            read(paths or (SAMPLE,)), nodes, keep, port, kubeconfig_out, allowed_hosts, live
+            manifests=[*read(paths or (SAMPLE,)), *_of_devices(devices)],
+            nodes=nodes,
+            devices=devices,
+            keep=keep,
+            port=port,
+            kubeconfig_out=kubeconfig_out,
+            allowed_hosts=allowed_hosts,
+            live=live,
         )
         summary = anyio.run(_run, settings, backend_options={"use_uvloop": True})
     except KeyboardInterrupt:
         return
-    except (ManifestError, ApiError) as problem:
+    except (ManifestError, InventoryError, ApiError) as problem:
         raise click.ClickException(str(problem)) from None
     except OSError as problem:
         where = f"{problem.filename}: " if problem.filename else ""
@@ -157,6 +178,14 @@ def demo(
         Console().print(
             pods_table(summary.pods), f"{summary.placed} placed, {summary.pending} pending"
         )
+
+
+def _of_devices(path: Path | None) -> list[tuple[Kind, Document]]:
+    """The objects in a file of devices. Raises InventoryError or ManifestError for a bad file."""
+    if path is None:
+        return []
+    read_inventories(path)
+    return [(kind_of(document, where), document) for document, where in read_objects(path)]
 
 
 async def _run(settings: Settings) -> Summary:
@@ -187,6 +216,8 @@ async def _run(settings: Settings) -> Summary:
         group = await stack.enter_async_context(anyio.create_task_group())
         await group.start(run_kubelets, client, clock, rng)
         await group.start(run_controllers, client, clock, rng)
+        if settings.devices is not None:
+            await group.start(run_driver, client, clock, rng, settings.devices)
         unlimited = msgspec.structs.replace(KubeSchedulerConfiguration().client_connection, qps=0)
         configuration = msgspec.structs.replace(
             KubeSchedulerConfiguration(), client_connection=unlimited

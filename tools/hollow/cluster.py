@@ -1,9 +1,9 @@
 """What the controllers know of the cluster: the latest version of each object they follow.
 
 Objects are indexed by kind, owner and node; those of storage also by claim, volume and class, pods
-by their device claims. Controllers read their own writes: the server's answer to a write is stored
-at once, and news older than what is stored is dropped. So a late watch never makes a controller do
-something twice.
+by their device claims, and these by the pools of their devices. Controllers read their own writes:
+the server's answer to a write is stored at once, and news older than what is stored is dropped. So
+a late watch never makes a controller do something twice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from berth.tools.hollow.device_claims import claim_keys, template_keys
+from berth.tools.hollow.device_claims import claim_keys, pool_key, pools_of, template_keys
 from berth.tools.hollow.documents import (
     Document,
     controller_of,
@@ -44,6 +44,8 @@ _INDEXED: dict[str, Fields] = {
         "claim-template": template_keys,
     },
     "VolumeAttachment": {"node": _on_node},
+    "ResourceClaim": {"pool": pools_of},
+    "ResourceSlice": {"pool": lambda found: (pool_key(spec_of(found)),)},
     "PersistentVolume": {
         "claim": lambda volume: (claimed_key(volume),),
         "class": lambda volume: (class_of(volume),),

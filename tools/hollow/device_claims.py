@@ -100,3 +100,20 @@ def is_reserved(claim: Document, pod: Document) -> bool:
 def is_done(pod: Document) -> bool:
     """True if the pod does not run any more, or will never run."""
     return phase_of(pod) in ("Succeeded", "Failed") or (deleting(pod) and not node_of(pod))
+
+
+def pool_key(found: Document) -> str:
+    """Driver and pool, of the spec of a slice or of the result of an allocation."""
+    pool = found.get("pool") or ""
+    name = pool.get("name") or "" if isinstance(pool, dict) else pool
+    return f"{found.get('driver') or ''}/{name}"
+
+
+def results_of(claim: Document) -> list[Document]:
+    """The devices that are allocated to a claim."""
+    return ((allocation_of(claim) or {}).get("devices") or {}).get("results") or []
+
+
+def pools_of(claim: Document) -> set[str]:
+    """The pools of the devices that are allocated to a claim, as in `pool_key`."""
+    return {pool_key(result) for result in results_of(claim)}

@@ -16,10 +16,15 @@ class Reporter(msgspec.Struct, frozen=True):
     host: str = ""
 
 
-def warning(
-    pod: tuple[str, str, str], reason: str, message: str, reporter: Reporter, now: datetime
+def about_pod(
+    pod: tuple[str, str, str],
+    type_: str,
+    reason: str,
+    message: str,
+    reporter: Reporter,
+    now: datetime,
 ) -> Document:
-    """A Warning about the pod of this namespace, name and uid."""
+    """An event about the pod of this namespace, name and uid; its type is Normal or Warning."""
     namespace, name, uid = pod
     about = {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid}
     time = stamp(now)
@@ -28,7 +33,7 @@ def warning(
         "kind": "Event",
         "metadata": {"namespace": namespace, "generateName": f"{name}-"},
         "involvedObject": about,
-        "type": "Warning",
+        "type": type_,
         "reason": reason,
         "message": message,
         "source": {"component": reporter.component, "host": reporter.host},

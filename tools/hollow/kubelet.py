@@ -25,7 +25,7 @@ from berth.actors.scheduling.kube.meta import key
 from berth.tools.apiserver.resources import KINDS
 from berth.tools.hollow import mounts
 from berth.tools.hollow.devices import preparation
-from berth.tools.hollow.events import Reporter, warning
+from berth.tools.hollow.events import Reporter, about_pod
 
 log = structlog.get_logger(__name__)
 ZONES = ("zone-a", "zone-b", "zone-c")
@@ -369,7 +369,7 @@ class _Kubelets:
         self._reported[uid] = message
         about = pod.metadata.namespace, pod.metadata.name, uid
         reporter = Reporter("kubelet", pod.spec.node_name)
-        event = warning(about, FAILED, message, reporter, self._clock.wall())
+        event = about_pod(about, "Warning", FAILED, message, reporter, self._clock.wall())
         path = f"/api/v1/namespaces/{pod.metadata.namespace}/events"
         await self._send_until_answered("POST", path, event, "application/json")
 

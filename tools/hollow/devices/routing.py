@@ -6,15 +6,22 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from berth.tools.hollow.cluster import Cluster
-from berth.tools.hollow.device_claims import claim_names, device_claims, is_made_for, key_of
+from berth.tools.hollow.device_claims import (
+    claim_names,
+    device_claims,
+    is_made_for,
+    key_of,
+    pool_key,
+)
+from berth.tools.hollow.devices import eviction
 from berth.tools.hollow.devices.release import ClaimRelease
 from berth.tools.hollow.devices.templates import ClaimTemplates
-from berth.tools.hollow.documents import Document, controller_of, namespace_of, uid_of
+from berth.tools.hollow.documents import Document, controller_of, namespace_of, spec_of, uid_of
 from berth.tools.hollow.items import Item, item_of
 from berth.tools.hollow.writes import Write
 
-FOLLOWED = ("ResourceClaim", "ResourceClaimTemplate")
-CONTROLLERS = ("claim-templates", "claim-release")
+FOLLOWED = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+CONTROLLERS = ("claim-templates", "claim-release", "device-eviction")
 
 
 def touched(cluster: Cluster, kind: str, document: Document) -> Iterator[Item]:
@@ -23,6 +30,7 @@ def touched(cluster: Cluster, kind: str, document: Document) -> Iterator[Item]:
         case "Pod":
             if device_claims(document):
                 yield item_of("claim-templates", document)
+                yield item_of("device-eviction", document)
             for name in claim_names(document):
                 yield Item("claim-release", "ResourceClaim", namespace_of(document), name)
         case "ResourceClaim":
@@ -33,6 +41,11 @@ def touched(cluster: Cluster, kind: str, document: Document) -> Iterator[Item]:
                 yield Item("claim-templates", "Pod", namespace_of(document), name)
             for pod in cluster.by("Pod", "device-claim", key_of(document)):
                 yield item_of("claim-templates", pod)
+                yield item_of("device-eviction", pod)
+        case "ResourceSlice":
+            for claim in cluster.by("ResourceClaim", "pool", pool_key(spec_of(document))):
+                for pod in cluster.by("Pod", "device-claim", key_of(claim)):
+                    yield item_of("device-eviction", pod)
         case "ResourceClaimTemplate":
             for pod in cluster.by("Pod", "claim-template", key_of(document)):
                 yield item_of("claim-templates", pod)
@@ -73,6 +86,17 @@ class DeviceControllers:
                     return []
                 return self._release.reconcile(
                     found, lambda name: find("Pod", name), cluster.is_gone, now
+                )
+            case "device-eviction":
+                return (
+                    []
+                    if found is None
+                    else eviction.reconcile(
+                        found,
+                        lambda name: find("ResourceClaim", name),
+                        lambda pool: cluster.by("ResourceSlice", "pool", pool),
+                        now,
+                    )
                 )
             case other:
                 raise AssertionError(f"no controller {other}")

@@ -30,7 +30,7 @@ from berth.tools.hollow.documents import (
     status_of,
     uid_of,
 )
-from berth.tools.hollow.events import Reporter, warning
+from berth.tools.hollow.events import Reporter, about_pod
 from berth.tools.hollow.writes import Create, Patch, Write, status_writes
 
 FAILED = "FailedResourceClaimCreation"
@@ -84,7 +84,7 @@ class ClaimTemplates:
             f'resourceclaimtemplate.resource.k8s.io "{entry.template}" not found'
         )
         about = namespace_of(pod), name_of(pod), uid_of(pod)
-        return [Create("Event", warning(about, FAILED, message, REPORTER, now))]
+        return [Create("Event", about_pod(about, "Warning", FAILED, message, REPORTER, now))]
 
 
 def _exists(claim: Document | None, pod: Document) -> bool:

@@ -1,0 +1,146 @@
+"""A hollow DRA driver: publishes the devices of a file as ResourceSlices, and keeps them right.
+
+It acts for all drivers of the file. Whenever the file changes, or a node comes, changes or goes,
+the slices follow.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import structlog
+from anyio.abc import TaskStatus
+
+from berth.actors.client.rest import ApiError, Client, ConnectionFailedError
+from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
+from berth.actors.runtime.backoff import Backoff, Rng
+from berth.actors.runtime.clock import Clock
+from berth.tools.apiserver.resources import BY_KIND, Kind
+from berth.tools.hollow.cluster import Change, Cluster
+from berth.tools.hollow.devices.inventory import (
+    SLICES,
+    Inventory,
+    InventoryError,
+    pools,
+    read_inventories,
+)
+from berth.tools.hollow.devices.publication import Publish, Withdraw, publication
+
+log = structlog.get_logger(__name__)
+NODES = BY_KIND["v1", "Node"]
+FILE_SECONDS = 1.0
+RETRY = Backoff(initial=0.05, most=10.0, jitter=0.2)
+
+
+async def run_driver(
+    client: Client,
+    clock: Clock,
+    rng: Rng,
+    path: Path,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Publishes the devices of a file until cancelled; started once they are published.
+
+    Raises InventoryError if the file cannot be used at first. If it cannot be used later, the
+    devices stay as they are.
+    """
+    driver = _Driver(client, clock, rng, path)
+    async with anyio.create_task_group() as group:
+        for kind in (NODES, SLICES):
+            await group.start(driver.follow, kind)
+        group.start_soon(driver.follow_file)
+        await driver.publish(task_status)
+
+
+class _Driver:
+    def __init__(self, client: Client, clock: Clock, rng: Rng, path: Path) -> None:
+        self._client = client
+        self._clock = clock
+        self._rng = rng
+        self._path = path
+        self._inventories: list[Inventory] = read_inventories(path)
+        self._cluster = Cluster()
+        self._news = anyio.Event()
+
+    async def follow(self, kind: Kind, *, task_status: TaskStatus[None]) -> None:
+        """Keeps the cluster up to date with one kind."""
+        listed = False
+        served = {"apiVersion": kind.api_version, "kind": kind.kind}
+        stream = Reflector(self._client, kind.path(), dict, self._clock, self._rng)
+        async for change in stream.changes():
+            found: list[Change] | Change | None
+            match change:
+                case Listed(items):
+                    found = self._cluster.replace(kind.kind, [{**one, **served} for one in items])
+                    if not listed:
+                        task_status.started()
+                        listed = True
+                case Changed(document):
+                    found = self._cluster.put(document)
+                case Deleted(document):
+                    found = self._cluster.remove(document)
+            if found:
+                self._news.set()
+
+    async def follow_file(self) -> None:
+        """Reads the file whenever it has changed."""
+        seen = await self._content()
+        while True:
+            await self._clock.sleep(FILE_SECONDS)
+            content = await self._content()
+            if content in (seen, None):
+                continue
+            seen = content
+            try:
+                self._inventories = read_inventories(self._path)
+            except InventoryError as problem:
+                log.warning("devices stay as they are", why=str(problem))
+            else:
+                self._news.set()
+
+    async def _content(self) -> bytes | None:
+        try:
+            return await anyio.Path(self._path).read_bytes()
+        except OSError as problem:
+            log.debug("file cannot be read", path=str(self._path), why=problem.strerror)
+            return None
+
+    async def publish(self, task_status: TaskStatus[None]) -> None:
+        failures, started = 0, False
+        while True:
+            self._news = anyio.Event()
+            wanted = pools(self._inventories, self._cluster.all("Node"))
+            writes = publication(wanted, self._cluster.all("ResourceSlice"))
+            if all([await self._write(write) for write in writes]):
+                failures = 0
+                if not started:
+                    task_status.started()
+                    started = True
+                await self._news.wait()
+            else:
+                failures += 1
+                await self._clock.sleep(RETRY.delay(failures, self._rng))
+
+    async def _write(self, write: Publish | Withdraw) -> bool:
+        """Makes one write, and stores the server's answer at once. Returns False if it failed."""
+        try:
+            match write:
+                case Publish(document):
+                    name = document["metadata"]["name"]
+                    replaces = "resourceVersion" in document["metadata"]
+                    method = "PUT" if replaces else "POST"
+                    path = SLICES.path(name=name if replaces else "")
+                    self._cluster.put(await self._client.call(method, path, dict, document))
+                case Withdraw(name, uid):
+                    options = {"preconditions": {"uid": uid}}
+                    await self._client.call("DELETE", SLICES.path(name=name), dict, options)
+                    metadata = {"name": name, "uid": uid}
+                    self._cluster.remove({"kind": SLICES.kind, "metadata": metadata})
+        except (ApiError, ConnectionFailedError) as failure:
+            code = failure.code if isinstance(failure, ApiError) else 0
+            report = log.debug if code in (404, 409) else log.warning
+            report("slice not written", why=str(failure))
+            return False
+        return True

@@ -1,0 +1,286 @@
+"""The devices that a hollow driver offers, as its users describe them.
+
+A file has a YAML document for each driver. Objects of Kubernetes may stand beside them: the device
+classes, for example. Groups of equal devices are written once; a device with partitions is offered
+whole and in parts, which draw on its counters as those of a GPU in MIG mode do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
+from berth.tools.apiserver.defaults import defaulted
+from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.rules.devices import (
+    MOST_ADVANCED_DEVICES,
+    MOST_COUNTER_SETS,
+    MOST_DEVICES,
+)
+from berth.tools.apiserver.schema import unknown_and_mistyped
+from berth.tools.apiserver.validation import problems
+from berth.tools.hollow.documents import Document, labels_of, name_of
+
+SLICES = BY_KIND["resource.k8s.io/v1", "ResourceSlice"]
+MOST_OF_GROUP = 10_000
+
+
+class InventoryError(ValueError):
+    """A file of devices cannot be used; the message names it."""
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Devices of the same form. With a `count`, they are called <name>-0, <name>-1 and so on.
+
+    A plain value of an attribute or capacity stands for the object that Kubernetes has there.
+    `counters` are the amounts of which the device or partition consists.
+    """
+
+    name: str
+    count: int | None = None
+    attributes: dict[str, str | int | bool | dict[str, Any]] = {}
+    capacity: dict[str, str | int | dict[str, Any]] = {}
+    counters: dict[str, str | int] = {}
+
+    def names(self, prefix: str = "") -> list[str]:
+        base = f"{prefix}{self.name}"
+        return [base] if self.count is None else [f"{base}-{i}" for i in range(self.count)]
+
+
+class Partition(_Part, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Equal parts of a device, called <device>-<name>-<number>."""
+
+
+class Group(_Part, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    taints: list[dict[str, Any]] = []
+    allow_multiple_allocations: bool | None = None
+    partitions: list[Partition] = []
+
+
+class Inventory(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """The devices of one driver on each of the `nodes` with these names and labels.
+
+    Without either, on every node. Devices on the `network` exist once, and can be used on all these
+    nodes; their pool is `pool`.
+    """
+
+    driver: str
+    nodes: list[str] = []
+    node_selector: dict[str, str] = {}
+    network: bool = False
+    pool: str = "network"
+    devices: list[Group]
+
+    def is_for(self, node: Document) -> bool:
+        if self.nodes and name_of(node) not in self.nodes:
+            return False
+        labels = labels_of(node)
+        return all(labels.get(key) == value for key, value in self.node_selector.items())
+
+
+class Pool(msgspec.Struct, frozen=True):
+    """The slices of a driver's pool: their specs, but for the pool's generation and size.
+
+    `node` is the node that the devices are attached to, None for devices on the network.
+    """
+
+    driver: str
+    name: str
+    node: Document | None
+    specs: list[Document]
+
+
+def read_inventories(path: Path) -> list[Inventory]:
+    """The inventories of a file. Raises InventoryError."""
+    found: list[Inventory] = []
+    seen: set[tuple[str, str]] = set()
+    for number, document in enumerate(_documents(path), 1):
+        if _is_object(document):
+            continue
+        where = f"{path}, document {number}"
+        inventory = _read(document, where)
+        place = inventory.driver, inventory.pool
+        if inventory.network and place in seen:
+            expected = f'another name than "{inventory.pool}", which an earlier document has'
+            raise InventoryError(f"{where}: pool: expected {expected}")
+        if inventory.network:
+            seen.add(place)
+        found.append(inventory)
+    return found
+
+
+def read_objects(path: Path) -> list[tuple[Document, str]]:
+    """The objects of Kubernetes in a file of devices, each with its place.
+
+    Raises InventoryError.
+    """
+    return [
+        (document, f"{path}, document {number}")
+        for number, document in enumerate(_documents(path), 1)
+        if _is_object(document)
+    ]
+
+
+def _documents(path: Path) -> list[Any]:
+    try:
+        return [document for document in documents(path.read_bytes()) if document is not None]
+    except OSError as problem:
+        raise InventoryError(f"{path}: cannot be read: {problem.strerror}") from None
+    except YamlError as problem:
+        raise InventoryError(f"{path}: cannot be read: {problem}") from None
+
+
+def _is_object(document: Any) -> bool:
+    return isinstance(document, dict) and "kind" in document
+
+
+def _read(document: Any, where: str) -> Inventory:
+    """Checks an inventory by the rules of the slices that it would give a node."""
+    try:
+        found = msgspec.convert(document, Inventory)
+    except msgspec.ValidationError as problem:
+        raise InventoryError(f"{where}: {problem}") from None
+    groups = [*found.devices, *(part for group in found.devices for part in group.partitions)]
+    for group in groups:
+        if group.count is not None and not 0 <= group.count <= MOST_OF_GROUP:
+            raise InventoryError(
+                f"{where}, {group.name}: count: expected 0 to {MOST_OF_GROUP}, got {group.count}"
+            )
+    node = {"metadata": {"name": "node", "labels": {}}}
+    pool = "node" if not found.network else found.pool
+    for spec in _specs(found.driver, pool, None if found.network else node, [found]):
+        numbered = with_pool(spec, pool, 1, 1)
+        slice_ = {**numbered, "metadata": {"name": "slice"}}
+        mistyped = unknown_and_mistyped("ResourceSlice", slice_)
+        wrong = [*filter(None, [mistyped.mistyped]), *mistyped.unknown]
+        wrong = wrong or problems("ResourceSlice", defaulted(SLICES, slice_))
+        if wrong:
+            raise InventoryError(f"{where}: {wrong[0]}")
+    return found
+
+
+def with_pool(spec: Document, pool: str, generation: int, count: int) -> Document:
+    """A slice without metadata, which is one of `count` slices of its pool."""
+    numbers = {"name": pool, "generation": generation, "resourceSliceCount": count}
+    return {
+        "apiVersion": SLICES.api_version,
+        "kind": SLICES.kind,
+        "spec": {**spec, "pool": numbers},
+    }
+
+
+def pools(inventories: Iterable[Inventory], nodes: Iterable[Document]) -> list[Pool]:
+    """The pools of these nodes; inventories of a driver for the same node are joined."""
+    found: dict[tuple[str, str], tuple[Document | None, list[Inventory]]] = {}
+    listed = list(nodes)
+    for inventory in inventories:
+        if inventory.network:
+            found[inventory.driver, inventory.pool] = (None, [inventory])
+            continue
+        for node in filter(inventory.is_for, listed):
+            found.setdefault((inventory.driver, name_of(node)), (node, []))[1].append(inventory)
+    return [
+        Pool(driver, pool, node, _specs(driver, pool, node, joined))
+        for (driver, pool), (node, joined) in found.items()
+    ]
+
+
+def _specs(
+    driver: str, pool: str, node: Document | None, inventories: list[Inventory]
+) -> list[Document]:
+    """The slices of a pool, each as large as it may be."""
+    place = {"nodeName": name_of(node)} if node is not None else _reach(inventories[0])
+    devices: list[Document] = []
+    counters: list[Document] = []
+    for group in (group for inventory in inventories for group in inventory.devices):
+        for number, name in enumerate(group.names()):
+            made, counter_set = _device(group, name, number)
+            devices += made
+            counters += counter_set
+    advanced = any("taints" in one or "consumesCounters" in one for one in devices)
+    most = MOST_ADVANCED_DEVICES if advanced else MOST_DEVICES
+    base: Document = {"driver": driver, "pool": {"name": pool}, **place}
+    slices = [{**base, "sharedCounters": part} for part in _chunks(counters, MOST_COUNTER_SETS)]
+    slices += [{**base, "devices": part} for part in _chunks(devices, most)]
+    return slices or [{**base, "devices": []}]
+
+
+def _reach(inventory: Inventory) -> Document:
+    """Which nodes can use the devices of a network."""
+    terms: list[Document] = [
+        {"key": key, "operator": "In", "values": [value]}
+        for key, value in inventory.node_selector.items()
+    ]
+    if not terms and not inventory.nodes:
+        return {"allNodes": True}
+    if inventory.nodes:
+        named = {"key": "kubernetes.io/hostname", "operator": "In", "values": inventory.nodes}
+        terms.append(named)
+    return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": terms}]}}
+
+
+def _chunks(items: list[Document], most: int) -> list[list[Document]]:
+    return [items[start : start + most] for start in range(0, len(items), most)]
+
+
+def _device(group: Group, name: str, number: int) -> tuple[list[Document], list[Document]]:
+    """A device with its partitions, and the counters that they share, if any."""
+    whole = _offered(group, name, {"index": number})
+    if group.taints:
+        whole["taints"] = group.taints
+    if group.allow_multiple_allocations is not None:
+        whole["allowMultipleAllocations"] = group.allow_multiple_allocations
+    if not group.counters:
+        return [whole], []
+    whole["consumesCounters"] = _consumed(name, group.counters)
+    made = [whole]
+    for partition in group.partitions:
+        for part_number, part in enumerate(partition.names(f"{name}-")):
+            own = _offered(partition, part, {"index": part_number, "parent": name})
+            own["attributes"] = _values(group.attributes) | own["attributes"]
+            own["consumesCounters"] = _consumed(name, partition.counters)
+            if group.taints:
+                own["taints"] = group.taints
+            made.append(own)
+    return made, [{"name": name, "counters": _amounts(group.counters)}]
+
+
+def _offered(part: _Part, name: str, given: Mapping[str, str | int]) -> Document:
+    """A device; attributes that are `given` are those it has unless its owner sets them."""
+    device: Document = {"name": name, "attributes": _values({**given, **part.attributes})}
+    if part.capacity:
+        device["capacity"] = {
+            key: amount if isinstance(amount, dict) else {"value": str(amount)}
+            for key, amount in part.capacity.items()
+        }
+    return device
+
+
+def _values(attributes: Mapping[str, str | int | bool | dict[str, Any]]) -> Document:
+    return {key: _value(value) for key, value in attributes.items()}
+
+
+def _value(value: str | int | bool | dict[str, Any]) -> Document:
+    match value:
+        case dict():
+            return value
+        case bool():
+            return {"bool": value}
+        case int():
+            return {"int": value}
+        case _:
+            return {"string": value}
+
+
+def _consumed(counter_set: str, counters: Mapping[str, str | int]) -> list[Document]:
+    return [{"counterSet": counter_set, "counters": _amounts(counters)}]
+
+
+def _amounts(counters: Mapping[str, str | int]) -> Document:
+    return {key: {"value": str(amount)} for key, amount in counters.items()}
