@@ -98,7 +98,7 @@ def _of_device_kind(kind: str, spec: Document, was: Document | None) -> list[str
         case "ResourceSlice":
             return devices.resource_slice(spec, was)
         case _:
-            return devices.device_class(spec)
+            return devices.device_class(spec, was)
 
 
 @recalled

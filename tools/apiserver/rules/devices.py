@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from berth.actors.scheduling.cel import selector
 from berth.actors.scheduling.kube import quantity
 from berth.tools.apiserver.rules.fields import (
     NOT_POSITIVE,
@@ -127,14 +128,15 @@ def selectors(path: str, found: Sequence[Document]) -> list[str]:
     return each(path, found, MOST_SELECTORS, _selector)
 
 
-def _selector(path: str, selector: Document) -> list[str]:
-    cel = selector.get("cel")
+def _selector(path: str, found: Document) -> list[str]:
+    cel = found.get("cel")
     if cel is None:
         return [required(f"{path}.cel")]
     expression = cel.get("expression") or ""
     if len(expression) > LONGEST_EXPRESSION:
         return [too_long(f"{path}.cel.expression", LONGEST_EXPRESSION)]
-    return []
+    error = selector(expression).error
+    return [invalid(f"{path}.cel.expression", expression, error)] if error else []
 
 
 def configuration(path: str, config: Document) -> list[str]:
@@ -185,8 +187,11 @@ def qualified(path: str, name: str) -> list[str]:
 # ------------------------------------------------------------------------------------------ classes
 
 
-def device_class(spec: Document) -> list[str]:
-    problems = selectors("spec.selectors", spec.get("selectors") or ())
+def device_class(spec: Document, before: Document | None) -> list[str]:
+    """Selectors that an update does not change are not compiled again."""
+    found = spec.get("selectors") or ()
+    same = before is not None and found == (before.get("selectors") or ())
+    problems = [] if same else selectors("spec.selectors", found)
     problems += each("spec.config", spec.get("config") or (), MOST_CONFIGS, configuration)
     name = spec.get("extendedResourceName")
     if name is not None and (not is_extended(name) or qualified_name(f"requests.{name}")):

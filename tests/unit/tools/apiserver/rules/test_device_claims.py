@@ -178,6 +178,20 @@ BROKEN = [
         f"{REQUEST}.exactly.selectors[0].cel.expression: Too long: may not be more than 10240",
     ),
     (
+        claim(exactly(selectors=[{"cel": {"expression": "device.drive == 'x'"}}])),
+        (
+            f"{REQUEST}.exactly.selectors[0].cel.expression: "
+            "Invalid value: \"device.drive == 'x'\": compilation failed: ERROR: <input>:1:7: undefined field 'drive'"
+        ),
+    ),
+    (
+        claim(exactly(selectors=[{"cel": {"expression": "'text'"}}])),
+        (
+            f"{REQUEST}.exactly.selectors[0].cel.expression: Invalid value: \"'text'\": "
+            "must evaluate to bool"
+        ),
+    ),
+    (
         claim(exactly(tolerations=[{"operator": "Exists", "value": "x"}])),
         (
             f'{REQUEST}.exactly.tolerations[0].value: Invalid value: "x": '

@@ -309,3 +309,16 @@ def test_a_class_names_an_extended_resource_of_its_own_domain() -> None:
         ]
     assert of_class(selectors=[{}]) == ["spec.selectors[0].cel: Required value"]
     assert of_class(config=[{}]) == ["spec.config[0].opaque: Required value"]
+
+
+def test_a_selector_that_an_update_does_not_change_is_not_compiled_again() -> None:
+    def made(expression: str, name: str = "example.com/a") -> Document:
+        selectors = [{"cel": {"expression": expression}}]
+        spec = {"selectors": selectors, "extendedResourceName": name}
+        return {"metadata": {"name": "gpu.example.com"}, "spec": spec}
+
+    broken = made("no cel")
+    (problem,) = problems("DeviceClass", broken)
+    assert problem.startswith('spec.selectors[0].cel.expression: Invalid value: "no cel"')
+    assert problems("DeviceClass", made("no cel", "example.com/b"), broken) == []
+    assert problems("DeviceClass", made("no more cel"), broken)
