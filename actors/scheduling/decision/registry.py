@@ -105,8 +105,28 @@ def build_profiles(
     return profiles
 
 
-def _make(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle, path: str) -> Plugin:
+def _make(kind: type[Plugin], profile: KubeSchedulerProfile, handle: Handle, path: str) -> Plugin:
     """The plugin with the arguments that the profile gives it."""
+    args, field = {}, f".pluginConfig[{kind.name}].args"
+    for j, entry in enumerate(profile.plugin_config):
+        if entry.name == kind.name:
+            args, field = entry.args, f".pluginConfig[{j}].args"
+            break
+    try:
+        plugin = kind(args, handle)
+    except ArgsError as invalid:
+        raise RegistryError(f"{path}{field}.{invalid}") from None
+    except CRASHES as exception:
+        let_pass(exception)
+        log.exception("plugin cannot be made", plugin=kind.name, exc_info=exception)
+        raise RegistryError(
+            f"{path}: plugin {kind.name} cannot be made: {text_of(exception)}"
+        ) from None
+    _check_declarations(plugin, path)
+    return plugin
+
+
+def _check_declarations(plugin: Plugin, path: str) -> None:
     for kind in plugin.lookups:
         if kind not in _LOOKED_UP and not isinstance(kind, WatchedKind):
             expected = ", ".join(known.__name__ for known in _LOOKED_UP)
@@ -115,23 +135,8 @@ def _make(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle, p
                 f"plugin {plugin.name}: lookups: expected a WatchedKind or some of {expected}, "
                 f"got {got}"
             )
-    args, field = {}, f".pluginConfig[{plugin.name}].args"
-    for j, entry in enumerate(profile.plugin_config):
-        if entry.name == plugin.name:
-            args, field = entry.args, f".pluginConfig[{j}].args"
-            break
     reads: object = plugin.reads
     if not isinstance(reads, Reads):
         raise RegistryError(
             f"{path}: plugin {plugin.name}: expected reads to be a member of Reads, got {reads!r}"
         )
-    try:
-        return plugin(args, handle)
-    except ArgsError as invalid:
-        raise RegistryError(f"{path}{field}.{invalid}") from None
-    except CRASHES as exception:
-        let_pass(exception)
-        log.exception("plugin cannot be made", plugin=plugin.name, exc_info=exception)
-        raise RegistryError(
-            f"{path}: plugin {plugin.name} cannot be made: {text_of(exception)}"
-        ) from None

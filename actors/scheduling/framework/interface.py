@@ -228,12 +228,13 @@ class Plugin(ABC):
     `reads` may be less than CLUSTER for the vector forms only; a plugin that reads more than it
     declares decides by outdated answers. `lookups` are the kinds that the plugin looks up; a kind
     that berth does not know is given as a WatchedKind. Kinds that no enabled plugin lists there are
-    not watched; looking one up raises UnlistedError.
+    not watched; looking one up raises UnlistedError. Where `reads` or `lookups` depend on the
+    arguments or on feature gates, `__init__` sets them.
     """
 
     name: ClassVar[str]
-    reads: ClassVar[Reads] = Reads.CLUSTER
-    lookups: ClassVar[tuple[type[HasMetadata] | WatchedKind, ...]] = ()
+    reads: Reads = Reads.CLUSTER
+    lookups: tuple[type[HasMetadata] | WatchedKind, ...] = ()
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         """`args` is pluginConfig's args as the user wrote them. Raises ArgsError if they do not

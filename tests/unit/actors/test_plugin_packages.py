@@ -181,6 +181,23 @@ def test_a_plugin_that_reads_what_there_is_not(site: Path) -> None:
         profile_with("Sound")
 
 
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("self.reads = 'NODE'", "expected reads to be a member of Reads, got 'NODE'"),
+        ("self.lookups = (str,)", "lookups: expected a WatchedKind or some of .*, got str"),
+    ],
+)
+def test_a_plugin_that_declares_wrong_things_when_it_is_made(
+    body: str, problem: str, site: Path
+) -> None:
+    install(
+        site, "sound", SOUND.format(name="Sound") + MAKING.format(body=body), Sound="sound:Sound"
+    )
+    with pytest.raises(RegistryError, match=f"plugin Sound: {problem}"):
+        profile_with("Sound")
+
+
 def test_an_abstract_plugin(site: Path) -> None:
     install(
         site,
