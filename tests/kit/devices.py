@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.config.feature_gates import with_defaults
+from berth.tools.explain.cluster import snapshot_of
+from tests.kit.handle import NoApi
+
 DRIVER = "gpu.example.com"
+GPU = "example.com/gpu"  # an extended resource
 API = "resource.k8s.io/v1"
 Document = dict[str, Any]
 
@@ -53,3 +60,47 @@ def using(pod: Document, *claims: str) -> Document:
     """The pod, with these claims."""
     pod["spec"]["resourceClaims"] = [{"name": name, "resourceClaimName": name} for name in claims]
     return pod
+
+
+def allocated(name: str, pool: str, *devices: str, **result: Any) -> Document:
+    """A claim with devices of a pool; `result` is added to each of its results."""
+    results = [
+        {"request": "r", "driver": DRIVER, "pool": pool, "device": device, **result}
+        for device in devices
+    ]
+    return {**claim(name), "status": {"allocation": {"devices": {"results": results}}}}
+
+
+def node(
+    name: str = "n", labels: Mapping[str, str] | None = None, /, **allocatable: int
+) -> Document:
+    """A node; the resource `gpu` stands for GPU."""
+    amounts = {GPU if name == "gpu" else name: str(amount) for name, amount in allocatable.items()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": dict(labels or {})},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110", **amounts}},
+    }
+
+
+def pod(requests: Mapping[str, str | int], name: str = "p", on: str = "") -> Document:
+    """A pod with one container."""
+    container = {"name": "c", "resources": {"requests": dict(requests)}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": name},
+        "spec": {"containers": [container], "nodeName": on},
+    }
+
+
+def cluster(*objects: Document) -> Snapshot:
+    return snapshot_of(objects, {"default-scheduler"})
+
+
+def handle(**gates: bool) -> NoApi:
+    """A handle with these feature gates."""
+    made = NoApi()
+    made.feature_gates = with_defaults(gates)
+    return made

@@ -4,21 +4,31 @@ The filter compares the pod's requests with allocatable minus requested, column 
 follows one of three strategies over a set of weighted resources: LeastAllocated, MostAllocated, or
 RequestedToCapacityRatio. All arithmetic is int64 with truncating division, as in kube-scheduler,
 and is written so that no amount can overflow.
+
+A node that has no amount of an extended resource may have devices of a class that provides it: such
+a resource is left to DynamicResources.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from berth.actors.scheduling.kube.devices import DEVICE_CLASS_PREFIX, may_be_devices
 from berth.actors.scheduling.kube.quantity import milli_value, value
+from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.actors.scheduling.model.columns import CPU, MEMORY, PODS
 from berth.actors.scheduling.model.pod_info import LatestPodInfos
 from berth.actors.scheduling.model.vectors import any_true, lowest
+from berth.actors.scheduling.plugins.dynamic_resources.extended import (
+    ClassesByResource,
+    any_provides,
+)
 from berth.actors.scheduling.plugins.resource_args import (
     NodeResourcesFitArgs,
     ScoringStrategy,
@@ -36,6 +46,7 @@ from berth.plugin import (
     ClusterEvent,
     Code,
     CycleState,
+    DeviceClass,
     FilterPlugin,
     Handle,
     Hint,
@@ -67,12 +78,22 @@ _RESOLVABLE, _UNRESOLVABLE = (
     np.int8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE),
 )
 NATIVE = frozenset((CPU, MEMORY, "ephemeral-storage"))
+NO_NAMES: frozenset[str] = frozenset()
 
 # (part, whole > 0) -> percentage, each int64[n]
 Percent = Callable[[Ints, Ints], Ints]
 # (free <= allocatable, allocatable > 0, function for percentages) -> score 0..100, each int64[n]
 Scorer = Callable[[Ints, Ints, Percent], Ints]
-_REQUESTS: StateKey[dict[str, int]] = StateKey("PreFilterNodeResourcesFit")
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    """What a pod needs of a node. A class provides `devices` where the node has no amount of it."""
+
+    amounts: dict[str, int]
+    devices: frozenset[str]
+
+
+_WANTED: StateKey[_Wanted] = StateKey("PreFilterNodeResourcesFit")
 
 
 class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -81,6 +102,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
+        self._with_devices = handle.feature_gates["DRAExtendedResource"]
+        self.lookups = (DeviceClass,) if self._with_devices else ()
+        self._classes = ClassesByResource()
         self._hinted = LatestPodInfos()
         parsed = read_args(args, NodeResourcesFitArgs)
         self._ignored = frozenset(parsed.ignored_resources or ())
@@ -109,11 +133,17 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         info: PodInfo,
         snapshot: Snapshot,
     ) -> Status | PreFilterResult:
-        state.write(
-            _REQUESTS,
-            {n: a for n, a in info.spec_requests.items() if a > 0 and not self._ignores(n)},
-        )
+        wanted = {n: a for n, a in info.spec_requests.items() if a > 0 and not self._ignores(n)}
+        state.write(_WANTED, _Wanted(wanted, self._devices(wanted, snapshot.objects)))
         return SUCCESS
+
+    def _devices(self, names: Iterable[str], objects: ClusterObjects) -> frozenset[str]:
+        """The resources that a class provides. It looks up classes only if one might."""
+        extended = [name for name in names if may_be_devices(name)] if self._with_devices else ()
+        if not extended:
+            return NO_NAMES
+        classes = self._classes.refresh(objects)
+        return frozenset(name for name in extended if classes.get(name) is not None)
 
     def _ignores(self, resource: str) -> bool:
         if resource in NATIVE or "/" not in resource:
@@ -129,15 +159,21 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if any_true(full):
             where["Too many pods"] = full
             codes.append(full * _RESOLVABLE)
-        for name, wanted in state.read(_REQUESTS).items():
+        asked = state.read(_WANTED)
+        for name, wanted in asked.amounts.items():
             if name not in columns.allocatable:
-                everywhere.append(f"Insufficient {name}")
+                if name not in asked.devices:
+                    everywhere.append(f"Insufficient {name}")
                 continue
             have = columns.allocatable(name)[rows]
             lacks = have - columns.requested(name)[rows] < wanted
+            too_small = have < wanted
+            if name in asked.devices:
+                lacks &= have > 0
+                too_small &= have > 0
             if any_true(lacks):
                 where[f"Insufficient {name}"] = lacks
-                codes.append(np.maximum(lacks * _RESOLVABLE, (have < wanted) * _UNRESOLVABLE))
+                codes.append(np.maximum(lacks * _RESOLVABLE, too_small * _UNRESOLVABLE))
         if everywhere:
             keys, explain = _reason_keys(where, nodes.size)
             return Verdicts(
@@ -150,8 +186,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
         columns, rows = nodes.columns, nodes.rows
         passing: Bools = columns.pods[rows] < columns.allocatable(PODS)[rows]
-        for name, wanted in state.read(_REQUESTS).items():
-            passing &= columns.allocatable(name)[rows] - columns.requested(name)[rows] >= wanted
+        asked = state.read(_WANTED)
+        for name, wanted in asked.amounts.items():
+            have = columns.allocatable(name)[rows]
+            enough = have - columns.requested(name)[rows] >= wanted
+            passing &= enough | (have <= 0) if name in asked.devices else enough
         return passing
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
@@ -188,10 +227,14 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             Action.DELETE | Action.UPDATE_POD_SCALE_DOWN,
             Action.ADD | Action.UPDATE_NODE_ALLOCATABLE,
         )
-        return (
+        registrations = (
             Registration(ClusterEvent(Resource.POD, pods), self._freed),
             Registration(ClusterEvent(Resource.NODE, nodes), self._node_changed),
         )
+        if not self._with_devices:
+            return registrations
+        classes = ClusterEvent(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE)
+        return (*registrations, Registration(classes, self._class_changed))
 
     def _wanted(self, pod: Pod) -> dict[str, int]:
         return {
@@ -218,20 +261,40 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def _node_changed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
         """The node must be large enough for the pod, or it does not help.
 
-        A known node must also have grown in a resource that the pod requests, or in pods.
+        A known node must also have grown in a resource that the pod requests, or in pods, or may
+        have devices for the pod.
         """
         assert isinstance(new, Node)
         wanted = self._wanted(pod)
         now = _allocatable(new)
-        if now.get(PODS, 0) < 1 or any(
-            now.get(name, 0) < amount for name, amount in wanted.items()
-        ):
+        short = [name for name, amount in wanted.items() if now.get(name, 0) < amount]
+        if now.get(PODS, 0) < 1 or any(not self._may_have_devices(now, name) for name in short):
             return Hint.SKIP
-        if not isinstance(old, Node):
+        if short or not isinstance(old, Node):
             return Hint.QUEUE
         before = _allocatable(old)
         grown = any(now.get(name, 0) > before.get(name, 0) for name in (*wanted, PODS))
         return Hint.QUEUE if grown else Hint.SKIP
+
+    def _may_have_devices(self, allocatable: Mapping[str, int], resource: str) -> bool:
+        """True if a node has no amount of a resource that a class provides."""
+        return (
+            self._with_devices
+            and allocatable.get(resource, 0) <= 0
+            and may_be_devices(resource)
+            and any_provides(resource, self.handle.objects.every(DeviceClass))
+        )
+
+    def _class_changed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
+        """The class must begin to provide a resource that the pod requests."""
+        assert isinstance(new, DeviceClass)
+        requested, resource = self._hinted.of(pod).spec_requests, new.spec.extended_resource_name
+        if isinstance(old, DeviceClass):
+            if (old.spec.extended_resource_name or "") == (resource or ""):
+                return Hint.SKIP
+        elif f"{DEVICE_CLASS_PREFIX}{new.metadata.name}" in requested:
+            return Hint.QUEUE
+        return Hint.QUEUE if resource in requested else Hint.SKIP
 
 
 def _reason_keys(

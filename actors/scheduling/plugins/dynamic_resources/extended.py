@@ -71,6 +71,14 @@ def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass
     return found
 
 
+def any_provides(resource: str, classes: Iterable[DeviceClass]) -> bool:
+    """True if a class provides the resource."""
+    return any(
+        resource in (one.spec.extended_resource_name, f"{DEVICE_CLASS_PREFIX}{one.metadata.name}")
+        for one in classes
+    )
+
+
 def _age_first(one: DeviceClass) -> tuple[float, tuple[int, ...]]:
     created = one.metadata.creation_timestamp
     try:
