@@ -54,6 +54,23 @@ apiVersion: v1
 kind: PersistentVolume
 spec: {accessModes: [ReadOnlyMany], capacity: {storage: 1Gi}, csi: {driver: d}}
 """
+CLASS = """
+apiVersion: resource.k8s.io/v1beta2
+kind: DeviceClass
+metadata: {name: gpu}
+spec: {selectors: [{cel: {expression: device.driver == "d"}}]}
+"""
+DEVICE_CLAIM = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {generateName: gpu-}
+spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}
+"""
+RULE = """
+apiVersion: resource.k8s.io/v1alpha3
+kind: DeviceTaintRule
+metadata: {name: all}
+"""
 FILE = """
 - name: Plain
   defaultPodTemplatePath: small.yaml
@@ -113,9 +130,21 @@ FILE = """
   - {opcode: createPods, count: 1, podTemplatePath: device.yaml}
   workloads:
   - {name: one}
-- name: Devices
+- name: Slices
+  featureGates: {DRAResourceClaimDeviceStatus: true}
   workloadTemplate:
-  - {opcode: createResourceDriver, driverName: d}
+  - {opcode: createNodes, count: 2, nodeTemplatePath: node.yaml}
+  - {opcode: createAny, templatePath: rule.yaml}
+  - {opcode: createAny, templatePath: class.yaml}
+  - {opcode: createResourceClaims, namespace: ns, count: 2, templatePath: deviceclaim.yaml}
+  - {opcode: startCollectingMetrics, namespaces: [ns]}
+  - {opcode: createResourceDriver, driverName: d, nodes: "node-?", maxClaimsPerNode: 3}
+  - {opcode: stopCollectingMetrics}
+  workloads:
+  - {name: one}
+- name: Groups
+  workloadTemplate:
+  - {opcode: createPodGroups, namespace: d}
   workloads:
   - {name: one}
 - name: Gates
@@ -156,6 +185,9 @@ def file(tmp_path: Path) -> Path:
         ("large.yaml", POD % ("large", "9")),
         ("device.yaml", DEVICE),
         ("claim.yaml", CLAIM),
+        ("class.yaml", CLASS),
+        ("deviceclaim.yaml", DEVICE_CLAIM),
+        ("rule.yaml", RULE),
         ("volume.yaml", VOLUME),
         ("service.yaml", SERVICE),
         ("config.yaml", FILE),
@@ -286,9 +318,18 @@ def test_a_workload_with_volumes(file: Path, api: str) -> None:
     assert (result.exit_code, result.stderr) == (0, ""), result.output
 
 
+@pytest.mark.parametrize("api", ["inproc", "embedded"])
+def test_publishing_devices_is_measured_without_pods(file: Path, api: str) -> None:
+    result = run(file, "Slices", "--api", api, "-o", "json")
+    assert (result.exit_code, result.stderr) == (0, ""), result.output
+    (found,) = json.loads(result.stdout)
+    assert (found["pods"], found["throughput"]["average"]) == (0, 0)
+    assert found["seconds"] > 0
+
+
 @pytest.mark.parametrize(
     ("workload", "reason"),
-    [("Devices", "operation createResourceDriver"), ("Gates", "feature gate GateOfTomorrow")],
+    [("Groups", "operation createPodGroups"), ("Gates", "feature gate GateOfTomorrow")],
 )
 def test_a_workload_with_unknown_operations_is_unsupported(
     file: Path, workload: str, reason: str

@@ -1,15 +1,18 @@
-"""The interface to the cluster that a workload runs on: the writes of its operations.
+"""The interface to the cluster that a workload runs on: what its operations write and list.
 
-Operations read the PodTracker, which the cluster fills.
+Operations read pods from the PodTracker, which the cluster fills.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.tools.apiserver.resources import Kind
 from berth.tools.bench.templates import Document
+
+T = TypeVar("T", bound=HasMetadata)
 
 
 class ClusterError(Exception):
@@ -38,4 +41,14 @@ class Cluster(Protocol):
 
     async def delete(self, kind: Kind, namespace: str, name: str, grace: int | None = None) -> None:
         """An object that no longer exists is not an error."""
+        ...
+
+    async def set_status(self, kind: Kind, namespace: str, name: str, status: Document) -> None: ...
+
+    async def every(self, kind: Kind, type_: type[T]) -> list[T]:
+        """All objects of a kind, read as this type."""
+        ...
+
+    async def delivered(self) -> None:
+        """Waits until the scheduler has received every write, if that can be seen."""
         ...

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+import anyio
 import msgspec
 
 from berth.actors.client.access import Calls, Source
@@ -21,9 +22,11 @@ from berth.actors.client.tenure import Tenure
 from berth.actors.client.watch import Changed, Deleted, Listed, WatchUpdate
 from berth.actors.runtime.bell import Bell
 from berth.actors.scheduling.kube.core import FINISHED, Pod, PodCondition
+from berth.actors.scheduling.kube.devices import ResourceClaim
 from berth.actors.scheduling.kube.kinds import BY_KIND as FOLLOWED
 from berth.actors.scheduling.kube.kinds import NOT_FINISHED
 from berth.actors.scheduling.kube.meta import HasMetadata, ObjectMeta
+from berth.actors.scheduling.kube.reading import Reader
 from berth.tools.apiserver.admission import admitted_pod
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.app import target_of
@@ -33,6 +36,7 @@ from berth.tools.apiserver.patch import patched
 from berth.tools.apiserver.requests import DeleteOptions
 from berth.tools.apiserver.resources import BY_KIND, Kind
 from berth.tools.apiserver.store import Refused, Store
+from berth.tools.bench.claims import ClaimTemplates, released, shared_claims, with_claims
 from berth.tools.bench.cluster import ClusterError, ExistsError
 from berth.tools.bench.pods import PodTracker
 from berth.tools.bench.templates import Document
@@ -42,6 +46,8 @@ Kept = TypeVar("Kept", bound=HasMetadata)
 Key = tuple[str, str]
 MOST_PROTOTYPES = 64  # for templates without actions; others never give the same document twice
 PODS, EVENTS = BY_KIND["v1", "Pod"], BY_KIND["events.k8s.io/v1", "Event"]
+CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
+TEMPLATES = BY_KIND["resource.k8s.io/v1", "ResourceClaimTemplate"]
 EVENTS_END = f"/{EVENTS.plural}"
 
 
@@ -75,6 +81,9 @@ class _Subscription(Generic[Kept]):
         self._pending.append(event)
         self._news.ring()
 
+    def is_behind(self) -> bool:
+        return bool(self._pending)
+
     def _selects(self, item: Kept) -> bool:
         return not (self._unfinished and isinstance(item, Pod) and item.status.phase in FINISHED)
 
@@ -99,6 +108,9 @@ class InProcess:
         self._tracker = pods
         self._shelves: dict[str, _Shelf[Any]] = {kind.path: _Shelf() for kind in FOLLOWED.values()}
         self._pods: _Shelf[Pod] = self._shelves[PODS.path()]
+        self._claims: _Shelf[ResourceClaim] = self._shelves[CLAIMS.path()]
+        self._claims_of: dict[str, list[Key]] = {}  # by the uid of the owner
+        self._templates = ClaimTemplates(self._template)
         self._prototypes: dict[int, tuple[Document, Any]] = {}
         self._rest = Api(Store())
         self._version = 0
@@ -124,9 +136,14 @@ class InProcess:
             return
         if (namespace, name) in shelf.items:
             raise ExistsError(f'{kind.resource} "{name}" already exists')
+        made = self._add(kind, namespace, name, self._prototype(kind, document))
+        if isinstance(made, Pod) and made.spec.resource_claims:
+            self._make_claims(made)
+
+    def _add(self, kind: Kind, namespace: str, name: str, made: Any) -> Any:
+        """Stores a new object, with the metadata that the API server gives it."""
         self._version += 1
-        prototype = self._prototype(kind, document)
-        given = prototype.metadata
+        given = made.metadata
         labels = given.labels
         if kind.kind == "Namespace":
             labels = {**labels, "kubernetes.io/metadata.name": name}
@@ -142,7 +159,12 @@ class InProcess:
             owner_references=given.owner_references,
             finalizers=given.finalizers,
         )
-        self._put(shelf, msgspec.structs.replace(prototype, metadata=metadata))
+        if kind == CLAIMS:
+            for owner in given.owner_references:
+                self._claims_of.setdefault(owner.uid, []).append((namespace, name))
+        return self._put(
+            self._shelves[kind.path()], msgspec.structs.replace(made, metadata=metadata)
+        )
 
     async def update(
         self, kind: Kind, namespace: str, name: str, document: Document, subresources: Sequence[str]
@@ -174,6 +196,19 @@ class InProcess:
                 return
         elif (namespace, name) in shelf.items:
             self._delete(kind, namespace, name, grace)
+
+    async def set_status(self, kind: Kind, namespace: str, name: str, status: Document) -> None:
+        before = self._found(kind, namespace, name)
+        made = Reader(type(before.status)).convert(status)
+        self._write(kind, msgspec.structs.replace(before, status=made))
+
+    async def every(self, kind: Kind, type_: type[Kept]) -> list[Kept]:
+        return list(self._shelves[kind.path()].items.values())
+
+    async def delivered(self) -> None:
+        followers = [each for shelf in self._shelves.values() for each in shelf.followers]
+        while any(follower.is_behind() for follower in followers):
+            await anyio.lowlevel.checkpoint()
 
     # ------------------------------------------------------------------------------------- as Calls
 
@@ -257,6 +292,8 @@ class InProcess:
                         item for (where, _), item in items.items() if namespace in ("", where)
                     ]
                 }
+            case "POST":
+                return self._post(kind, namespace, body)
             case "DELETE":
                 options = msgspec.convert(body or {}, DeleteOptions)
                 return self._delete(kind, namespace, name, options.grace_period_seconds)
@@ -265,19 +302,25 @@ class InProcess:
             case _:
                 raise Refused(405, "MethodNotAllowed", f"{method} {path} is not served in process")
 
+    def _post(self, kind: Kind, namespace: str, body: Any) -> object:
+        given = body.get("metadata") or {}
+        name = given.get("name") or f"{given.get('generateName', '')}{self._version}"
+        if (namespace, name) in self._shelves[kind.path()].items:
+            raise Refused(409, "AlreadyExists", f'{kind.resource} "{name}" already exists')
+        return self._add(kind, namespace, name, self._prototype(kind, body))
+
     def _patch(
         self, kind: Kind, namespace: str, name: str, body: object, content_type: str
     ) -> object:
         before = self._found(kind, namespace, name)
-        uid = (
-            body.get("metadata", {}).get("uid", before.metadata.uid)
-            if isinstance(body, dict)
-            else ""
-        )
-        if uid != before.metadata.uid:
-            raise Refused(
-                409, "Conflict", f'{kind.resource} "{name}" has another uid than the patch names'
-            )
+        given = body.get("metadata", {}) if isinstance(body, dict) else {}
+        for field, have in (
+            ("uid", before.metadata.uid),
+            ("resourceVersion", before.metadata.resource_version),
+        ):
+            if given.get(field, have) != have:
+                message = f'{kind.resource} "{name}" has another {field} than the patch names'
+                raise Refused(409, "Conflict", message)
         after = patched(kind, msgspec.to_builtins(before), body, content_type)
         return self._write(kind, msgspec.convert(after, type(before), strict=False))
 
@@ -314,9 +357,8 @@ class InProcess:
             **({"namespace": namespace} if namespace else {}),
         }
         try:
-            self._rest.store.create(
-                kind, {**document, "metadata": {**metadata, "uid": f"uid-{kind.plural}-{name}"}}
-            )
+            made = {**document, "metadata": {**metadata, "uid": f"uid-{kind.plural}-{name}"}}
+            self._rest.store.create(kind, defaulted(kind, made))
         except Refused as refused:
             error = ExistsError if refused.reason == "AlreadyExists" else ClusterError
             raise error(str(refused)) from None
@@ -359,12 +401,46 @@ class InProcess:
                 item.metadata, deletion_timestamp=self._now(), deletion_grace_period_seconds=seconds
             )
             return self._write(kind, msgspec.structs.replace(item, metadata=doomed))
+        gone = self._remove(kind, item)
+        if isinstance(gone, Pod):
+            self._tracker.deleted(gone)
+            self._release_claims(gone)
+        return gone
+
+    def _remove(self, kind: Kind, item: Any) -> Any:
         shelf = self._shelves[kind.path()]
-        del shelf.items[namespace, name]
+        del shelf.items[item.metadata.namespace, item.metadata.name]
         self._version += 1
         metadata = msgspec.structs.replace(item.metadata, resource_version=str(self._version))
         gone = msgspec.structs.replace(item, metadata=metadata)
         shelf.publish(Deleted(gone))
-        if isinstance(gone, Pod):
-            self._tracker.deleted(gone)
         return gone
+
+    # ----------------------------------------------------------------------------------- the claims
+
+    def _make_claims(self, pod: Pod) -> None:
+        """Makes the claims that a pod has from templates, and names them in its status."""
+        names = []
+        for entry, claim in self._templates.claims_for(pod):
+            name = f"{claim.metadata.generate_name}{self._version}"
+            self._add(CLAIMS, pod.metadata.namespace, name, claim)
+            names.append((entry, name))
+        if names:
+            self._write(PODS, with_claims(pod, names))
+
+    def _template(self, namespace: str, name: str) -> Document | None:
+        return self._rest.store.find(TEMPLATES, namespace, name)
+
+    def _release_claims(self, pod: Pod) -> None:
+        """Ends a deleted pod's reservations, and deletes the claims that it owns."""
+        uid, namespace = pod.metadata.uid, pod.metadata.namespace
+        owned = self._claims_of.pop(uid, ())
+        for key in (*owned, *((namespace, name) for name in shared_claims(pod))):
+            claim = self._claims.items.get(key)
+            without = None if claim is None else released(claim, uid)
+            if without is not None:
+                self._write(CLAIMS, without)
+        for key in owned:
+            claim = self._claims.items.get(key)
+            if claim is not None and not claim.metadata.finalizers:
+                self._remove(CLAIMS, claim)

@@ -9,6 +9,7 @@ from typing import Any
 from berth.tools.apiserver.resources import BY_KIND, Kind
 from berth.tools.bench.opcodes import CreateNodes
 from berth.tools.bench.templates import Document, Template, Value
+from berth.tools.bench.waiting import UnsupportedError
 
 NAMESPACES = BY_KIND["v1", "Namespace"]
 NODES = BY_KIND["v1", "Node"]
@@ -17,6 +18,10 @@ CLASSES = BY_KIND["scheduling.k8s.io/v1", "PriorityClass"]
 CSI_NODES = BY_KIND["storage.k8s.io/v1", "CSINode"]
 VOLUMES = BY_KIND["v1", "PersistentVolume"]
 CLAIMS = BY_KIND["v1", "PersistentVolumeClaim"]
+# Versions of an API that differ from the served one in nothing but their names.
+SAME_API = {"resource.k8s.io/v1beta2": "resource.k8s.io/v1"}
+# Objects that no scheduler reads unless DRADeviceTaintRules is on, which is off by default.
+UNREAD = ("resource.k8s.io", "DeviceTaintRule")
 HOSTNAME = "kubernetes.io/hostname"
 MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 
@@ -119,6 +124,27 @@ def with_claim(pod: Document, index: int) -> Document:
     claim = {"name": "vol", "persistentVolumeClaim": {"claimName": f"pvc-{index}"}}
     spec = pod.get("spec") or {}
     return {**pod, "spec": {**spec, "volumes": [*(spec.get("volumes") or ()), claim]}}
+
+
+def is_unread(document: Document) -> bool:
+    """True for an object that has no effect on scheduling, so that no cluster has to serve it."""
+    group = str(document.get("apiVersion", "")).partition("/")[0]
+    return (group, document.get("kind")) == UNREAD
+
+
+def served(document: Document) -> tuple[Kind, Document]:
+    """The kind of a document, and the document in the version of its API that is served.
+
+    Raises UnsupportedError.
+    """
+    api_version, kind = str(document.get("apiVersion", "")), str(document.get("kind", ""))
+    served_version = SAME_API.get(api_version, api_version)
+    found = BY_KIND.get((served_version, kind))
+    if found is None:
+        raise UnsupportedError(f"objects of kind {api_version} {kind}")
+    if served_version != api_version:
+        document = {**document, "apiVersion": served_version}
+    return found, document
 
 
 def priority_class(value: int) -> tuple[str, Document]:

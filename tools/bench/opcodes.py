@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from berth.tools.bench.templates import Value
 
+Given = Annotated[str, msgspec.Meta(min_length=1)]
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
@@ -169,20 +170,36 @@ class StopCollectingProfile(
     type: str = ""
 
 
+class CreateResourceDriver(
+    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createResourceDriver"
+):
+    """Publishes the devices of a driver on the nodes whose names match the glob `nodes`."""
+
+    driver_name: Given
+    nodes: Given
+    max_claims_per_node: int = 0
+    max_claims_per_node_param: str = ""
+
+
+class CreateResourceClaims(
+    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createResourceClaims"
+):
+    namespace: Given
+    template_path: Given
+    count: int = 0
+    count_param: str = ""
+
+
+class AllocResourceClaims(
+    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="allocResourceClaims"
+):
+    """Allocates the claims of a namespace, or of all namespaces, without the scheduler."""
+
+    namespace: str = ""
+
+
 class _Known(msgspec.Struct, frozen=True):
     """An operation of scheduler_perf that is read with any fields, but not supported here."""
-
-
-class CreateResourceClaims(_Known, frozen=True, tag_field="opcode", tag="createResourceClaims"):
-    pass
-
-
-class CreateResourceDriver(_Known, frozen=True, tag_field="opcode", tag="createResourceDriver"):
-    pass
-
-
-class AllocResourceClaims(_Known, frozen=True, tag_field="opcode", tag="allocResourceClaims"):
-    pass
 
 
 class CreatePodGroups(_Known, frozen=True, tag_field="opcode", tag="createPodGroups"):
@@ -193,13 +210,7 @@ class WaitForPodGroups(_Known, frozen=True, tag_field="opcode", tag="waitForPodG
     pass
 
 
-Unsupported = (
-    CreateResourceClaims
-    | CreateResourceDriver
-    | AllocResourceClaims
-    | CreatePodGroups
-    | WaitForPodGroups
-)
+Unsupported = CreatePodGroups | WaitForPodGroups
 Operation = (
     CreateNodes
     | CreateNamespaces
@@ -215,6 +226,9 @@ Operation = (
     | StopCollectingMetrics
     | StartCollectingProfile
     | StopCollectingProfile
+    | CreateResourceDriver
+    | CreateResourceClaims
+    | AllocResourceClaims
     | Unsupported
 )
 
@@ -234,25 +248,13 @@ def problems(operation: Operation) -> Iterator[str]:
         "interval_milliseconds",
         "delete_pods_per_second",
         "update_per_second",
+        "max_claims_per_node",
     ):
         if (getattr(operation, field, 0) or 0) < 0:
             yield f"{_camel(field)}: expected 0 or more"
     match operation:
         case CreatePods():
-            if operation.collect_metrics and operation.skip_wait_to_completion:
-                yield "collectMetrics and skipWaitToCompletion cannot both be true"
-            if operation.steady_state and operation.skip_wait_to_completion:
-                yield "steadyState and skipWaitToCompletion cannot both be true"
-            if operation.steady_state and not operation.duration_param and not operation.duration:
-                yield "duration: must be given with steadyState"
-            if (
-                operation.persistent_volume_template_path
-                and not operation.persistent_volume_claim_template_path
-            ):
-                yield (
-                    "persistentVolumeClaimTemplatePath: "
-                    "must be given with persistentVolumeTemplatePath"
-                )
+            yield from _problems_of_pods(operation)
         case CreatePodSets():
             yield from (f"createPodsOp.{problem}" for problem in problems(operation.create_pods_op))
         case Churn():
@@ -264,6 +266,22 @@ def problems(operation: Operation) -> Iterator[str]:
             yield "namespaces: cannot be empty"
         case _:
             pass
+
+
+def _problems_of_pods(operation: CreatePods) -> Iterator[str]:
+    if operation.collect_metrics and operation.skip_wait_to_completion:
+        yield "collectMetrics and skipWaitToCompletion cannot both be true"
+    if operation.steady_state and operation.skip_wait_to_completion:
+        yield "steadyState and skipWaitToCompletion cannot both be true"
+    if operation.steady_state and not operation.duration_param and not operation.duration:
+        yield "duration: must be given with steadyState"
+    if operation.steady_state and not operation.count_param and not operation.count:
+        yield "count: cannot be 0 with steadyState"
+    if (
+        operation.persistent_volume_template_path
+        and not operation.persistent_volume_claim_template_path
+    ):
+        yield ("persistentVolumeClaimTemplatePath: must be given with persistentVolumeTemplatePath")
 
 
 def _camel(field: str) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import count, islice
+from random import Random
 from typing import TypeVar
 
 import anyio
@@ -18,11 +19,12 @@ from anyio.abc import TaskGroup
 
 from berth.actors.scheduling.kube.core import Pod
 from berth.config.feature_gates import DEFAULTS as KNOWN_GATES
-from berth.tools.apiserver.resources import BY_KIND, Kind
-from berth.tools.bench import objects
+from berth.tools.apiserver.resources import Kind
+from berth.tools.bench import devices, objects
 from berth.tools.bench.cluster import Cluster, ClusterError, ExistsError
 from berth.tools.bench.measure import Meter, Result
 from berth.tools.bench.opcodes import (
+    AllocResourceClaims,
     Barrier,
     Churn,
     CreateAny,
@@ -30,6 +32,8 @@ from berth.tools.bench.opcodes import (
     CreateNodes,
     CreatePods,
     CreatePodSets,
+    CreateResourceClaims,
+    CreateResourceDriver,
     DeletePods,
     Operation,
     Sleep,
@@ -46,6 +50,8 @@ from berth.tools.bench.waiting import POLL_SECONDS, StalledError, UnsupportedErr
 from berth.tools.bench.window import Window
 from berth.tools.bench.workload import Run
 
+# The gates that a workload may turn on: those of the scheduler, and one of the API server alone.
+ACCEPTED = {*KNOWN_GATES, "DRAResourceClaimDeviceStatus"}
 CHURN_SECONDS = 0.5
 MOST_PREPARED = 64
 T = TypeVar("T")
@@ -70,6 +76,7 @@ class Executor:
         self._meter = meter
         self._waiting = Waiting(pods, stall)
         self._report = report
+        self._rng = Random(0)
         self._serial = count()
         self._templates: dict[str, Template] = {}
         self._namespaces: set[str] = set()
@@ -86,7 +93,7 @@ class Executor:
     async def run(self) -> list[Result]:
         """Raises UnsupportedError, StalledError, ClusterError, TemplateError or WorkloadError."""
         unknown = [
-            gate for gate, on in self._run.feature_gates.items() if on and gate not in KNOWN_GATES
+            gate for gate, on in self._run.feature_gates.items() if on and gate not in ACCEPTED
         ]
         if unknown:
             raise UnsupportedError(f"feature gate {unknown[0]}")
@@ -111,10 +118,7 @@ class Executor:
             case CreatePods():
                 await self._create_pods(operation, operation.namespace or f"namespace-{index}")
             case CreatePodSets():
-                for number in range(operation.count):
-                    await self._create_pods(
-                        operation.create_pods_op, f"{operation.namespace_prefix}-{number}"
-                    )
+                await self._create_pod_sets(operation)
             case CreateAny():
                 await self._create_any(operation)
             case UpdateAny():
@@ -133,6 +137,8 @@ class Executor:
                 )
             case StopCollectingMetrics():
                 await self._close_window()
+            case CreateResourceDriver() | CreateResourceClaims() | AllocResourceClaims():
+                await self._prepare_devices(operation)
             case StartCollectingProfile() | StopCollectingProfile():
                 pass  # --profile profiles every window
             case _:
@@ -180,7 +186,8 @@ class Executor:
             document = template.document(
                 {**operation.template_params, "Index": index, "Count": total}
             )
-            await self._create(document, operation.namespace)
+            if not objects.is_unread(document):
+                await self._create(document, operation.namespace)
 
     async def _update_any(self, operation: UpdateAny) -> None:
         template = self._template(operation.template_path)
@@ -191,7 +198,7 @@ class Executor:
             document = template.document(
                 {**operation.template_params, "Index": index, "Count": total}
             )
-            kind = _kind(document)
+            kind, document = objects.served(document)
             document = await self._with_class(document) if kind == objects.PODS else document
             name = (document.get("metadata") or {}).get("name", "")
             await self._cluster.update(
@@ -201,7 +208,7 @@ class Executor:
 
     async def _create(self, document: Document, namespace: str) -> tuple[Kind, str, str]:
         """Creates an object of any kind; returns where it is."""
-        kind = _kind(document)
+        kind, document = objects.served(document)
         document = await self._with_class(document) if kind == objects.PODS else document
         where, name = namespace if kind.namespaced else "", self._name(document)
         await self._cluster.create(kind, where, name, document)
@@ -227,7 +234,26 @@ class Executor:
         self._prepared[id(pod)] = (pod, changed)
         return changed
 
+    async def _prepare_devices(
+        self, operation: CreateResourceDriver | CreateResourceClaims | AllocResourceClaims
+    ) -> None:
+        match operation:
+            case CreateResourceDriver():
+                await devices.publish(self._cluster, operation)
+                await self._cluster.delivered()
+            case CreateResourceClaims(namespace=namespace, template_path=path, count=total):
+                await self._namespace(namespace)
+                document = self._template(path).document({})  # it has no parameters
+                await self._each(range(total), lambda _: self._create(document, namespace))
+            case AllocResourceClaims(namespace=namespace):
+                await devices.allocate(self._cluster, namespace, self._rng)
+
     # ----------------------------------------------------------------------------------------- pods
+
+    async def _create_pod_sets(self, operation: CreatePodSets) -> None:
+        for number in range(operation.count):
+            namespace = f"{operation.namespace_prefix}-{number}"
+            await self._create_pods(operation.create_pods_op, namespace)
 
     async def _create_pods(self, operation: CreatePods, namespace: str) -> None:
         await self._namespace(namespace)
@@ -280,28 +306,32 @@ class Executor:
     async def _steadily(
         self, operation: CreatePods, namespace: str, make: Callable[[int], Awaitable[None]]
     ) -> None:
-        """Keeps this many pods pending: deletes each bound pod and creates another."""
-        bound: list[str] = []
+        """Creates a batch of pods; once all are bound, deletes them and creates the next one."""
+        placed, goal, arrived = 0, operation.count, anyio.Event()
 
         def note(pod: Pod) -> None:
-            if pod.metadata.namespace == namespace:
-                bound.append(pod.metadata.name)
+            nonlocal placed
+            placed += pod.metadata.namespace == namespace
+            if placed >= goal:
+                arrived.set()
+
+        async def delete(name: str) -> None:
+            await self._cluster.delete(objects.PODS, namespace, name, grace=0)
 
         self._pods.on_bound.append(note)
-        serial, replaced = count(operation.count), 0
-        await self._each(range(operation.count), make)
+        serial = count()
         with anyio.move_on_after(seconds(operation.duration)):
             while True:
-                fresh, bound[:] = list(bound), []
-                for name in fresh:
-                    await self._cluster.delete(objects.PODS, namespace, name, grace=0)
-                    await make(next(serial))
-                replaced += len(fresh)
-                self._waiting.refuse_unsupported()
-                self._report_progress()
-                await anyio.sleep(POLL_SECONDS if not fresh else 0)
+                await self._each(islice(serial, operation.count), make)
+                while placed < goal:
+                    with anyio.move_on_after(POLL_SECONDS):
+                        await arrived.wait()
+                    self._waiting.refuse_unsupported()
+                    self._report_progress()
+                goal, arrived = goal + operation.count, anyio.Event()
+                await self._each(self._pods.names(namespace, {}), delete)
         self._pods.on_bound.remove(note)
-        if not replaced and not bound:
+        if not placed:
             raise StalledError(
                 f"stalled: no pod was placed in {operation.duration}: {self._pods.why([namespace])}"
             )
@@ -429,7 +459,7 @@ class Executor:
             metadata.get("name") or f"{metadata.get('generateName', 'bench-')}{next(self._serial)}"
         )
 
-    async def _each(self, items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
+    async def _each(self, items: Iterable[T], work: Callable[[T], Awaitable[object]]) -> None:
         """Runs as many at a time as the cluster allows, and lets other tasks run in between."""
         waiting = iter(items)
 
@@ -453,11 +483,3 @@ def _pods_of(operation: Operation) -> int:
             return operation.count * operation.create_pods_op.count
         case _:
             return 0
-
-
-def _kind(document: Document) -> Kind:
-    api_version, kind = str(document.get("apiVersion", "")), str(document.get("kind", ""))
-    found = BY_KIND.get((api_version, kind))
-    if found is None:
-        raise UnsupportedError(f"objects of kind {api_version} {kind}")
-    return found

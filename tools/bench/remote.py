@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from random import Random
+from typing import TypeVar
 
 import anyio
+import msgspec
 
 from berth.actors.client.rest import (
     CONTENT_TYPES,
@@ -19,12 +21,15 @@ from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.kinds import PODS as FOLLOWED_PODS
+from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.reading import Reader
 from berth.tools.apiserver.resources import Kind
 from berth.tools.bench.cluster import ClusterError, ExistsError
 from berth.tools.bench.objects import NODES, PODS
 from berth.tools.bench.pods import PodTracker
 from berth.tools.bench.templates import Document
 
+T = TypeVar("T", bound=HasMetadata)
 PARALLEL = 30  # as in scheduler_perf, which creates this many pods at once
 ACCOUNT_SECONDS = 10.0
 ACCOUNT_POLL_SECONDS = 0.2
@@ -54,9 +59,7 @@ class RemoteCluster:
         if not kind.namespaced:
             self._made.append((kind, name))
         if kind.status and "status" in document and kind not in (PODS, NODES):
-            await self._send(
-                "PATCH", kind.path(namespace, name) + "/status", {"status": document["status"]}
-            )
+            await self.set_status(kind, namespace, name, document["status"])
 
     async def _post(self, path: str, document: Document) -> None:
         """Retries for a while: a new namespace accepts no pods before it has a service account."""
@@ -86,6 +89,22 @@ class RemoteCluster:
     async def delete(self, kind: Kind, namespace: str, name: str, grace: int | None = None) -> None:
         options = {} if grace is None else {"gracePeriodSeconds": grace}
         await self._send("DELETE", kind.path(namespace, name), options, missing_ok=True)
+
+    async def set_status(self, kind: Kind, namespace: str, name: str, status: Document) -> None:
+        await self._send("PATCH", kind.path(namespace, name) + "/status", {"status": status})
+
+    async def every(self, kind: Kind, type_: type[T]) -> list[T]:
+        try:
+            found = await self._client.call("GET", kind.path(), dict)
+            reader = Reader(type_)
+            return [reader.convert(item) for item in found["items"]]
+        except ApiError as refused:
+            raise ClusterError(f"GET {kind.path()}: {refused}") from None
+        except (ConnectionFailedError, msgspec.ValidationError) as failure:
+            raise ClusterError(str(failure)) from None
+
+    async def delivered(self) -> None:
+        """Nothing shows what the scheduler has received."""
 
     async def clean_up(self) -> None:
         """Deletes what was created, last first; the content of a namespace goes with it."""

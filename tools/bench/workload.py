@@ -17,6 +17,7 @@ import yaml
 from berth.tools.bench.opcodes import (
     CreatePods,
     CreatePodSets,
+    CreateResourceDriver,
     Operation,
     Sleep,
     Unsupported,
@@ -213,6 +214,9 @@ def _resolved(operation: Operation, parameters: _Parameters) -> Operation:
                 if not isinstance(steady, bool):
                     raise WorkloadError(f"steadyStateParam: expected true or false, got {steady!r}")
                 changes["steady_state"] = steady
+        case CreateResourceDriver() if operation.max_claims_per_node_param:
+            number = parameters.number("maxClaimsPerNodeParam", operation.max_claims_per_node_param)
+            changes |= {"max_claims_per_node": number, "max_claims_per_node_param": ""}
         case CreatePodSets():
             changes["create_pods_op"] = _resolved(operation.create_pods_op, parameters)
         case _:

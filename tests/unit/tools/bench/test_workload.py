@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from berth.tools.bench.opcodes import CreatePods, CreatePodSets, Sleep, WorkloadError, seconds
+from berth.tools.bench.opcodes import (
+    CreatePods,
+    CreatePodSets,
+    CreateResourceDriver,
+    Sleep,
+    WorkloadError,
+    seconds,
+)
 from berth.tools.bench.workload import Run, load, plan, select
 
 SHARED = Path(__file__).resolve().parents[5] / "shared" / "scheduler_perf"
@@ -130,6 +137,38 @@ def test_workloads_are_chosen_by_name_and_label(
             "cannot both be true",
         ),
         ("{opcode: createPods, steadyState: true}", "{}", "duration: must be given"),
+        (
+            "{opcode: createPods, steadyState: true, duration: 1s}",
+            "{}",
+            "count: cannot be 0 with steadyState",
+        ),
+        ("{opcode: createResourceDriver, nodes: n}", "{}", "missing required field `driverName`"),
+        (
+            "{opcode: createResourceDriver, driverName: d, nodes: ''}",
+            "{}",
+            r"Expected `str` of length >= 1.*\.nodes",
+        ),
+        (
+            "{opcode: createResourceDriver, driverName: d, nodes: n, maxClaimsPerNode: -1}",
+            "{}",
+            "maxClaimsPerNode: expected 0 or more",
+        ),
+        (
+            "{opcode: createResourceDriver, driverName: d, nodes: n, maxClaimsPerNodeParam: $m}",
+            "{m: few}",
+            r"params.m: expected a whole number, got 'few'",
+        ),
+        (
+            "{opcode: createResourceClaims, namespace: '', templatePath: c}",
+            "{}",
+            r"Expected `str` of length >= 1.*\.namespace",
+        ),
+        (
+            "{opcode: createResourceClaims, namespace: n, templatePath: ''}",
+            "{}",
+            r"Expected `str` of length >= 1.*\.templatePath",
+        ),
+        ("{opcode: allocResourceClaims, nodes: n}", "{}", "unknown field `nodes`"),
         ("{opcode: churn, mode: recreate, templatePaths: [a]}", "{}", "number: cannot be 0"),
         (
             "{opcode: churn, mode: stir, templatePaths: [a]}",
@@ -190,9 +229,15 @@ def test_pod_sets_and_sleeps_take_parameters_too(tmp_path: Path) -> None:
     assert seconds(sleep.duration) == 0.25
 
 
+def test_a_driver_takes_its_devices_a_node_from_a_parameter(tmp_path: Path) -> None:
+    text = "{opcode: createResourceDriver, driverName: d, nodes: 'n-*', maxClaimsPerNodeParam: $m}"
+    (driver,) = planned(tmp_path, case(text, "{m: 3}")).operations
+    assert driver == CreateResourceDriver(driver_name="d", nodes="n-*", max_claims_per_node=3)
+
+
 def test_unsupported_operations_are_still_parsed(tmp_path: Path) -> None:
     run = planned(
-        tmp_path, case("{opcode: createResourceDriver, driverName: d, nodes: some}", "{unused: 1}")
+        tmp_path, case("{opcode: createPodGroups, namespace: d, count: some}", "{unused: 1}")
     )
     assert len(run.operations) == 1
 
@@ -213,7 +258,7 @@ def test_an_invalid_duration_is_refused(text: str) -> None:
 @pytest.mark.skipif(not SHARED.is_dir(), reason="scheduler_perf's files are not beside the project")
 def test_every_workload_of_kubernetes_can_be_planned() -> None:
     names = set()
-    for file in SHARED.glob("*/performance-config.yaml"):
+    for file in SHARED.glob("**/performance-config.yaml"):
         for found, workload in select(load(file), [], []):
             if found.name == "NodeDeclaredFeaturesEnabled":
                 # Kubernetes' own file has a parameter that no operation uses; scheduler_perf
@@ -227,4 +272,6 @@ def test_every_workload_of_kubernetes_can_be_planned() -> None:
     assert {
         "SchedulingBasic/5000Nodes_10000Pods",
         "EventHandlingPodDelete/50Nodes_500Pods",
+        "SteadyStateClusterResourceClaimTemplate/full_500nodes",
+        "ExtendedResourceScoring/5000pods_500nodes",
     } <= names

@@ -1,0 +1,158 @@
+"""The driver's slices, and allocations made without the scheduler."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from berth.actors.scheduling.kube.core import Node
+from berth.actors.scheduling.kube.devices import Device, DeviceClass, ResourceClaim, ResourceSlice
+from berth.actors.scheduling.kube.meta import ObjectMeta
+from berth.tools.bench.cluster import ClusterError
+from berth.tools.bench.devices import FirstFit, resource_slice
+from berth.tools.bench.waiting import UnsupportedError
+
+CLASS = {"metadata": {"name": "gpu"}, "spec": {"selectors": [{"cel": {"expression": "driver d"}}]}}
+WITH_DRA = {
+    "nodeSelectorTerms": [{"matchExpressions": [{"key": "dra", "operator": "In", "values": ["y"]}]}]
+}
+
+
+def selects(expression: str, driver: str, device: Device) -> bool:
+    """Stands for CEL: the expressions are `driver NAME` and `device NAME`."""
+    what, _, name = expression.partition(" ")
+    return name == {"driver": driver, "device": device.name}[what]
+
+
+def node(name: str, **labels: str) -> Node:
+    return Node(metadata=ObjectMeta(name=name, labels=labels))
+
+
+def claim(name: str, *requests: dict[str, Any], **devices: Any) -> ResourceClaim:
+    asked = [
+        {"name": f"r{number}", "exactly": {"deviceClassName": "gpu", **request}}
+        for number, request in enumerate(requests or ({},))
+    ]
+    return msgspec.convert(
+        {"metadata": {"name": name}, "spec": {"devices": {"requests": asked, **devices}}},
+        ResourceClaim,
+    )
+
+
+def shared(name: str, *devices: str, driver: str = "d") -> ResourceSlice:
+    spec = {
+        "driver": driver,
+        "pool": {"name": name},
+        "nodeSelector": WITH_DRA,
+        "devices": [{"name": device} for device in devices],
+    }
+    return msgspec.convert({"metadata": {"name": name}, "spec": spec}, ResourceSlice)
+
+
+def own(node: str, devices: int, driver: str = "d") -> ResourceSlice:
+    return msgspec.convert(resource_slice(driver, node, devices), ResourceSlice)
+
+
+def allocator(
+    nodes: list[Node], slices: list[ResourceSlice], claims: list[ResourceClaim] | None = None
+) -> FirstFit:
+    classes = [msgspec.convert(CLASS, DeviceClass)]
+    return FirstFit(nodes, slices, classes, claims or [], selects, Random(1))
+
+
+def taken(allocator: FirstFit, asked: ResourceClaim) -> list[tuple[str, str, str]] | None:
+    found = allocator.allocate(asked)
+    if found is None:
+        return None
+    return [(result.request, result.pool, result.device) for result in found.devices.results]
+
+
+def test_the_slice_of_a_driver() -> None:
+    made = own("n1", 2)
+    assert (made.metadata.name, made.spec.node_name, made.spec.driver) == ("n1", "n1", "d")
+    assert (made.spec.pool.name, made.spec.pool.resource_slice_count) == ("n1", 1)
+    first, second = made.spec.devices
+    assert (first.name, second.name) == ("instance-0", "instance-1")
+    assert second.attributes["dra.example.com/numa"].int_ == 1
+    assert second.attributes["driverVersion"].version == "1.2.3"
+    assert second.capacity["memory"].value == "1Gi"
+
+
+def test_every_device_is_given_once_and_then_none() -> None:
+    fit = allocator([node("a"), node("b")], [own("a", 2), own("b", 1), own("b", 5, driver="e")])
+    given = [taken(fit, claim(f"c{number}")) for number in range(3)]
+    assert sorted(device for one in given for device in one or ()) == [
+        ("r0", "a", "instance-0"),
+        ("r0", "a", "instance-1"),
+        ("r0", "b", "instance-0"),
+    ]
+    assert taken(fit, claim("late")) is None
+
+
+def test_the_allocation_of_a_nodes_device_names_the_node() -> None:
+    found = allocator([node("a")], [own("a", 1)]).allocate(claim("c"))
+    assert found is not None
+    assert found.node_selector is not None
+    ((term,),) = [found.node_selector.node_selector_terms]
+    assert [(each.key, each.values) for each in term.match_fields] == [("metadata.name", ("a",))]
+
+
+def test_devices_that_are_allocated_already_stay_so() -> None:
+    slices = [own("a", 2)]
+    first = claim("c0")
+    found = allocator([node("a")], slices).allocate(first)
+    assert found is not None
+    status = msgspec.structs.replace(first.status, allocation=found)
+    fit = allocator([node("a")], slices, [msgspec.structs.replace(first, status=status)])
+    assert taken(fit, claim("c1")) == [("r0", "a", "instance-1")]
+    assert taken(fit, claim("c2")) is None
+
+
+def test_shared_devices_go_to_nodes_that_the_slice_selects() -> None:
+    slices = [shared("s", "x", "y"), shared("t", "y")]
+    fit = allocator([node("a"), node("b", dra="y")], slices)
+    by_name = {"selectors": [{"cel": {"expression": "device y"}}]}
+    found = fit.allocate(claim("c", by_name))
+    assert found is not None
+    assert found.node_selector == slices[0].spec.node_selector
+    assert taken(fit, claim("d", by_name)) == [("r0", "t", "y")]
+    assert taken(fit, claim("e", by_name)) is None
+    assert taken(fit, claim("f")) == [("r0", "s", "x")]
+    assert taken(allocator([node("a")], slices), claim("c")) is None
+
+
+def test_requests_of_a_claim_get_devices_of_one_node() -> None:
+    fit = allocator([node("a", dra="y"), node("b")], [own("b", 2), shared("s", "x"), own("a", 1)])
+    assert taken(fit, claim("c", {"count": 3})) is None
+    asked = claim("d", {}, {})
+    found = taken(fit, asked)
+    assert found in (
+        [("r0", "a", "instance-0"), ("r1", "s", "x")],
+        [("r0", "b", "instance-0"), ("r1", "b", "instance-1")],
+    )
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        claim("c", {"allocationMode": "All"}),
+        claim("c", {"capacity": {"requests": {"memory": "1"}}}),
+        claim("c", {"adminAccess": True}),
+        claim("c", {}, constraints=[{"matchAttribute": "a/b"}]),
+        msgspec.convert(
+            {"spec": {"devices": {"requests": [{"name": "r", "firstAvailable": []}]}}},
+            ResourceClaim,
+        ),
+    ],
+)
+def test_other_claims_are_not_allocated(asked: ResourceClaim) -> None:
+    with pytest.raises(UnsupportedError, match="allocResourceClaims with a claim such as"):
+        allocator([node("a")], [own("a", 1)]).allocate(asked)
+
+
+def test_a_missing_class_is_an_error() -> None:
+    with pytest.raises(ClusterError, match="no DeviceClass other"):
+        allocator([node("a")], [own("a", 1)]).allocate(claim("c", {"deviceClassName": "other"}))

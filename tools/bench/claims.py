@@ -1,0 +1,111 @@
+"""The claims of pods in process: made from templates, and released when their pods are deleted.
+
+Does at once what Kubernetes' controller for resource claims and its garbage collector do later. A
+template must exist before its pods. Bound pods never finish here, so no claim is released earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from berth.actors.scheduling.kube.core import Pod, PodResourceClaimStatus
+from berth.actors.scheduling.kube.devices import (
+    FINALIZER,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimStatus,
+)
+from berth.actors.scheduling.kube.meta import ObjectMeta, OwnerReference
+from berth.actors.scheduling.kube.reading import Reader
+from berth.tools.bench.templates import Document
+
+CLAIM_OF_POD = "resource.kubernetes.io/pod-claim-name"
+_SPEC = Reader(ResourceClaimSpec)
+
+
+class ClaimTemplates:
+    """Makes claims of templates; `find` returns a template of a namespace by name, or None."""
+
+    def __init__(self, find: Callable[[str, str], Document | None]) -> None:
+        self._find = find
+        self._read: dict[int, tuple[Document, ResourceClaimSpec]] = {}
+
+    def claims_for(self, pod: Pod) -> list[tuple[str, ResourceClaim]]:
+        """The claims to make for a new pod, by their names in its spec. They have no name yet."""
+        made = []
+        for entry in pod.spec.resource_claims:
+            template = None
+            if entry.resource_claim_template_name is not None:
+                template = self._find(pod.metadata.namespace, entry.resource_claim_template_name)
+            if template is not None:
+                made.append((entry.name, self._claim(pod, entry.name, template)))
+        return made
+
+    def _claim(self, pod: Pod, entry: str, template: Document) -> ResourceClaim:
+        given: dict[str, Any] = template["spec"].get("metadata") or {}
+        owner = OwnerReference(
+            api_version="v1",
+            kind="Pod",
+            name=pod.metadata.name,
+            uid=pod.metadata.uid,
+            controller=True,
+        )
+        metadata = ObjectMeta(
+            generate_name=f"{pod.metadata.name}-{entry}-",
+            namespace=pod.metadata.namespace,
+            labels=given.get("labels") or {},
+            annotations={**(given.get("annotations") or {}), CLAIM_OF_POD: entry},
+            owner_references=(owner,),
+        )
+        return ResourceClaim(metadata=metadata, spec=self._spec(template))
+
+    def _spec(self, template: Document) -> ResourceClaimSpec:
+        """All claims of a template share one spec."""
+        known = self._read.get(id(template))
+        if known is None:
+            known = self._read[id(template)] = (
+                template,
+                _SPEC.convert(template["spec"].get("spec") or {}),
+            )
+        return known[1]
+
+
+def with_claims(pod: Pod, made: list[tuple[str, str]]) -> Pod:
+    """The pod with the names of claims, by their names in its spec, in its status."""
+    statuses = tuple(
+        PodResourceClaimStatus(name=entry, resource_claim_name=name) for entry, name in made
+    )
+    return msgspec.structs.replace(
+        pod, status=msgspec.structs.replace(pod.status, resource_claim_statuses=statuses)
+    )
+
+
+def shared_claims(pod: Pod) -> Iterator[str]:
+    """The names of the pod's claims that were not made for it."""
+    for entry in pod.spec.resource_claims:
+        if entry.resource_claim_name is not None:
+            yield entry.resource_claim_name
+
+
+def released(claim: ResourceClaim, uid: str) -> ResourceClaim | None:
+    """The claim without its reservation for a pod; None if it has none.
+
+    Without any reservation, it loses its allocation too.
+    """
+    status = claim.status
+    kept = tuple(each for each in status.reserved_for if each.uid != uid)
+    if len(kept) == len(status.reserved_for):
+        return None
+    if kept or FINALIZER not in claim.metadata.finalizers:
+        return msgspec.structs.replace(
+            claim, status=msgspec.structs.replace(status, reserved_for=kept)
+        )
+    finalizers = tuple(each for each in claim.metadata.finalizers if each != FINALIZER)
+    return msgspec.structs.replace(
+        claim,
+        metadata=msgspec.structs.replace(claim.metadata, finalizers=finalizers),
+        status=ResourceClaimStatus(),
+    )
