@@ -16,7 +16,7 @@ from berth.actors.runtime.clock import Clock, SystemClock
 from berth.actors.system import run_scheduler
 from berth.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
 from berth.tools.apiserver.app import serve
-from berth.tools.hollow.controllers import collection, run_controllers
+from berth.tools.hollow.controllers import OF_CLAIMS, collection, run_controllers
 from berth.tools.hollow.kubelet import hollow_node, run_kubelets
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
@@ -355,3 +355,29 @@ async def test_a_node_made_by_hand_is_completed_and_runs_a_pod_within_a_second()
         assert anyio.current_time() - deleted_at < 1
         with pytest.raises(ApiError):
             await running.get("Pod", "p")
+
+
+async def test_the_controllers_of_claims_can_run_alone() -> None:
+    claim = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+    pod = template("p", resourceClaims=[{"name": "d", "resourceClaimTemplateName": "gpus"}])
+    async with (
+        serve() as url,
+        Client(Connection(url)) as client,
+        anyio.create_task_group() as group,
+    ):
+        await group.start(run_controllers, client, SYSTEM_CLOCK, Random(1), OF_CLAIMS)
+        running = Cluster(client)
+        await running.create("Deployment", workload("Deployment", "web", replicas=1))
+        gpus = {"metadata": {"name": "gpus"}, "spec": {"spec": claim}}
+        await running.create("ResourceClaimTemplate", gpus)
+        await running.create("Pod", {**pod, "metadata": {"name": "p"}})
+        found = await running.status(
+            "Pod", "p", lambda status: bool(status.get("resourceClaimStatuses"))
+        )
+        (named,) = found["status"]["resourceClaimStatuses"]
+        (made,) = await running.all("ResourceClaim")
+        assert made["metadata"]["name"] == named["resourceClaimName"]
+        await running.delete("Pod", "p")
+        await running.until("ResourceClaim", lambda claims: not claims)
+        assert await running.all("ReplicaSet") == []
+        group.cancel_scope.cancel()

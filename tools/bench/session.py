@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Literal
 
 import anyio
 import msgspec
 
-from berth.actors.client.rest import Connection
+from berth.actors.client.rest import Client, Connection
+from berth.actors.runtime.clock import SystemClock
 from berth.tools.bench.cluster import ClusterError
 from berth.tools.bench.measure import NoMeter, Result
 from berth.tools.bench.opcodes import WorkloadError
@@ -29,6 +31,7 @@ from berth.tools.bench.worker import (
     scheduler_config_of,
 )
 from berth.tools.bench.workload import Run
+from berth.tools.hollow.controllers import OF_CLAIMS, run_controllers
 
 Where = Literal["inproc", "embedded", "kubeconfig"]
 FAILURES = (ClusterError, StalledError, TemplateError, WorkloadError, ProcessEndedError)
@@ -99,6 +102,7 @@ async def _remotely(
         _connection(settings) as connection,
         _meter(run, settings, connection) as meter,
         remote_cluster(connection, pods) as cluster,
+        _controllers(run, connection),
     ):
         if not settings.scheduler:
             say(f"{run.name}: waiting for a scheduler of {connection.server}")
@@ -140,6 +144,20 @@ async def _meter(
         await scheduler.ready()
         group.start_soon(scheduler.wait)
         yield scheduler
+        group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _controllers(run: Run, connection: Connection) -> AsyncIterator[None]:
+    """Runs what scheduler_perf runs for a workload with dynamic resources: their claims' controller
+    and the garbage collector.
+    """
+    if not run.feature_gates.get("DynamicResourceAllocation"):
+        yield
+        return
+    async with Client(connection) as client, anyio.create_task_group() as group:
+        await group.start(run_controllers, client, SystemClock(), Random(0), OF_CLAIMS)
+        yield
         group.cancel_scope.cancel()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 import anyio
+import msgspec
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
@@ -19,6 +20,7 @@ from berth.actors.runtime.backoff import Backoff, Rng
 from berth.actors.runtime.clock import Clock
 from berth.tools.apiserver.resources import KINDS
 from berth.tools.hollow.cluster import Change, Cluster
+from berth.tools.hollow.devices import routing as devices
 from berth.tools.hollow.documents import Document
 from berth.tools.hollow.items import Item
 from berth.tools.hollow.routing import FOLLOWED, Controllers, touched
@@ -33,18 +35,31 @@ REST_SECONDS = 0.02
 _KINDS = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
 
 
+class Selection(msgspec.Struct, frozen=True):
+    """Some controllers, or all of them for None, and the kinds that they follow."""
+
+    followed: tuple[str, ...]
+    controllers: frozenset[str] | None = None
+
+
+ALL = Selection(FOLLOWED)
+# Those that make the claims of pods from templates, and free and delete them after their pods.
+OF_CLAIMS = Selection(("Pod", *devices.FOLLOWED), frozenset((*devices.CONTROLLERS, "garbage")))
+
+
 async def run_controllers(
     client: Client,
     clock: Clock,
     rng: Rng,
+    some: Selection = ALL,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Runs all controllers until cancelled; started once everything they follow is listed."""
+    """Runs controllers until cancelled; started once everything they follow is listed."""
     async with anyio.create_task_group() as group:
-        running = _Runner(client, clock, rng, group)
+        running = _Runner(client, clock, rng, group, some)
         async with anyio.create_task_group() as listing:
-            for kind in FOLLOWED:
+            for kind in some.followed:
                 listing.start_soon(group.start, running.follow, kind)
         running.begin()
         task_status.started()
@@ -60,11 +75,14 @@ def collection(kind: str, namespace: str) -> str:
 
 
 class _Runner:
-    def __init__(self, client: Client, clock: Clock, rng: Rng, group: TaskGroup) -> None:
+    def __init__(
+        self, client: Client, clock: Clock, rng: Rng, group: TaskGroup, some: Selection
+    ) -> None:
         self._client = client
         self._clock = clock
         self._rng = rng
         self._group = group
+        self._some = some
         self._limiter = anyio.CapacityLimiter(WRITES_AT_ONCE)
         self._cluster = Cluster()
         self._controllers = Controllers()
@@ -96,7 +114,7 @@ class _Runner:
     def begin(self) -> None:
         """Acts on changes from now on. Every object that exists already counts as a change."""
         self._begun = True
-        for kind in FOLLOWED:
+        for kind in self._some.followed:
             self._changed([Change(kind, None, document) for document in self._cluster.all(kind)])
 
     def _changed(self, changes: Iterable[Change | None]) -> None:
@@ -105,7 +123,11 @@ class _Runner:
         for change in changes:
             if change is not None:
                 for item in touched(self._cluster, change):
-                    self._touch(item)
+                    if self._runs(item):
+                        self._touch(item)
+
+    def _runs(self, item: Item) -> bool:
+        return self._some.controllers is None or item.controller in self._some.controllers
 
     def _touch(self, item: Item) -> None:
         self._dirty.add(item)
@@ -193,7 +215,7 @@ class _Runner:
             case Create(kind, document):
                 path = collection(kind, document["metadata"].get("namespace", ""))
                 answer = await self._client.call("POST", path, dict, document)
-                if kind in FOLLOWED:
+                if kind in self._some.followed:
                     self._changed([self._cluster.put(answer)])
             case Patch(kind, namespace, name, body, subresource):
                 path = f"{collection(kind, namespace)}/{name}" + (
