@@ -306,3 +306,39 @@ async def test_a_device_that_is_never_prepared() -> None:
         await cluster.clock.advance(60.0)
         assert on(cluster) == "b"
         settle(cluster)
+
+
+# ------------------------------------------------------------------------------- extended resources
+
+
+async def test_a_pod_gets_devices_for_an_extended_resource() -> None:
+    async with virtual_cluster(late=0.2) as cluster:
+        await furnish(cluster)
+        await cluster.create(device_class("ext", extendedResourceName="example.com/gpu"))
+        for name in ("p", "q", "r"):
+            document = pod(name)
+            document["spec"]["containers"][0]["name"] = "main"
+            document["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "1"
+            await cluster.create(document)
+        await cluster.clock.advance(60.0)
+        placed = [name for name in ("p", "q", "r") if on(cluster, name)]
+        assert len(placed) == 2
+        made = cluster.objects(CLAIMS).values()
+        assert sorted(found.metadata.owner_references[0].name for found in made) == sorted(placed)
+        assert held(cluster).keys() == {("a", "gpu-0"), ("b", "gpu-0")}
+        settle(cluster)
+
+
+async def test_what_was_made_for_a_pod_that_cannot_be_bound_is_deleted() -> None:
+    def refuse(method: str, path: str, body: object) -> Fault:
+        return Fault.REFUSED if path.endswith("/binding") else Fault.NONE
+
+    async with virtual_cluster(fault=refuse) as cluster:
+        await furnish(cluster)
+        await cluster.create(device_class("ext", extendedResourceName="example.com/gpu"))
+        document = pod("p")
+        document["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "1"
+        await cluster.create(document)
+        await cluster.clock.advance(0.5)
+        assert cluster.objects(CLAIMS) == {}
+        settle(cluster)

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from berth.actors.scheduling.kube.core import Node
-from berth.actors.scheduling.kube.devices import MOST_SUB_REQUESTS, ResourceClaim
+from berth.actors.scheduling.kube.devices import MOST_SUB_REQUESTS, DeviceRequest, ResourceClaim
 from berth.actors.scheduling.kube.quantity import value
 from berth.actors.scheduling.model.vectors import any_true, grown
 from berth.actors.scheduling.plugins.dynamic_resources.extended import (
@@ -53,11 +53,12 @@ class Verdict(enum.IntEnum):
 
 class Offer(msgspec.Struct, frozen=True):
     """What a node gives to the claims that are not allocated yet, in order: the devices, and for
-    extended resources the claim with its requests, last, and what each container gets.
+    extended resources, whose devices come last, the requests of their claim and what each container
+    gets.
     """
 
     found: Found = ()
-    extended: ResourceClaim | None = None
+    requests: tuple[DeviceRequest, ...] | None = None
     mappings: tuple[RequestMapping, ...] = ()
 
     @property
@@ -207,7 +208,7 @@ class Answers:
         offer = (
             Offer(outcome.found)
             if variant is None
-            else Offer(outcome.found, variant.claim, variant.mappings)
+            else Offer(outcome.found, variant.requests, variant.mappings)
         )
         self._offers[row] = offer
         self.scores[row] = offer.score
@@ -243,14 +244,14 @@ class Answers:
             assert self._asked.extended is not None
             requests, mappings = requests_for(self._asked.pod, missing, self._by_resource)
             claim = with_requests(self._asked.extended, requests)
-            variant = _Variant(claim, wanted_by(claim, self._classes), tuple(mappings))
+            variant = _Variant(tuple(requests), wanted_by(claim, self._classes), tuple(mappings))
             self._variants[missing] = variant
         return variant
 
 
 class _Variant(msgspec.Struct, frozen=True):
-    """The claim for the extended resources that a kind of node lacks."""
+    """The requests for the extended resources that a kind of node lacks."""
 
-    claim: ResourceClaim
+    requests: tuple[DeviceRequest, ...]
     wanted: Wanted
     mappings: tuple[RequestMapping, ...]

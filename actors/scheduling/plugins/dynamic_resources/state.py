@@ -13,7 +13,11 @@ from berth.actors.scheduling.kube.devices import (
 )
 from berth.actors.scheduling.model.node_selection import NodeTerms
 from berth.actors.scheduling.plugins.dynamic_resources.answers import Answers, Asked
-from berth.actors.scheduling.plugins.dynamic_resources.extended import UNWRITTEN, RequestMapping
+from berth.actors.scheduling.plugins.dynamic_resources.extended import (
+    UNWRITTEN,
+    RequestMapping,
+    with_requests,
+)
 from berth.actors.scheduling.plugins.dynamic_resources.results import allocation_of
 from berth.plugin import PodInfo, ResourceClaim, StateKey
 
@@ -71,10 +75,12 @@ class PodClaims:
         offer = None if self.answers is None else self.answers.offer(node)
         if offer is None or self.asked is None:
             return None
-        extended = () if offer.extended is None else (offer.extended,)
+        claims = self.asked.claims
+        if offer.requests is not None and self.extended is not None:
+            claims = (*claims, with_requests(self.extended, offer.requests))
         return [
             (claim, allocation_of(claim, picked, node))
-            for claim, picked in zip((*self.asked.claims, *extended), offer.found, strict=True)
+            for claim, picked in zip(claims, offer.found, strict=True)
         ]
 
     @cached_property
