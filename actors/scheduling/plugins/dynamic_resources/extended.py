@@ -93,7 +93,7 @@ def resources_of(info: PodInfo, classes: ClassesByResource) -> dict[str, int] | 
     """The extended resources that the pod requests; None if no class provides one of them."""
     requested = {
         name: amount
-        for name, amount in info.template.requests.items()
+        for name, amount in info.template.spec_requests.items()
         if amount and may_be_devices(name)
     }
     return requested if any(classes.get(name) is not None for name in requested) else None

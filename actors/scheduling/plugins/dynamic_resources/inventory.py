@@ -148,8 +148,9 @@ class Inventory:
         for kind in (ResourceSlice, ResourceClaim):
             objects.every(kind)  # All are known, or nothing is taken in.
         slices, claims, pending = self._versions
-        for _, slice_name in self._names(ResourceSlice, slices, self._slices_known()):
-            self._read_slice(slice_name)
+        if versions[0] != slices:
+            for _, slice_name in self._names(ResourceSlice, slices, self._slices_known()):
+                self._read_slice(slice_name)
         freed: list[_Hold] = []
         for name in self._names(PendingAllocation, pending, self._pending):
             waiting = objects.get(PendingAllocation, name[1], name[0])

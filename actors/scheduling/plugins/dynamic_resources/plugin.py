@@ -29,6 +29,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
     claims_of,
     is_ready,
     made_for_extended_resources,
+    uses,
 )
 from berth.actors.scheduling.plugins.dynamic_resources.state import CLAIMS, PodClaims
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
@@ -376,12 +377,17 @@ class DynamicResources(
 
     def _helps(self, pod: Pod, old: object | None, new: ResourceClaim) -> bool:
         """True if a claim that was added or changed may let the pod be placed."""
+        was = old if isinstance(old, ResourceClaim) else None
+        is_freed = (
+            was is not None and was.status.allocation is not None and new.status.allocation is None
+        )
+        if not is_freed and not uses(pod, new):
+            return False
         try:
             claims = claims_of(pod, self._listed)
         except ClaimError:
             return False
-        was = old if isinstance(old, ResourceClaim) else None
-        if was is not None and was.status.allocation is not None and new.status.allocation is None:
+        if is_freed:
             return True
         if all(claim.metadata.uid != new.metadata.uid for claim in claims):
             return False

@@ -73,6 +73,15 @@ def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
     raise ClaimError(f'pod "{key(pod)}": ResourceClaim not created yet')
 
 
+def uses(pod: Pod, claim: ResourceClaim) -> bool:
+    """True if the pod names the claim, or had it made under this name."""
+    name, status = claim.metadata.name, pod.status.resource_claim_statuses
+    return claim.metadata.namespace == pod.metadata.namespace and (
+        any(entry.resource_claim_name == name for entry in pod.spec.resource_claims)
+        or any(entry.resource_claim_name == name for entry in status)
+    )
+
+
 def is_reserved_for(pod: Pod, claim: ResourceClaim) -> bool:
     return any(user.uid == pod.metadata.uid for user in claim.status.reserved_for)
 

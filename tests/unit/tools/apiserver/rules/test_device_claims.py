@@ -181,7 +181,8 @@ BROKEN = [
         claim(exactly(selectors=[{"cel": {"expression": "device.drive == 'x'"}}])),
         (
             f"{REQUEST}.exactly.selectors[0].cel.expression: "
-            "Invalid value: \"device.drive == 'x'\": compilation failed: ERROR: <input>:1:7: undefined field 'drive'"
+            "Invalid value: \"device.drive == 'x'\": compilation failed: "
+            "ERROR: <input>:1:7: undefined field 'drive'"
         ),
     ),
     (
