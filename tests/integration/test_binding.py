@@ -122,6 +122,11 @@ class Second(ReservePlugin, PreBindPlugin):
     async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
         return Diary.note("begin second")
 
+    async def roll_back(self, state: CycleState, info: PodInfo, node: str) -> None:
+        Diary.note("roll back second")
+        if Diary.answers.get("roll back second"):
+            raise OSError("disk full")
+
 
 class Gate(PermitPlugin):
     """Makes every pod wait for a minute, and allows the pods that wait already."""
@@ -210,18 +215,24 @@ async def test_a_plugin_that_skips_pre_bind_is_not_called_and_nothing_is_nominat
         ),
         (
             {"flight first": unschedulable("what")},
-            ["unreserve second", "unreserve first"],
+            ["unreserve second", "unreserve first", "roll back second"],
             "SchedulerError",
             f'PreBindPreFlight First returned "Unschedulable", {UNSUPPORTED}',
         ),
         (
             {"begin second": error("disk")},
-            ["unreserve second", "unreserve first"],
+            ["unreserve second", "unreserve first", "roll back second"],
+            "SchedulerError",
+            'running PreBind plugin "Second": disk',
+        ),
+        (
+            {"begin second": error("disk"), "roll back second": error("raises")},
+            ["unreserve second", "unreserve first", "roll back second"],
             "SchedulerError",
             'running PreBind plugin "Second": disk',
         ),
     ],
-    ids=["reserve", "pre-flight", "pre-bind"],
+    ids=["reserve", "pre-flight", "pre-bind", "roll-back"],
 )
 async def test_a_failed_step_is_undone_in_reverse_reported_and_tried_again(
     answers: dict[str, Status], undone: list[str], reason: str, message: str
@@ -229,7 +240,7 @@ async def test_a_failed_step_is_undone_in_reverse_reported_and_tried_again(
     Diary.answers = dict(answers)
     async with pipeline(First, Second) as running:
         await started(running, pod("p"))
-        assert Diary.did[-2:] == undone
+        assert Diary.did[-len(undone) :] == undone
         assert "end first" not in Diary.did, "not cancelled when the other plugin failed"
         assert assumed(running) == 0
         told = running.recorder.take()

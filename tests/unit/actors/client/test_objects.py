@@ -90,6 +90,22 @@ CALLS: list[tuple[Call, tuple[object, ...]]] = [
         ),
     ),
     (
+        lambda api: api.delete(PersistentVolumeClaim, "c", "ns", "u"),
+        (
+            "DELETE",
+            f"{CORE}/namespaces/ns/persistentvolumeclaims/c",
+            {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "u"}},
+        ),
+    ),
+    (
+        lambda api: api.delete(StorageClass, "fast"),
+        (
+            "DELETE",
+            f"{STORAGE}/storageclasses/fast",
+            {"apiVersion": "v1", "kind": "DeleteOptions"},
+        ),
+    ),
+    (
         lambda api: api.patch(PersistentVolume, "v", {"metadata": {"resourceVersion": "7"}}),
         (
             "PATCH",
@@ -124,7 +140,7 @@ async def test_requests(call: Call, request_: tuple[object, ...]) -> None:
     server = Server()
     answer = await call(connected(server))
     assert server.requests == [request_]
-    assert not isinstance(answer, Status)
+    assert answer is SUCCESS if request_[0] == "DELETE" else not isinstance(answer, Status)
 
 
 async def test_a_binding() -> None:

@@ -39,7 +39,7 @@ from berth.actors.queue.actor import QueueActor
 from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.runtime.ask import ask
 from berth.actors.runtime.mailbox import Mailbox
-from berth.actors.scheduling.framework.post_filter import Patch
+from berth.actors.scheduling.framework.post_filter import Deletion, Patch
 from berth.actors.scheduling.framework.status import SUCCESS
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -207,6 +207,23 @@ async def test_patches_are_sent_in_order_up_to_a_refusal() -> None:
         (warning,) = logs
         assert (warning["event"], warning["name"]) == ("not patched", "b")
         assert warning["error"] == "it has changed"
+
+
+async def test_a_deletion_is_for_one_object_and_not_for_a_later_one_of_its_name() -> None:
+    async with room() as made:
+        pods = [await made.create(name) for name in ("a", "b")]
+        wrong = Deletion(Pod, "a", "another uid", "default")
+        right = Deletion(Pod, "b", pods[1].uid, "default")
+        with capture_logs() as logs:
+            made.preemption.tell(SendPatches(pods[0], (right, wrong)))
+            with anyio.fail_after(10):
+                while not logs:
+                    await anyio.sleep(0.005)
+        (warning,) = logs
+        assert (warning["event"], warning["name"]) == ("not deleted", "a")
+        assert await made.get("a") is not None
+        gone = await made.get("b")
+        assert gone is None or "deletionTimestamp" in gone["metadata"]
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from berth.plugin import (
     ClusterEvent,
     Code,
     CycleState,
+    Deletion,
     FailedAttempt,
     FilterPlugin,
     Hint,
@@ -452,6 +453,16 @@ POST_FILTERS: list[tuple[type[_Wrong], Any, str]] = [
         _PostFilter,
         PostFiltered(SUCCESS, patches=(Patch(Pod, "web", "{}"),)),  # type: ignore[arg-type]
         "expected a Patch with a mapping as changes, got '{}'",
+    ),
+    (
+        _PostFilter,
+        PostFiltered(SUCCESS, patches=(Deletion("Pod", "web", "u"),)),  # type: ignore[arg-type]
+        "expected a Deletion with the type of a kind, got 'Pod'",
+    ),
+    (
+        _PostFilter,
+        PostFiltered(SUCCESS, patches=(Deletion(Pod, "web", None),)),  # type: ignore[arg-type]
+        "expected a Deletion with strings as name, namespace and uid, got None",
     ),
     (_Asking, "who?", "expected PreemptVictims to be asked, got 'who?'"),
 ]

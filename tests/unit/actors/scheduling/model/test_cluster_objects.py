@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from berth.actors.scheduling.kube.devices import PendingAllocation
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects, UnlistedError
 from berth.plugin import PersistentVolumeClaim, Service, StorageClass
@@ -192,3 +193,32 @@ def test_a_kind_that_is_not_listed() -> None:
             look_up()
     objects.kind_listed(Service)
     assert objects.get(Service, "s", "ns") is None
+
+
+def test_an_assumption_ends_when_the_assumed_version_arrives(objects: ClusterObjects) -> None:
+    written = claim("6", "written")
+    assert objects.assume(written) == ""
+    assert objects.assumed() == [written]
+    objects.put(written)
+    assert objects.assumed() == []
+    assert found(objects) == written
+
+
+def test_the_version_of_the_api_server_is_no_assumption(objects: ClusterObjects) -> None:
+    assert objects.assume(claim()) == ""
+    assert objects.assumed() == []
+
+
+def test_an_object_of_the_schedulers_own_is_there_until_it_is_restored(
+    objects: ClusterObjects,
+) -> None:
+    pending = PendingAllocation(metadata=ObjectMeta(name="u"))
+    version = objects.version(PendingAllocation)
+    assert objects.assume(pending) == ""
+    assert [*objects.every(PendingAllocation)] == [pending]
+    assert objects.assumed() == []
+    objects.restore(pending)
+    assert objects.get(PendingAllocation, "u") is None
+    assert objects.changes(PendingAllocation).since(version) == {("", "u")}
+    objects.restore(pending)
+    objects.validate()
