@@ -13,7 +13,7 @@ from berth.actors.scheduling.cel.values import size_of
 LIMIT = 1_000_000
 # What an evaluation may do beyond its cost, in elements that are compared: cel-go charges nothing
 # for the depth of lists that it compares, or for copies that it avoids.
-MOST_EFFORT = 2_000_000
+MOST_EFFORT = 1_000_000
 MOST_ELEMENTS = 1_000_000
 MOST_TEXT = 10_000_000
 
@@ -43,7 +43,7 @@ class Budget:
         """Has to be called before a list or map of this size is made without cost."""
         if count > MOST_ELEMENTS:
             raise LimitError
-        self.strain(count >> 7)
+        self.strain(count >> 6)
 
     def makes_text(self, size: int) -> None:
         """Has to be called before a text of this size is made without cost."""

@@ -67,8 +67,11 @@ def _equal_alike(budget: Budget, a: Any, b: Any) -> bool:
     if kind is list:
         if len(a) != len(b):
             return False
-        budget.strain(len(a))
-        return all(equal(budget, x, y) for x, y in zip(a, b, strict=True))
+        budget.strain(len(a) + 4)
+        for x, y in zip(a, b, strict=True):  # noqa: SIM110 (all() is slow when it nests)
+            if not equal(budget, x, y):
+                return False
+        return True
     if kind is Quantity:
         return bool(a.nano == b.nano)
     if kind is Timestamp:
@@ -85,7 +88,7 @@ def _equal_alike(budget: Budget, a: Any, b: Any) -> bool:
 def _equal_maps(budget: Budget, a: dict[Any, Any], b: dict[Any, Any]) -> bool:
     if len(a) != len(b):
         return False
-    budget.strain(len(a))
+    budget.strain(len(a) + 4)
     for key, value in a.items():
         other = b.get(key, MISSING)
         if other is MISSING or not equal(budget, value, other):

@@ -13,6 +13,7 @@ from typing import Any
 from berth.actors.scheduling.cel.checker import check
 from berth.actors.scheduling.cel.declarations import LIMIT
 from berth.actors.scheduling.cel.errors import CelError, CompileError, LimitError, shown
+from berth.actors.scheduling.cel.estimates import worst_cost
 from berth.actors.scheduling.cel.evaluator import Program, program
 from berth.actors.scheduling.cel.parser import parse
 from berth.actors.scheduling.cel.quantities import parse as parse_quantity
@@ -60,7 +61,7 @@ class Selector:
     @cached_property
     def max_cost(self) -> int:
         """The cost in the worst case, which the API server limits to 1,000,000."""
-        return MAX_UINT64
+        return MAX_UINT64 if self._root is None else worst_cost(self._root)
 
     def matches(self, driver: str, device: Device) -> bool:
         """True if the device is selected. Raises CelError."""
