@@ -20,6 +20,7 @@ The library that they decide with. It has no event loop, no I/O, no clock and no
     scheduling/plugins/     the in-tree plugins, one file or folder each
     scheduling/framework/   the contract with plugins: extension points, statuses, events, hints
     scheduling/model/       pods and nodes as the decision needs them, the snapshot and its columns
+    scheduling/cel/         the language of device selectors: compiles and evaluates expressions
     scheduling/kube/        the objects of Kubernetes, as far as scheduling reads them
 
 What connects them.

@@ -1,1 +1,1 @@
-"""The pure library that the actors decide with: kube, model, framework, plugins, decision."""
+"""The pure library that the actors decide with: kube, cel, model, framework, plugins, decision."""

@@ -142,7 +142,8 @@ def _char(escape: str) -> str:
 def _code(escape: str) -> int:
     letter = escape[1]
     if letter in "xXuU":
-        return int(escape, 0)
+        digits = escape[2:]
+        return int(digits, 16)
     if letter in "0123":
         return int(escape[1:], 8)
     return _SIMPLE.get(letter, ord(letter))

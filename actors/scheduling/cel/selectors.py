@@ -7,6 +7,7 @@ DRAListTypeAttributes is off: attributes are scalars of the type `any`.
 
 from __future__ import annotations
 
+import re
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -24,6 +25,7 @@ from berth.actors.scheduling.cel.validation import instantiate, validate
 from berth.actors.scheduling.cel.values import MAX_UINT64, Domains, type_name
 from berth.actors.scheduling.kube.devices import Device, DeviceAttribute
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 # What a defect of a function raises; as in cel-go, it ends the evaluation with an error.
 _DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 
@@ -45,7 +47,8 @@ class Selector:
 
     def _compile(self) -> str:
         """Compiles the expression and returns the error, if there is one. Raises CompileError."""
-        root = parse(self.expression)
+        # Go reads what is no character as U+FFFD.
+        root = parse(_SURROGATE.sub("\ufffd", self.expression))
         problems = check(root) or validate(root)
         if problems:
             raise CompileError(problems)

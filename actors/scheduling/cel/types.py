@@ -168,7 +168,7 @@ _NULLABLE = ("opaque", "struct", "any", "duration", "timestamp", "null")
 
 
 class Inference:
-    """What is known of the type parameters. A failed attempt to unify leaves no trace."""
+    """Keeps the types that parameters stand for. A failed attempt to unify leaves no trace."""
 
     def __init__(self) -> None:
         self._found: dict[str, Type] = {}
@@ -181,7 +181,7 @@ class Inference:
         return param(f"_var{self._count - 1}")
 
     def assignable(self, wanted: list[Type], given: list[Type]) -> bool:
-        """True if each type agrees with its opposite; what this teaches of parameters is kept."""
+        """True if each type agrees with its opposite; the parameters found are kept."""
         self._journal.clear()
         if len(wanted) == len(given) and all(map(self._agrees, wanted, given)):
             return True
@@ -193,7 +193,7 @@ class Inference:
         return False
 
     def resolved(self, t: Type, *, to_dyn: bool = False) -> Type:
-        """Returns the type with what is known of its parameters, with `dyn` for others if asked."""
+        """Returns the type with its known parameters replaced, and the others by `dyn` if asked."""
         while t.kind == "param" and t.name in self._found:
             t = self._found[t.name]
         if t.kind == "param":

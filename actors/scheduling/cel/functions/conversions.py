@@ -116,7 +116,7 @@ def string_of_double(value: float) -> str:
     if whole == "0":
         exponent = int(power or 0) - (len(fraction) - len(fraction.lstrip("0")) + 1)
     digits = digits.rstrip("0") or "0"
-    if exponent < -4 or exponent >= 21:
+    if exponent < -4 or exponent >= 6:
         point = f".{digits[1:]}" if len(digits) > 1 else ""
         return f"{sign}{digits[0]}{point}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
     if exponent < 0:

@@ -13,6 +13,9 @@ from berth.actors.scheduling.cel.times import Duration, Timestamp
 from berth.actors.scheduling.cel.values import TypeValue, Uint, keys, type_name
 
 MOST_PRECISION = 1000
+_SUPERSCRIPTS = str.maketrans(
+    "-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
+)
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _ONLY = {
     "string": "string clause can only be used on strings, bools, bytes, ints, doubles, maps, "
@@ -186,8 +189,9 @@ def _scientific(_: _Writer, value: Any, precision: int) -> str:
     number = _number("scientific", value)
     if not math.isfinite(number):
         return _infinite(number)
-    mantissa, _sign, exponent = f"{number:.{precision}e}".partition("e")
-    return f"{mantissa}\u202f\u00d7\u202f10{exponent[0]}{exponent[1:]}".replace("10+", "10^")
+    mantissa, exponent = f"{number:.{precision}e}".split("e")
+    power = exponent.removeprefix("+").translate(_SUPERSCRIPTS)
+    return f"{mantissa}\u202f\u00d7\u202f10{power}"
 
 
 def _infinite(number: float) -> str:

@@ -147,7 +147,7 @@ def _contains_cidr_cost(cidr: Any, other: Any) -> int:
 OVERLOADS = [
     overload("string_to_quantity", "quantity(string) -> quantity", quantities.parse, reads),
     overload("is_quantity_string", "isQuantity(string) -> bool", quantities.is_quantity, reads),
-    overload("quantity_sign", "quantity::sign() -> int", _sign),
+    overload("quantity_sign", "sign(quantity) -> int", _sign),
     *_compared("quantity"),
     overload("quantity_get_float", "quantity::asApproximateFloat() -> double", _float),
     overload("quantity_get_int", "quantity::asInteger() -> int", Quantity.as_int),
