@@ -1,7 +1,8 @@
 """NodeResourcesBalancedAllocation: prefers nodes where the pod balances the use of resources.
 
 The balance is 1 minus the standard deviation of the used fractions, scaled to 0..100. The score
-compares the balance with and without the pod: 50 + (50 + with - without) / 2, in integers.
+compares the balance with and without the pod: 50 + (50 + with - without) / 2, in integers. Devices
+count as they do for NodeResourcesFit.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from berth.actors.scheduling.kube.devices import may_be_devices
 from berth.actors.scheduling.model.amounts import SAFE_AMOUNT
 from berth.actors.scheduling.model.vectors import Floats, lowest
-from berth.actors.scheduling.plugins.node_resources_fit import NATIVE
+from berth.actors.scheduling.plugins.dynamic_resources.totals import DeviceTotals
+from berth.actors.scheduling.plugins.node_resources_fit import NATIVE, device_totals
 from berth.actors.scheduling.plugins.resource_args import (
     NodeResourcesBalancedAllocationArgs,
     checked_resources,
@@ -46,6 +49,9 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         parsed = read_args(args, NodeResourcesBalancedAllocationArgs)
         resources = checked_resources(parsed.resources, "resources", only_weight_one=True)
         self._resources = tuple(resource.name for resource in resources)
+        self._totals = device_totals(self._resources, handle)
+        if self._totals is not None:
+            self.reads, self.lookups = Reads.CLUSTER, DeviceTotals.LOOKUPS
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
         return SUCCESS if self._requests_any(info) else SKIP
@@ -59,6 +65,10 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         if not self._requests_any(info):  # PreScore, which skips such a pod, is not enabled.
             return np.zeros(nodes.size, dtype=np.int64)
         have, before = nodes.allocatable(names), nodes.requested(names)
+        if self._totals is not None:
+            for i, name in enumerate(names):
+                if may_be_devices(name):
+                    have[i], before[i] = self._totals.in_place(name, nodes, have[i], before[i])
         added = np.array([[(requests.get(name, 0),) for name in names], [(0,)] * len(names)])
         if nodes.columns.requested.huge or max(requests.values()) > SAFE_AMOUNT:
             # Amounts are never negative, so the sum of two always fits in an unsigned integer.

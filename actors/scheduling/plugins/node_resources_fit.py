@@ -6,7 +6,7 @@ RequestedToCapacityRatio. All arithmetic is int64 with truncating division, as i
 and is written so that no amount can overflow.
 
 A node that has no amount of an extended resource may have devices of a class that provides it: such
-a resource is left to DynamicResources.
+a resource is left to DynamicResources. For the score of such a node its devices count.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.extended import (
     ClassesByResource,
     any_provides,
 )
+from berth.actors.scheduling.plugins.dynamic_resources.totals import DeviceTotals
 from berth.actors.scheduling.plugins.resource_args import (
     NodeResourcesFitArgs,
     ScoringStrategy,
@@ -111,6 +112,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self._ignored_groups = frozenset(parsed.ignored_resource_groups or ())
         strategy = parsed.scoring_strategy or ScoringStrategy()
         self._resources = checked_resources(strategy.resources, "scoringStrategy.resources")
+        self._totals = device_totals((r.name for r in self._resources), handle)
+        if self._totals is not None:
+            self.reads, self.lookups = Reads.CLUSTER, DeviceTotals.LOOKUPS
         self._drop_zero = False
         match strategy.type:
             case "LeastAllocated":
@@ -201,7 +205,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         divisor: Ints | int = 0
         percent = _exact_percent if nodes.columns.allocatable.huge else _percent
         for resource in self._resources:
-            amounts = _amounts(info, nodes, resource.name)
+            amounts = _amounts(info, nodes, resource.name, self._totals)
             if amounts is None:
                 continue
             free, allocatable = amounts
@@ -326,7 +330,15 @@ def _allocatable(node: Node) -> dict[str, int]:
     return {name: milli_value(text) if name == CPU else value(text) for name, text in amounts}
 
 
-def _amounts(info: PodInfo, nodes: NodeView, resource: str) -> tuple[Ints, Ints] | None:
+def device_totals(scored: Iterable[str], handle: Handle) -> DeviceTotals | None:
+    """Counts devices for scores; None if no resource that is scored can be devices."""
+    can_be = handle.feature_gates["DRAExtendedResource"] and any(map(may_be_devices, scored))
+    return DeviceTotals() if can_be else None
+
+
+def _amounts(
+    info: PodInfo, nodes: NodeView, resource: str, totals: DeviceTotals | None
+) -> tuple[Ints, Ints] | None:
     """(free after placing the pod, allocatable) of a resource.
 
     Returns None for an extended resource that the pod does not request. For cpu and memory the
@@ -345,6 +357,8 @@ def _amounts(info: PodInfo, nodes: NodeView, resource: str) -> tuple[Ints, Ints]
                 return None
             used = columns.requested(resource)[rows]
     allocatable = columns.allocatable(resource)[rows]
+    if totals is not None and may_be_devices(resource):
+        allocatable, used = totals.in_place(resource, nodes, allocatable, used)
     return np.maximum(allocatable - used, wanted) - wanted, allocatable
 
 

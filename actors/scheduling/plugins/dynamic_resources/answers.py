@@ -16,27 +16,28 @@ import numpy as np
 from berth.actors.scheduling.kube.core import Node
 from berth.actors.scheduling.kube.devices import MOST_SUB_REQUESTS, DeviceRequest, ResourceClaim
 from berth.actors.scheduling.kube.quantity import value
-from berth.actors.scheduling.model.vectors import any_true, grown
+from berth.actors.scheduling.model.vectors import grown
 from berth.actors.scheduling.plugins.dynamic_resources.extended import (
     ClassesByResource,
     RequestMapping,
     requests_for,
     with_requests,
 )
-from berth.actors.scheduling.plugins.dynamic_resources.inventory import EVERY_NODE, Inventory
+from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
 from berth.actors.scheduling.plugins.dynamic_resources.search import (
     Found,
     Outcome,
     TimedOutError,
     search,
 )
+from berth.actors.scheduling.plugins.dynamic_resources.stale_rows import StaleRows
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import (
     AllocationError,
     ClassByName,
     Wanted,
     wanted_by,
 )
-from berth.plugin import Bools, Ints, NodeView, Pod, Snapshot
+from berth.plugin import Ints, NodeView, Pod, Snapshot
 
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
@@ -121,11 +122,9 @@ class Answers:
         rows = snapshot.columns.size
         self.verdicts = np.zeros(rows, dtype=np.int8)
         self.scores: Ints = np.zeros(rows, dtype=np.int64)
-        self._stale: Bools = np.ones(rows, dtype=np.bool_)
+        self._stale = StaleRows(inventory, snapshot.columns)
         self._offers: dict[int, Offer] = {}
         self._columns = snapshot.columns
-        self._seen = inventory.changed.version
-        self._nodes_seen = snapshot.columns.node_changes.version
 
     # ------------------------------------------------------------------------------------- reading
 
@@ -146,11 +145,11 @@ class Answers:
 
     def settle(self, nodes: NodeView, asked: Asked, steps: int) -> None:
         """Brings the answers for the nodes of a view up to date. It stops at a node that FAILED."""
-        self._follow()
-        stale = self._stale[nodes.rows]
-        if not any_true(stale):
-            return
-        for position in np.flatnonzero(stale).tolist():
+        self._stale.follow()
+        if self._stale.size > len(self.verdicts):
+            self.verdicts = grown(self.verdicts, self._stale.size)
+            self.scores = grown(self.scores, self._stale.size)
+        for position in self._stale.positions(nodes):
             node, row = nodes.node(position), nodes.row(position)
             if node is None:
                 continue
@@ -158,29 +157,7 @@ class Answers:
             self.verdicts[row] = verdict
             if verdict is Verdict.FAILED:
                 return
-            self._stale[row] = False
-
-    def _follow(self) -> None:
-        """Marks the rows for which the outcome may have changed."""
-        columns, log = self._columns, self._inventory.changed
-        rows = columns.size
-        if rows > len(self._stale):
-            known = len(self._stale)
-            self.verdicts, self.scores = grown(self.verdicts, rows), grown(self.scores, rows)
-            self._stale = grown(self._stale, rows)
-            self._stale[known:] = True
-        if self._nodes_seen != columns.node_changes.version:
-            changed = columns.node_changes.since(self._nodes_seen)
-            self._stale[slice(None) if changed is None else [*changed]] = True
-            self._nodes_seen = columns.node_changes.version
-        if self._seen != log.version:
-            names = log.since(self._seen)
-            if names is None or EVERY_NODE in names:
-                self._stale[:] = True
-            else:
-                row_of = columns.row_of
-                self._stale[[row_of[name] for name in names if name in row_of]] = True
-            self._seen = log.version
+            self._stale.renewed(row)
 
     def _search(self, node: Node, row: int, asked: Asked, steps: int) -> Verdict:
         self._offers.pop(row, None)

@@ -8,7 +8,7 @@ lists of slices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -30,6 +30,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.pools import (
     PoolID,
     Slice,
     SliceDevice,
+    devices_for,
     pools_of,
 )
 from berth.plugin import ResourceClaim, ResourceSlice
@@ -282,11 +283,21 @@ class Inventory:
         known = self._node_pools.get(name)
         if known is not None and known[0] is node:
             return known[1]
-        local = self._local.get(name, {})
-        slices = (*local.values(), *self._shared.values())
+        slices = self._slices_near(name)
         found = pools_of(node, slices, lambda pool: [*self._pools[pool].values()])
         self._node_pools[name] = (node, found)
         return found
+
+    def _slices_near(self, node: str) -> tuple[Slice, ...]:
+        """The slices that may serve a node."""
+        return (*self._local.get(node, {}).values(), *self._shared.values())
+
+    def devices(self, node: Node) -> Iterator[SliceDevice]:
+        """The devices of all slices that serve a node, whatever the state of their pools. Raises
+        AllocationError.
+        """
+        for slice_ in self._slices_near(node.metadata.name):
+            yield from devices_for(slice_, node)
 
     def left_of(self, pool: Pool) -> dict[CounterID, int]:
         """What claims leave of each counter of a pool, in billionths; it may be negative."""

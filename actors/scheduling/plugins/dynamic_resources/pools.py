@@ -140,6 +140,17 @@ def pools_of(
     return NodePools(pools)
 
 
+def devices_for(slice_: Slice, node: Node) -> Sequence[SliceDevice]:
+    """The devices of a slice that a node can use. Raises AllocationError."""
+    if slice_.object.spec.per_device_node_selection:
+        return [
+            device
+            for device in slice_.devices
+            if _device_serves(device.device, slice_.object, node)
+        ]
+    return slice_.devices if _serves(slice_.object, node) else ()
+
+
 def _serves(slice_: ResourceSlice, node: Node) -> bool:
     spec = slice_.spec
     if spec.shared_counters:

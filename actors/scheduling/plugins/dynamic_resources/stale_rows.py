@@ -1,0 +1,57 @@
+"""StaleRows: the nodes for which the use of devices must be worked out again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from berth.actors.scheduling.model.columns import NodeColumns
+from berth.actors.scheduling.model.vectors import grown
+from berth.actors.scheduling.plugins.dynamic_resources.inventory import EVERY_NODE, Inventory
+from berth.plugin import Bools, NodeView
+
+
+class StaleRows:
+    """Rows are stale at first, and again when their node changes, the devices that it can use, or
+    what claims hold of them.
+    """
+
+    def __init__(self, inventory: Inventory, columns: NodeColumns) -> None:
+        self._columns = columns
+        self._devices = inventory.changed
+        self._stale: Bools = np.ones(columns.size, dtype=np.bool_)
+        self._seen = self._devices.version
+        self._nodes_seen = columns.node_changes.version
+
+    def is_of(self, columns: NodeColumns) -> bool:
+        return self._columns is columns
+
+    @property
+    def size(self) -> int:
+        return len(self._stale)
+
+    def follow(self) -> None:
+        """Marks the rows that changed, and those that are new."""
+        columns = self._columns
+        if columns.size > self.size:
+            known = self.size
+            self._stale = grown(self._stale, columns.size)
+            self._stale[known:] = True
+        if self._nodes_seen != columns.node_changes.version:
+            changed = columns.node_changes.since(self._nodes_seen)
+            self._stale[slice(None) if changed is None else [*changed]] = True
+            self._nodes_seen = columns.node_changes.version
+        if self._seen != self._devices.version:
+            names = self._devices.since(self._seen)
+            if names is None or EVERY_NODE in names:
+                self._stale[:] = True
+            else:
+                row_of = columns.row_of
+                self._stale[[row_of[name] for name in names if name in row_of]] = True
+            self._seen = self._devices.version
+
+    def positions(self, nodes: NodeView) -> list[int]:
+        """The stale positions of a view."""
+        return list(np.flatnonzero(self._stale[nodes.rows]).tolist())
+
+    def renewed(self, row: int) -> None:
+        self._stale[row] = False

@@ -1,0 +1,97 @@
+"""The devices of each node that a class provides as an extended resource, counted for scores.
+
+Every slice that serves a node counts, also one of a pool that cannot be used. Mirrors
+calculateDRAResourceTotals of NodeResourcesFit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from berth.actors.scheduling.cel import CelError
+from berth.actors.scheduling.kube.core import Node
+from berth.actors.scheduling.model.columns import NodeColumns
+from berth.actors.scheduling.model.vectors import grown
+from berth.actors.scheduling.plugins.dynamic_resources.extended import ClassesByResource
+from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
+from berth.actors.scheduling.plugins.dynamic_resources.pools import SliceDevice
+from berth.actors.scheduling.plugins.dynamic_resources.stale_rows import StaleRows
+from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
+from berth.plugin import DeviceClass, Ints, NodeView, ResourceClaim, ResourceSlice
+
+
+class DeviceTotals:
+    """The totals of the resources that were asked about, kept while nothing changes.
+
+    A plugin that asks needs `LOOKUPS`.
+    """
+
+    LOOKUPS = (ResourceClaim, ResourceSlice, DeviceClass)
+
+    def __init__(self) -> None:
+        self._classes = ClassesByResource()
+        self._inventory: Inventory | None = None
+        self._totals: dict[str, _Totals] = {}
+
+    def in_place(self, resource: str, nodes: NodeView, have: Ints, used: Ints) -> tuple[Ints, Ints]:
+        """The amounts that nodes have and that is used of them, with devices in place of them where
+        a node has none and a class provides the resource: int64 a position. Raises UnlistedError.
+        """
+        objects = nodes.snapshot.objects
+        device_class = self._classes.refresh(objects).get(resource)
+        if device_class is None:
+            return have, used
+        if self._inventory is None or not self._inventory.is_of(objects):
+            self._inventory = Inventory(objects)
+            self._totals.clear()
+        self._inventory.refresh()
+        totals = self._totals.get(resource)
+        if totals is None or not totals.is_of(device_class, nodes.columns):
+            totals = _Totals(device_class, self._inventory, nodes.columns)
+            self._totals[resource] = totals
+        totals.settle(nodes)
+        devices, allocated = totals.devices[nodes.rows], totals.allocated[nodes.rows]
+        counted = (have == 0) & (devices > 0)
+        return np.where(counted, devices, have), np.where(counted, allocated, used)
+
+
+class _Totals:
+    """By row, the devices of a class and how many of them claims hold."""
+
+    def __init__(
+        self, device_class: DeviceClass, inventory: Inventory, columns: NodeColumns
+    ) -> None:
+        self._selectors = device_class.spec.selectors
+        self._expressions = [
+            selector.cel.expression for selector in self._selectors if selector.cel is not None
+        ]
+        self._inventory = inventory
+        self._stale = StaleRows(inventory, columns)
+        self.devices: Ints = np.zeros(columns.size, dtype=np.int64)
+        self.allocated: Ints = np.zeros(columns.size, dtype=np.int64)
+
+    def is_of(self, device_class: DeviceClass, columns: NodeColumns) -> bool:
+        return self._stale.is_of(columns) and self._selectors == device_class.spec.selectors
+
+    def settle(self, nodes: NodeView) -> None:
+        """Counts again where something changed."""
+        self._stale.follow()
+        if self._stale.size > len(self.devices):
+            self.devices = grown(self.devices, self._stale.size)
+            self.allocated = grown(self.allocated, self._stale.size)
+        for position in self._stale.positions(nodes):
+            node, row = nodes.node(position), nodes.row(position)
+            if node is not None:
+                self.devices[row], self.allocated[row] = self._count(node)
+                self._stale.renewed(row)
+
+    def _count(self, node: Node) -> tuple[int, int]:
+        """Counts none if a selector fails, of the class or of a slice."""
+        try:
+            ids = [device.id for device in self._inventory.devices(node) if self._selects(device)]
+        except (AllocationError, CelError):
+            return 0, 0
+        return len(ids), sum(map(self._inventory.usage.is_allocated, ids))
+
+    def _selects(self, device: SliceDevice) -> bool:
+        return all(self._inventory.matches(expression, device) for expression in self._expressions)
