@@ -14,6 +14,7 @@ from random import Random
 
 import msgspec
 
+from berth.actors.scheduling.cel import CelError, selector
 from berth.actors.scheduling.kube.core import (
     Node,
     NodeSelector,
@@ -113,8 +114,14 @@ async def allocate(cluster: Cluster, namespace: str, rng: Random) -> None:
         await cluster.set_status(CLAIMS, metadata.namespace, metadata.name, status)
 
 
-def selects(*asked: object) -> bool:
-    raise UnsupportedError(f"the selector {asked[0]}")
+def selects(expression: str, driver: str, device: Device) -> bool:
+    compiled = selector(expression)
+    if compiled.error:
+        raise ClusterError(f"the selector {expression} does not compile: {compiled.error}")
+    try:
+        return compiled.matches(driver, device)
+    except CelError as failure:
+        raise ClusterError(f"the selector {expression} fails: {failure}") from None
 
 
 class FirstFit:
