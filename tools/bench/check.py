@@ -27,6 +27,7 @@ from berth.actors.scheduling.decision.sampling import Sampling
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.questions import unasked
 from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.devices import PendingAllocation
 from berth.actors.scheduling.kube.kinds import LOOKED_UP
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -201,7 +202,8 @@ def written(snapshot: Snapshot) -> Written:
         numbers.append(len(on.pods))
         pods += on.pods.values()
     nominated = [(name, list(nominations.on(name))) for name in nominations.nodes()]
-    listed = (kind.type for kind in LOOKED_UP if snapshot.objects.is_listed(kind.type))
+    kinds = (*(kind.type for kind in LOOKED_UP), PendingAllocation)
+    listed = (kind for kind in kinds if snapshot.objects.is_listed(kind))
     objects = [item for kind in listed for item in snapshot.objects.every(kind)]
     return Written(nodes, numbers, pods, nominated, objects)
 

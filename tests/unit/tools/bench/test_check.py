@@ -15,6 +15,7 @@ from berth.actors.messages import (
     AssignedPodAdded,
     AssignedPodDeleted,
     Assume,
+    AssumeObject,
     NodeAdded,
     NodeDeleted,
     Nominate,
@@ -25,13 +26,18 @@ from berth.actors.scheduling.decision.recall.memory import Memory
 from berth.actors.scheduling.decision.recall.recall import Recalled
 from berth.actors.scheduling.framework.questions import Steps
 from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.devices import (
+    DeviceRequestAllocationResult,
+    PendingAllocation,
+)
+from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.vectors import Ints, Rows
 from berth.actors.system import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.bench.check import Sample, Witness, check
+from berth.tools.bench.check import Sample, Witness, check, restored, written
 from berth.tools.bench.decision import SPECS, make_node, make_pod, take
 from berth.tools.bench.measure import Checked
 from berth.tools.explain.handle import ReadOnlyHandle
@@ -190,3 +196,13 @@ def test_a_sample_is_drawn_from_all_decisions() -> None:
         for number in sample.kept:
             often[number] += 1
     assert min(often) > 400
+
+
+def test_devices_that_wait_to_be_written_to_a_claim_stay_taken() -> None:
+    cache = CacheState()
+    cache.handle(NodeAdded(make_node(0)))
+    taken = DeviceRequestAllocationResult(request="r", driver="d", pool="p", device="x")
+    pending = PendingAllocation(metadata=ObjectMeta(name="uid"), results=(taken,))
+    cache.handle(AssumeObject(pending))
+    again = restored(written(take(cache)))
+    assert again.objects.get(PendingAllocation, "uid") == pending
