@@ -28,6 +28,7 @@ CATEGORIES = (
     "preemption",
     "mixed",
     "volumes",
+    "dra",
 )
 
 
