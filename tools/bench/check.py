@@ -202,7 +202,7 @@ def written(snapshot: Snapshot) -> Written:
         numbers.append(len(on.pods))
         pods += on.pods.values()
     nominated = [(name, list(nominations.on(name))) for name in nominations.nodes()]
-    kinds = (*(kind.type for kind in LOOKED_UP), PendingAllocation)
+    kinds: list[type[HasMetadata]] = [*(kind.type for kind in LOOKED_UP), PendingAllocation]
     listed = (kind for kind in kinds if snapshot.objects.is_listed(kind))
     objects = [item for kind in listed for item in snapshot.objects.every(kind)]
     return Written(nodes, numbers, pods, nominated, objects)
