@@ -72,7 +72,7 @@ def allocated(name: str, pool: str, *devices: str, **result: Any) -> Document:
 
 
 def node(
-    name: str = "n", labels: Mapping[str, str] | None = None, /, **allocatable: int
+    name: str = "n", labels: Mapping[str, str] | None = None, /, **allocatable: int | str
 ) -> Document:
     """A node; the resource `gpu` stands for GPU."""
     amounts = {GPU if name == "gpu" else name: str(amount) for name, amount in allocatable.items()}

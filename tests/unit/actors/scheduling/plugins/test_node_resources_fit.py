@@ -3,18 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
-from berth.actors.scheduling.decision.rules import PluginError
+from berth.actors.scheduling.decision.rules import PluginError, Rules
 from berth.actors.scheduling.framework.events import Action, Resource
 from berth.actors.scheduling.kube.devices import DEVICE_CLASS_PREFIX
 from berth.actors.scheduling.kube.kinds import decode
+from berth.actors.scheduling.plugins.node_resources_balanced_allocation import (
+    NodeResourcesBalancedAllocation,
+)
 from berth.actors.scheduling.plugins.node_resources_fit import NodeResourcesFit
-from berth.plugin import ClusterEvent, DeviceClass, Hint, Node, Pod
+from berth.plugin import (
+    ClusterEvent,
+    CycleState,
+    DeviceClass,
+    Hint,
+    Node,
+    Pod,
+    PodInfo,
+    Reads,
+    ResourceClaim,
+    ResourceSlice,
+)
 from berth.tools.explain.handle import NoObjects
-from tests.kit.devices import GPU, Document, cluster, device_class, handle, node, pod
+from tests.kit.devices import (
+    GPU,
+    Document,
+    allocated,
+    cluster,
+    device_class,
+    handle,
+    node,
+    pod,
+    resource_slice,
+)
 from tests.kit.storage import answered, rejected
 
 T = TypeVar("T")
@@ -219,3 +243,74 @@ def test_a_new_class(requested: str, name: str, resource: str | None, helps: boo
 def test_a_changed_class(requested: str, old: str | None, new: str | None, helps: bool) -> None:
     before, after = a_class("gpus", old), a_class("gpus", new)
     assert wakes(pod({requested: 1}), CLASS_CHANGED, before, after) == helps
+
+
+# -------------------------------------------------------------------------------------- the scores
+
+
+def scoring(*resources: str, strategy: str = "LeastAllocated") -> dict[str, Any]:
+    named = [{"name": name} for name in resources]
+    return {"scoringStrategy": {"type": strategy, "resources": named}}
+
+
+def scores(
+    args: dict[str, Any], asked: Document, *objects: Document, **gates: bool
+) -> dict[str, int]:
+    rules = Rules({"score": [(NodeResourcesFit(args, handle(**gates)), 1)]})
+    waiting, snapshot = decode(asked), cluster(*objects)
+    assert isinstance(waiting, Pod)
+    (found,) = rules.score(CycleState(), PodInfo(waiting), snapshot.all())
+    return dict(zip(snapshot.columns.names, found.scores.tolist(), strict=True))
+
+
+def test_devices_count_for_scores() -> None:
+    slices = [resource_slice("n", "a", "b", "c"), resource_slice("m", "a", "b")]
+    nodes, args = [node("n"), node("m"), node("plugin", gpu=4), node("none")], scoring(GPU)
+    asked = pod({GPU: 1})
+    wanted = {"n": 66, "m": 50, "plugin": 75, "none": 0}
+    assert scores(args, asked, *nodes, GPUS, *slices) == wanted
+    held = allocated("held", "n", "a")
+    assert scores(args, asked, *nodes, GPUS, *slices, held) == {**wanted, "n": 33}
+    most = scoring(GPU, strategy="MostAllocated")
+    assert scores(most, asked, *nodes, GPUS, *slices, held) == {
+        "n": 66,
+        "m": 50,
+        "plugin": 25,
+        "none": 0,
+    }
+    without = {"n": 0, "m": 0, "plugin": 75, "none": 0}
+    assert scores(args, asked, *nodes, *slices) == without
+    assert scores(args, asked, *nodes, GPUS, *slices, DRAExtendedResource=False) == without
+
+
+def test_a_resource_that_the_pod_does_not_request_does_not_count() -> None:
+    objects = [node("n"), GPUS, resource_slice("n", "a", "b")]
+    args, plain = scoring("cpu", GPU), scoring("cpu")
+    assert scores(args, pod({"cpu": 1}), *objects) == scores(plain, pod({"cpu": 1}), *objects)
+    # Of cpu 3000m of 4000m are free, of the devices 1 of 2: the mean of 75 and 50.
+    assert scores(args, pod({"cpu": 1, GPU: 1}), *objects) == {"n": 62}
+
+
+@pytest.mark.parametrize(
+    ("resources", "gate", "reads"),
+    [
+        (("cpu", GPU), True, Reads.CLUSTER),
+        ((IMPLICIT,), True, Reads.CLUSTER),
+        (("cpu", GPU), False, Reads.ROW),
+        (("cpu", "memory", "hugepages-2Mi"), True, Reads.ROW),
+    ],
+)
+@pytest.mark.parametrize("kind", [NodeResourcesFit, NodeResourcesBalancedAllocation])
+def test_scores_read_the_cluster_only_if_they_may_count_devices(
+    kind: type[NodeResourcesFit] | type[NodeResourcesBalancedAllocation],
+    resources: tuple[str, ...],
+    gate: bool,
+    reads: Reads,
+) -> None:
+    args = scoring(*resources)
+    if kind is NodeResourcesBalancedAllocation:
+        args = {"resources": args["scoringStrategy"]["resources"]}
+    plugin = kind(args, handle(DRAExtendedResource=gate))
+    assert plugin.reads is reads
+    follows_claims = ResourceClaim in plugin.lookups and ResourceSlice in plugin.lookups
+    assert follows_claims == (reads is Reads.CLUSTER)
