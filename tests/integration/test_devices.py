@@ -1,7 +1,8 @@
-"""Devices in a toy cluster over HTTP: claims are allocated by hand, without the scheduler."""
+"""Devices in a toy cluster over HTTP. Without the scheduler, claims are allocated by hand."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,11 +12,15 @@ from typing import Any
 import anyio
 
 from berth.actors.client.rest import Client, Connection
+from berth.actors.system import run_scheduler
 from berth.tools.apiserver.app import serve
+from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.demo.command import DEVICES
 from berth.tools.hollow.controllers import run_controllers
 from berth.tools.hollow.devices.driver import run_driver
+from berth.tools.hollow.devices.inventory import read_objects
 from berth.tools.hollow.kubelet import hollow_node, run_kubelets
-from tests.integration.test_hollow import Cluster
+from tests.integration.test_hollow import CONFIGURATION, Cluster
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
 Document = dict[str, Any]
@@ -27,8 +32,10 @@ TEMPLATE = {"metadata": {"name": "one"}, "spec": {"spec": REQUESTS}}
 
 
 @asynccontextmanager
-async def cluster(nodes: int = 1, devices: Path | None = None) -> AsyncIterator[Cluster]:
-    """A toy cluster without a scheduler; with this file, its nodes have devices."""
+async def cluster(
+    nodes: int = 1, devices: Path | None = None, *, scheduler: bool = False
+) -> AsyncIterator[Cluster]:
+    """A toy cluster, with a scheduler or without; with this file, its nodes have devices."""
     clock, rng = LoopClock(), Random(1)
     async with (
         serve() as url,
@@ -42,6 +49,8 @@ async def cluster(nodes: int = 1, devices: Path | None = None) -> AsyncIterator[
             await running.create("Node", hollow_node(number))
         if devices is not None:
             await group.start(run_driver, client, clock, rng, devices)
+        if scheduler:
+            await group.start(run_scheduler, CONFIGURATION, Connection(url), clock, rng)
         yield running
         group.cancel_scope.cancel()
 
@@ -57,6 +66,37 @@ def pod(name: str, on: str = "node-1", *, seconds: int = 0, **claim: str) -> Doc
             "resourceClaims": [{"name": "gpu", **claim}],
         },
     }
+
+
+@asynccontextmanager
+async def laboratory() -> AsyncIterator[Cluster]:
+    """Six nodes, of which two have eight GPUs each, and two FPGAs on the network."""
+    async with cluster(6, DEVICES, scheduler=True) as running:
+        for document, _ in read_objects(DEVICES):
+            path = BY_KIND[document["apiVersion"], document["kind"]].path()
+            await running.client.call("POST", path, dict, document)
+        yield running
+
+
+def unbound(name: str, *, seconds: int = 0, **claim: str) -> Document:
+    document = pod(name, "", seconds=seconds, **claim)
+    del document["spec"]["nodeName"]
+    return document
+
+
+def in_phases(**numbers: int) -> Callable[[list[Document]], bool]:
+    """True if there are just these numbers of pods in each phase."""
+    return lambda pods: Counter(str(one["status"]["phase"]) for one in pods) == numbers
+
+
+def results(claims: list[Document]) -> list[Document]:
+    """The allocated devices of all claims."""
+    return [
+        result
+        for one in claims
+        if (allocation := (one.get("status") or {}).get("allocation"))
+        for result in allocation["devices"]["results"]
+    ]
 
 
 async def allocate(running: Cluster, claim: str, device: str = "gpu-0") -> None:
@@ -196,3 +236,111 @@ async def test_a_tainted_device_is_drained(tmp_path: Path) -> None:
         (left,) = await running.until("Pod", lambda pods: len(pods) == 1)
         assert left["metadata"]["name"] == "spared"
         await running.status("ResourceClaim", "hit", lambda status: not status)
+
+
+@in_virtual_time
+async def test_eight_pods_share_one_claim() -> None:
+    async with laboratory() as running:
+        await running.create("ResourceClaim", CLAIM)
+        for number in range(8):
+            await running.create("Pod", unbound(f"p{number}", resourceClaimName="shared"))
+        pods = await running.until("Pod", in_phases(Running=8))
+        (result,) = results(await running.all("ResourceClaim"))
+        assert {one["spec"]["nodeName"] for one in pods} == {result["pool"]}
+        for number in range(8):
+            await running.delete("Pod", f"p{number}")
+        await running.status("ResourceClaim", "shared", lambda status: not status)
+
+
+@in_virtual_time
+async def test_pods_wait_for_devices_until_others_end() -> None:
+    async with laboratory() as running:
+        await running.create("ResourceClaimTemplate", TEMPLATE)
+        for number in range(20):
+            user = unbound(f"p{number}", seconds=60, resourceClaimTemplateName="one")
+            await running.create("Pod", user)
+        pods = await running.until("Pod", in_phases(Running=16, Pending=4))
+        await anyio.sleep(30)
+        pods = await running.all("Pod")
+        assert in_phases(Running=16, Pending=4)(pods)
+        assert {one["spec"].get("nodeName", "") for one in pods} == {"", "node-1", "node-2"}
+        used = [(one["pool"], one["device"]) for one in results(await running.all("ResourceClaim"))]
+        assert len(set(used)) == len(used) == 16
+        # those that ended have no claims any more
+        await running.until("Pod", in_phases(Succeeded=16, Running=4), 120)
+        await running.until("ResourceClaim", lambda claims: len(claims) == 4)
+        await running.until("Pod", in_phases(Succeeded=20), 120)
+        await running.until("ResourceClaim", lambda claims: not claims)
+
+
+def accelerator(*alternatives: str) -> Document:
+    listed = [{"name": one.partition(".")[0], "deviceClassName": one} for one in alternatives]
+    request = {"name": "any", "firstAvailable": listed}
+    return {"metadata": {"name": "any"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+
+
+@in_virtual_time
+async def test_a_request_falls_back_and_a_tainted_device_is_replaced() -> None:
+    async with laboratory() as running:
+        template = accelerator("fpga.example.com", "gpu.example.com")
+        await running.create("ResourceClaimTemplate", template)
+        for number in range(3):
+            user = unbound(f"p{number}", resourceClaimTemplateName="any")
+            await running.create("Pod", user)
+        await running.until("Pod", in_phases(Running=3))
+        claims = await running.all("ResourceClaim")
+        found = sorted(result["request"] for result in results(claims))
+        assert found == ["any/fpga", "any/fpga", "any/gpu"]
+        (hit,) = [
+            one["metadata"]["ownerReferences"][0]["name"]
+            for one in claims
+            if results([one])[0]["device"] == "fpga-0"
+        ]
+        slices = await running.all("ResourceSlice")
+        (rack,) = [one for one in slices if one["spec"]["pool"]["name"] == "rack"]
+        devices = rack["spec"]["devices"]
+        # the API server has the machine's clock
+        since = {"timeAdded": "2026-01-01T00:00:00Z"}
+        devices[0]["taints"] = [{"key": "broken", "effect": "NoExecute", **since}]
+        path = BY_KIND["resource.k8s.io/v1", "ResourceSlice"].path(name=rack["metadata"]["name"])
+        await running.client.patch(path, {"spec": {"devices": devices}}, dict, "merge")
+        pods = await running.until("Pod", lambda pods: len(pods) == 2)
+        assert hit not in {one["metadata"]["name"] for one in pods}
+        await running.until("ResourceClaim", lambda claims: len(claims) == 2)
+        await running.create("Pod", unbound("next", resourceClaimTemplateName="any"))
+        await running.until("Pod", in_phases(Running=3))
+        found = sorted(result["request"] for result in results(await running.all("ResourceClaim")))
+        assert found == ["any/fpga", "any/gpu", "any/gpu"]
+
+
+@in_virtual_time
+async def test_parts_of_a_device_are_allocated_until_their_counters_are_used_up() -> None:
+    async with laboratory() as running:
+        memory = 'device.capacity["mig.example.com"].memory == quantity("20Gi")'
+        template = accelerator("mig.example.com")
+        (request,) = template["spec"]["spec"]["devices"]["requests"]
+        request["firstAvailable"][0]["selectors"] = [{"cel": {"expression": memory}}]
+        await running.create("ResourceClaimTemplate", template)
+        for number in range(7):
+            await running.create("Pod", unbound(f"p{number}", resourceClaimTemplateName="any"))
+        await running.until("Pod", in_phases(Running=6, Pending=1))
+        await anyio.sleep(30)
+        assert in_phases(Running=6, Pending=1)(await running.all("Pod"))
+        found = {result["device"] for result in results(await running.all("ResourceClaim"))}
+        assert found == {f"gpu-{gpu}-medium-{part}" for gpu in range(2) for part in range(3)}
+
+
+@in_virtual_time
+async def test_an_extended_resource_needs_no_claim_of_the_user() -> None:
+    async with laboratory() as running:
+        limits = {"limits": {"example.com/gpu": "2"}}
+        container = {"name": "c", "image": "i", "resources": limits}
+        document = {"metadata": {"name": "p"}, "spec": {"containers": [container]}}
+        await running.create("Pod", document)
+        (found,) = await running.until("Pod", in_phases(Running=1))
+        (claim,) = await running.all("ResourceClaim")
+        status = found["status"]["extendedResourceClaimStatus"]
+        assert status["resourceClaimName"] == claim["metadata"]["name"]
+        assert len(results([claim])) == 2
+        await running.delete("Pod", "p")
+        await running.until("ResourceClaim", lambda claims: not claims)
