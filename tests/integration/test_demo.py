@@ -119,3 +119,56 @@ def test_demo_reports_a_port_in_use_in_one_line() -> None:
         result = CliRunner().invoke(demo, ["--port", str(taken.getsockname()[1])])
     assert result.exit_code == 1
     assert "cannot start" in result.stderr.splitlines()[-1]
+
+
+DEVICES = """
+driver: gpu.example.com
+nodes: [node-2]
+devices: [{name: gpu}]
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu.example.com}
+spec: {extendedResourceName: example.com/gpu}
+"""
+USER = """
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec: {containers: [{name: c, image: i, resources: {limits: {example.com/gpu: 1}}}]}
+"""
+
+
+def test_pods_are_placed_on_the_devices_of_a_file(tmp_path: Path) -> None:
+    devices, pods = tmp_path / "devices.yaml", tmp_path / "pods.yaml"
+    devices.write_text(DEVICES)
+    pods.write_text("---".join(USER.replace("NAME", name) for name in ("first", "second")))
+    result = CliRunner().invoke(demo, ["--devices", str(devices), "-f", str(pods), "-o", "json"])
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.stdout)
+    assert (summary["placed"], summary["pending"]) == (1, 1)
+    assert {pod["node"] for pod in summary["pods"]} == {"node-2", ""}
+
+
+def test_there_are_built_in_devices(tmp_path: Path) -> None:
+    (tmp_path / "user.yaml").write_text(USER.replace("NAME", "user"))
+    arguments = ["-f", str(tmp_path / "user.yaml"), "-o", "json", "--devices"]
+    result = CliRunner().invoke(demo, arguments)
+    assert result.exit_code == 0, result.output
+    (pod,) = json.loads(result.stdout)["pods"]
+    assert pod["node"] in ("node-1", "node-2")
+
+
+def test_a_broken_file_of_devices_is_an_error_in_one_line(tmp_path: Path) -> None:
+    broken = tmp_path / "devices.yaml"
+    for text, problem in (
+        ("{driver: d.com}", "document 1: Object missing required field `devices`"),
+        ("{apiVersion: v1, kind: Nothing, metadata: {}}", "unknown kind v1 Nothing"),
+        ("{kind: DeviceClass}", "expected an object with apiVersion, kind and metadata"),
+    ):
+        broken.write_text(text)
+        result = CliRunner().invoke(demo, ["--devices", str(broken)])
+        assert result.exit_code == 1
+        (line,) = result.stderr.splitlines()
+        assert line.startswith(f"Error: {broken}")
+        assert problem in line

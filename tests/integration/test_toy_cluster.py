@@ -423,3 +423,60 @@ def test_kubectl_changes_the_volume_limit_of_a_node(demo: Kubectl) -> None:
     change = json.dumps([{"op": "replace", "path": "/spec/drivers/0/nodeID", "value": "x"}])
     refusal = demo.refused("patch", "csinode", "node-1", "--type=json", "-p", change)
     assert "field is immutable" in refusal
+
+
+DEVICES = """
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu.example.com}
+spec: {selectors: [{cel: {expression: 'device.driver == "gpu.example.com"'}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: by-hand}
+spec:
+  driver: gpu.example.com
+  pool: {name: node-2, generation: 1, resourceSliceCount: 1}
+  nodeName: node-2
+  devices: [{name: gpu-0, attributes: {model: {string: A}}, capacity: {memory: {value: 80Gi}}}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: gpu}
+spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.example.com}}]}}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: spare}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.example.com}}]}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: miner}
+spec:
+  containers: [{name: c, image: nginx, resources: {claims: [{name: gpu}]}}]
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}]
+"""
+
+
+def test_kubectl_sees_devices_and_who_has_them(demo: Kubectl) -> None:
+    demo("apply", "-f", "-", given=DEVICES)
+    demo("apply", "-f", "-", given=DEVICES)
+    demo("wait", "--for=condition=Ready", "pod/miner", "--timeout=60s")
+    assert demo("get", "pod", "miner", "-o", "jsonpath={.spec.nodeName}") == "node-2"
+    rows = demo("get", "resourceclaims", "--no-headers").splitlines()
+    states = {row.split()[0].rpartition("-")[0]: row.split()[1] for row in rows}
+    assert states == {"": "pending", "miner-gpu": "allocated,reserved"}
+    slices = ["get", "resourceslices", "--field-selector", "spec.nodeName=node-2", "--no-headers"]
+    assert demo(*slices).split()[:4] == ["by-hand", "node-2", "gpu.example.com", "node-2"]
+    assert "deviceClassName" in demo("explain", "resourceclaim.spec.devices.requests.exactly")
+    taint = [{"op": "add", "path": "/spec/devices/0/taints", "value": [{"key": "broken"}]}]
+    patch = ["patch", "resourceslice", "by-hand", "--type=json", "-p"]
+    refused = demo.refused(*patch, json.dumps(taint))
+    assert "spec.devices[0].taints[0].effect: Required value" in refused
+    taint[0]["value"] = [{"key": "broken", "effect": "NoExecute"}]
+    demo(*patch, json.dumps(taint))
+    demo("wait", "--for=delete", "pod/miner", "--timeout=60s")
+    until(lambda: len(demo.read("resourceclaims")["items"]) == 1)
+    demo("delete", "deviceclass/gpu.example.com", "resourceslice/by-hand")
+    demo("delete", "resourceclaimtemplate/gpu", "resourceclaim/spare")

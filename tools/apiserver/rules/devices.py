@@ -38,6 +38,7 @@ MOST_COUNTER_SETS, MOST_COUNTERS, MOST_CONSUMPTIONS = 8, 32, 2
 MOST_VALID_VALUES = 10
 LONGEST_VALUE, LONGEST_IDENTIFIER, LONGEST_POOL = 64, 32, 253
 LONGEST_EXPRESSION = LONGEST_PARAMETERS = 10 << 10
+HIGHEST_COST = 1_000_000
 EFFECTS = ("NoExecute", "NoSchedule", "None")
 _LISTS = ("bools", "ints", "strings", "versions")
 _IDENTIFIER = re.compile("[A-Za-z_][A-Za-z0-9_]*")
@@ -135,8 +136,12 @@ def _selector(path: str, found: Document) -> list[str]:
     expression = cel.get("expression") or ""
     if len(expression) > LONGEST_EXPRESSION:
         return [too_long(f"{path}.cel.expression", LONGEST_EXPRESSION)]
-    error = selector(expression).error
-    return [invalid(f"{path}.cel.expression", expression, error)] if error else []
+    compiled = selector(expression)
+    if compiled.error:
+        return [invalid(f"{path}.cel.expression", expression, compiled.error)]
+    if compiled.max_cost > HIGHEST_COST:
+        return [forbidden(f"{path}.cel.expression", "too complex, exceeds cost limit")]
+    return []
 
 
 def configuration(path: str, config: Document) -> list[str]:

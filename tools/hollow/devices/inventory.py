@@ -120,11 +120,16 @@ def read_objects(path: Path) -> list[tuple[Document, str]]:
 
     Raises InventoryError.
     """
-    return [
-        (document, f"{path}, document {number}")
-        for number, document in enumerate(_documents(path), 1)
-        if _is_object(document)
-    ]
+    found: list[tuple[Document, str]] = []
+    for number, document in enumerate(_documents(path), 1):
+        where = f"{path}, document {number}"
+        if not _is_object(document):
+            continue
+        if not document.get("apiVersion") or not isinstance(document.get("metadata"), dict):
+            expected = "an object with apiVersion, kind and metadata"
+            raise InventoryError(f"{where}: expected {expected}")
+        found.append((document, where))
+    return found
 
 
 def _documents(path: Path) -> list[Any]:

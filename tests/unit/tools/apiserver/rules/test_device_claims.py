@@ -117,6 +117,8 @@ def test_templates_have_the_same_defaults_and_rules(api: Api) -> None:
 
 REQUEST = "spec.devices.requests[0]"
 CONSTRAINT = "spec.devices.constraints[0]"
+TEN = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 0]"
+COSTLY = "".join(f"{TEN}.all({name}, " for name in "abcdefgh") + "device.driver == 'd'" + ")" * 8
 BROKEN = [
     (claim({"name": "gpu"}), f"{REQUEST}: Required value: exactly one of `exactly` or"),
     (
@@ -183,6 +185,13 @@ BROKEN = [
             f"{REQUEST}.exactly.selectors[0].cel.expression: "
             "Invalid value: \"device.drive == 'x'\": compilation failed: "
             "ERROR: <input>:1:7: undefined field 'drive'"
+        ),
+    ),
+    (
+        claim(exactly(selectors=[{"cel": {"expression": COSTLY}}])),
+        (
+            f"{REQUEST}.exactly.selectors[0].cel.expression: Forbidden: "
+            "too complex, exceeds cost limit"
         ),
     ),
     (
