@@ -245,6 +245,9 @@ async def test_eight_pods_share_one_claim() -> None:
         for number in range(8):
             await running.create("Pod", unbound(f"p{number}", resourceClaimName="shared"))
         pods = await running.until("Pod", in_phases(Running=8))
+        await anyio.sleep(5)
+        reasons = {one["reason"] for one in await running.all("Event")}
+        assert "FailedPrepareDynamicResources" not in reasons
         (result,) = results(await running.all("ResourceClaim"))
         assert {one["spec"]["nodeName"] for one in pods} == {result["pool"]}
         for number in range(8):

@@ -31,6 +31,7 @@ log = structlog.get_logger(__name__)
 ZONES = ("zone-a", "zone-b", "zone-c")
 RUN_SECONDS = "berth.dev/run-seconds"
 FAILED = "FailedPrepareDynamicResources"
+REPORT_SECONDS = 1.0
 JOB_SECONDS = 1.0
 PODS_AT_ONCE = 64
 RETRY_SECONDS = 0.5
@@ -232,6 +233,7 @@ class _Kubelets:
         self._mounts = mounts.Mounts()
         self._preparation = preparation.Preparation()
         self._reported: dict[str, str] = {}  # why a pod waits for devices, by uid
+        self._reporting: set[str] = set()
         self._ending: set[str] = set()
         self._removing: set[str] = set()
         self._node_numbers, self._pod_numbers = count(), count()
@@ -346,8 +348,10 @@ class _Kubelets:
         host = self._addresses.get(pod.spec.node_name, "")
         unmounted, unprepared = self._mounts.wait(pod), self._preparation.wait(pod)
         if unmounted or unprepared:
-            if unprepared and not unmounted:
-                await self._report(pod, f"Failed to prepare dynamic resources: {unprepared}")
+            uid = pod.metadata.uid
+            if unprepared and not unmounted and uid not in self._reporting:
+                self._reporting.add(uid)
+                self._group.start_soon(self._report, uid)
             if not pod.status.container_statuses:
                 waits = creating_status(pod, host, self._time())
                 body = {"metadata": _version(pod), "status": waits}
@@ -361,13 +365,20 @@ class _Kubelets:
         status = running_status(pod, host, address, self._time())
         await self._patch(_path(pod, "/status"), {"metadata": _version(pod), "status": status})
 
-    async def _report(self, pod: Pod, message: str) -> None:
-        """Writes the event that says why a pod waits, unless it was the last to be written."""
-        uid = pod.metadata.uid
-        if self._reported.get(uid) == message:
+    async def _report(self, uid: str) -> None:
+        """Says in an event why a pod still waits for devices, unless the last event said it.
+
+        Waits for a moment first, because the watch of claims may be later than that of pods.
+        """
+        await self._clock.sleep(REPORT_SECONDS)
+        self._reporting.discard(uid)
+        pod = self._pending.get(uid)
+        why = "" if pod is None else self._preparation.wait(pod)
+        if pod is None or why in ("", self._reported.get(uid)):
             return
-        self._reported[uid] = message
+        self._reported[uid] = why
         about = pod.metadata.namespace, pod.metadata.name, uid
+        message = f"Failed to prepare dynamic resources: {why}"
         reporter = Reporter("kubelet", pod.spec.node_name)
         event = about_pod(about, "Warning", FAILED, message, reporter, self._clock.wall())
         path = f"/api/v1/namespaces/{pod.metadata.namespace}/events"
