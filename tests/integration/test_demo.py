@@ -172,3 +172,23 @@ def test_a_broken_file_of_devices_is_an_error_in_one_line(tmp_path: Path) -> Non
         (line,) = result.stderr.splitlines()
         assert line.startswith(f"Error: {broken}")
         assert problem in line
+
+
+LACKING = """
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec: {containers: [{name: c, image: i}], resourceClaims: [{name: gpu, CLAIM}]}
+"""
+
+
+def test_a_demo_ends_though_pods_lack_their_resource_claims(tmp_path: Path) -> None:
+    claims = {"a": "resourceClaimName: lost", "b": "resourceClaimTemplateName: nowhere"}
+    pods = [LACKING.replace("NAME", name).replace("CLAIM", of) for name, of in claims.items()]
+    (tmp_path / "pods.yaml").write_text("---".join(pods))
+    result = CliRunner().invoke(demo, ["-f", str(tmp_path / "pods.yaml"), "-o", "json"])
+    assert result.exit_code == 0, result.output
+    assert [pod["message"] for pod in json.loads(result.stdout)["pods"]] == [
+        'could not find ResourceClaim "default/lost"',
+        'pod "default/b": ResourceClaim not created yet',
+    ]

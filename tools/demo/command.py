@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections import Counter
+from collections.abc import Set
 from contextlib import AsyncExitStack, nullcontext
 from functools import partial
 from pathlib import Path
@@ -29,14 +30,17 @@ from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.kubeconfig import kubeconfig
 from berth.tools.apiserver.resources import BY_KIND, Kind
 from berth.tools.hollow.controllers import run_controllers
+from berth.tools.hollow.device_claims import device_claims, key_of
 from berth.tools.hollow.devices.driver import run_driver
 from berth.tools.hollow.devices.inventory import InventoryError, read_inventories, read_objects
+from berth.tools.hollow.documents import namespace_of
 from berth.tools.hollow.kubelet import hollow_node, run_kubelets
 from berth.tools.manifests import ManifestError, kind_of, read
 
 SAMPLE = Path(__file__).parent / "sample.yaml"
 DEVICES = Path(__file__).parent / "devices.yaml"
 NODES, PODS, NAMESPACES = BY_KIND["v1", "Node"], BY_KIND["v1", "Pod"], BY_KIND["v1", "Namespace"]
+CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 WORKLOADS = tuple(
     BY_KIND[kind]
     for kind in (
@@ -282,7 +286,8 @@ class _Watching:
         ):
             while True:
                 nodes, pods = await self._items(NODES), await self._items(PODS)
-                self.summary = summarise(pods)
+                claims = await self._items(CLAIMS) if any(map(device_claims, pods)) else []
+                self.summary = summarise(pods, {key_of(claim) for claim in claims})
                 if live is not None:
                     live.update(
                         Group(nodes_table(nodes, pods), pods_table(self.summary.pods)), refresh=True
@@ -317,12 +322,17 @@ class _Watching:
         return True
 
 
-def summarise(pods: list[Document]) -> Summary:
-    """The pods as rows; the message says why a pod is pending."""
+def summarise(pods: list[Document], claims: Set[str]) -> Summary:
+    """The pods as rows; the message says why a pod is pending.
+
+    `claims` are the ResourceClaims that exist. The scheduler does not try a pod that lacks one, and
+    writes nothing about it.
+    """
     rows = []
     for pod in pods:
         conditions = pod["status"].get("conditions", ())
         why = next((c.get("message", "") for c in conditions if c["type"] == "PodScheduled"), "")
+        why = why or _lacking(pod, claims)
         metadata, node = pod["metadata"], pod["spec"].get("nodeName", "")
         rows.append(
             Row(
@@ -335,6 +345,17 @@ def summarise(pods: list[Document]) -> Summary:
         )
     placed = sum(bool(row.node) for row in rows)
     return Summary(rows, placed, len(rows) - placed)
+
+
+def _lacking(pod: Document, claims: Set[str]) -> str:
+    """The first claim that the pod lacks, in the words of the scheduler's log; "" if none."""
+    for entry in device_claims(pod):
+        if entry.claim == "":
+            return f'pod "{key_of(pod)}": ResourceClaim not created yet'
+        named = f"{namespace_of(pod)}/{entry.claim}"
+        if entry.claim is not None and named not in claims:
+            return f'could not find ResourceClaim "{named}"'
+    return ""
 
 
 def pods_table(rows: list[Row]) -> Table:
