@@ -40,8 +40,8 @@ apiVersion: v1
 kind: Pod
 metadata: {generateName: device-}
 spec:
-  containers: [{name: c, image: i}]
-  resourceClaims: [{name: d, resourceClaimName: d}]
+  containers: [{name: c, image: i, resources: {claims: [{name: d}]}}]
+  resourceClaims: [{name: d, %s}]
 """
 CLAIM = """
 apiVersion: v1
@@ -65,6 +65,12 @@ apiVersion: resource.k8s.io/v1
 kind: ResourceClaim
 metadata: {generateName: gpu-}
 spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}
+"""
+DEVICE_CLAIM_TEMPLATE = """
+apiVersion: resource.k8s.io/v1beta2
+kind: ResourceClaimTemplate
+metadata: {name: gpus}
+spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}}
 """
 RULE = """
 apiVersion: resource.k8s.io/v1alpha3
@@ -124,10 +130,36 @@ FILE = """
     persistentVolumeClaimTemplatePath: claim.yaml
   workloads:
   - {name: one}
-- name: Claims
+- name: Devices
+  featureGates: {DynamicResourceAllocation: true}
   workloadTemplate:
-  - {opcode: createNodes, count: 1}
-  - {opcode: createPods, count: 1, podTemplatePath: device.yaml}
+  - {opcode: createNodes, count: 7, nodeTemplatePath: node.yaml}
+  - {opcode: createResourceDriver, driverName: d, nodes: "node-*", maxClaimsPerNode: 1}
+  - {opcode: createAny, templatePath: class.yaml}
+  - {opcode: createResourceClaims, namespace: ns, count: 6, templatePath: deviceclaim.yaml}
+  - {opcode: allocResourceClaims, namespace: ns}
+  - {opcode: createAny, namespace: steady, templatePath: template.yaml}
+  - opcode: createPods
+    namespace: steady
+    count: 1
+    podTemplatePath: device.yaml
+    steadyState: true
+    duration: 2s
+    collectMetrics: true
+  workloads:
+  - {name: one}
+- name: Sharing
+  featureGates: {DynamicResourceAllocation: true}
+  workloadTemplate:
+  - {opcode: createNodes, count: 2, nodeTemplatePath: node.yaml}
+  - {opcode: createResourceDriver, driverName: d, nodes: "node-1", maxClaimsPerNode: 1}
+  - {opcode: createAny, templatePath: class.yaml}
+  - {opcode: createAny, namespace: ns, templatePath: shared.yaml}
+  - opcode: createPods
+    namespace: ns
+    count: 4
+    podTemplatePath: sharing.yaml
+    collectMetrics: true
   workloads:
   - {name: one}
 - name: Slices
@@ -183,7 +215,10 @@ def file(tmp_path: Path) -> Path:
         ("node.yaml", NODE),
         ("small.yaml", POD % ("small", "100m")),
         ("large.yaml", POD % ("large", "9")),
-        ("device.yaml", DEVICE),
+        ("device.yaml", DEVICE % "resourceClaimTemplateName: gpus"),
+        ("sharing.yaml", DEVICE % "resourceClaimName: gpu"),
+        ("shared.yaml", DEVICE_CLAIM.replace("generateName: gpu-", "name: gpu")),
+        ("template.yaml", DEVICE_CLAIM_TEMPLATE),
         ("claim.yaml", CLAIM),
         ("class.yaml", CLASS),
         ("deviceclaim.yaml", DEVICE_CLAIM),
@@ -304,12 +339,20 @@ def test_a_workload_that_stalls_ends_and_says_how_many_wait(file: Path) -> None:
 
 
 @pytest.mark.parametrize("api", ["inproc", "embedded"])
-def test_a_workload_with_pods_that_cannot_be_scheduled_is_unsupported(file: Path, api: str) -> None:
-    result = run(file, "Claims", "--api", api)
-    assert result.exit_code == 0, result.output
-    assert result.stderr.startswith(
-        "Claims/one: unsupported: 0/1 nodes are available: resourceClaims are not supported"
-    )
+def test_pods_get_devices_by_claims_of_templates(file: Path, api: str) -> None:
+    """Six of the seven devices are allocated at first, so each pod waits for the one before it."""
+    result = run(file, "Devices", "--api", api, "--check", "3", "-o", "json")
+    assert (result.exit_code, result.stderr) == (0, ""), result.output
+    (found,) = json.loads(result.stdout)
+    assert found["pods"] > 1
+    assert found["checked"]["agree"] == 3
+
+
+@pytest.mark.parametrize("api", ["inproc", "embedded"])
+def test_pods_share_a_claim(file: Path, api: str) -> None:
+    result = run(file, "Sharing", "--api", api, "--check", "4", "-o", "json")
+    found = measured(result, 4)
+    assert found["checked"]["agree"] == found["checked"]["pods"]
 
 
 @pytest.mark.parametrize("api", ["inproc", "embedded"])

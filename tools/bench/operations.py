@@ -1,8 +1,7 @@
 """Carries out the operations of a workload one after another, as scheduler_perf does.
 
 A createPods waits for its pods unless it says otherwise; a barrier waits for those that no
-operation has waited for. A wait without progress ends the workload with an error, and a pod whose
-feature this scheduler does not support ends it as unsupported: neither hangs.
+operation has waited for. A wait without progress ends the workload with an error.
 """
 
 from __future__ import annotations
@@ -326,7 +325,6 @@ class Executor:
                 while placed < goal:
                     with anyio.move_on_after(POLL_SECONDS):
                         await arrived.wait()
-                    self._waiting.refuse_unsupported()
                     self._report_progress()
                 goal, arrived = goal + operation.count, anyio.Event()
                 await self._each(self._pods.names(namespace, {}), delete)

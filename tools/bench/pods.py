@@ -9,7 +9,6 @@ import msgspec
 
 from berth.actors.scheduling.kube.core import Pod
 
-REFUSED = "not supported by this version of berth"
 Labels = tuple[tuple[str, str], ...]
 PodName = tuple[str, str]
 
@@ -38,10 +37,7 @@ class _Seen(msgspec.Struct):
 
 
 class PodTracker:
-    """Calls `on_bound` with each pod that has got its node; `ever_bound` counts these by namespace.
-
-    `unsupported` is the first message that refuses an unsupported feature.
-    """
+    """Calls `on_bound` with each pod that got its node; `ever_bound` counts these by namespace."""
 
     def __init__(self) -> None:
         self._pods: dict[PodName, _Seen] = {}
@@ -49,7 +45,6 @@ class PodTracker:
         self._messages: dict[PodName, str] = {}
         self.on_bound: list[Callable[[Pod], None]] = []
         self.ever_bound: Counter[str] = Counter()
-        self.unsupported = ""
 
     def changed(self, pod: Pod) -> None:
         metadata = pod.metadata
@@ -117,8 +112,6 @@ class PodTracker:
                 and condition.reason != "SchedulingGated"
             ):
                 self._messages[name] = condition.message or condition.reason
-                if REFUSED in condition.message:
-                    self.unsupported = self.unsupported or condition.message
                 return True
         return bool(pod.spec.scheduling_gates)
 

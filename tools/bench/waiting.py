@@ -37,13 +37,12 @@ class Waiting:
     ) -> None:
         """Waits until each namespace has the wanted number of pods.
 
-        Raises StalledError, UnsupportedError.
+        Raises StalledError.
         """
         moved, last, total = time.monotonic(), -1, sum(wanted.values())
         while True:
             found = sum(map(have, wanted))
             report_progress()
-            self.refuse_unsupported()
             if found >= total:
                 return
             now = time.monotonic()
@@ -56,11 +55,6 @@ class Waiting:
                     f"{what} for {self._stall:g} s: {self._pods.why(list(wanted))}"
                 )
             await anyio.sleep(POLL_SECONDS)
-
-    def refuse_unsupported(self) -> None:
-        """Raises UnsupportedError if a pod was refused because of an unsupported feature."""
-        if self._pods.unsupported:
-            raise UnsupportedError(self._pods.unsupported)
 
 
 async def ticks(interval: float) -> AsyncGenerator[None]:

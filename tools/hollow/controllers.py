@@ -36,15 +36,20 @@ _KINDS = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """Some controllers, or all of them for None, and the kinds that they follow."""
+    """Some controllers, or all of them for None, and the kinds that they follow.
+
+    An item rests for `rest` seconds after each decision.
+    """
 
     followed: tuple[str, ...]
     controllers: frozenset[str] | None = None
+    rest: float = REST_SECONDS
 
 
 ALL = Selection(FOLLOWED)
 # Those that make the claims of pods from templates, and free and delete them after their pods.
-OF_CLAIMS = Selection(("Pod", *devices.FOLLOWED), frozenset((*devices.CONTROLLERS, "garbage")))
+# They are for measurements, so they do not rest.
+OF_CLAIMS = Selection(("Pod", *devices.FOLLOWED), frozenset((*devices.CONTROLLERS, "garbage")), 0.0)
 
 
 async def run_controllers(
@@ -145,7 +150,7 @@ class _Runner:
                 item, [write for write in writes if not isinstance(write, Again)]
             ):
                 failures = 0
-                await self._clock.sleep(REST_SECONDS)
+                await self._clock.sleep(self._some.rest)
             else:
                 failures += 1
                 self._dirty.add(item)

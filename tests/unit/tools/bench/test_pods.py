@@ -77,17 +77,3 @@ def test_the_reason_for_waiting_is_the_most_frequent_message() -> None:
     tracker.changed(pod("p", "n"))
     tracker.changed(pod("r", "n"))
     assert tracker.why(["a"]) == "tainted"
-
-
-def test_a_pod_that_needs_an_unsupported_feature_is_noticed() -> None:
-    tracker = PodTracker()
-    tracker.changed(
-        pod(
-            "p",
-            message=(
-                "0/1 nodes are available: resourceClaims are not supported by this version "
-                "of berth."
-            ),
-        )
-    )
-    assert "resourceClaims" in tracker.unsupported
