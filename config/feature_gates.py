@@ -14,6 +14,8 @@ DEFAULTS: Mapping[str, bool] = {
     "DRAExtendedResource": True,
     "DRAPartitionableDevices": True,
     "DRAPrioritizedList": True,
+    "DRAResourceClaimDeviceStatus": True,
+    "DRASchedulerFilterTimeout": True,
     "DynamicResourceAllocation": True,
     "GangScheduling": False,
     "GenericWorkload": False,

@@ -29,6 +29,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.extended import (
     ClassesByResource,
     any_provides,
 )
+from berth.actors.scheduling.plugins.dynamic_resources.features import features_of
 from berth.actors.scheduling.plugins.dynamic_resources.totals import DeviceTotals
 from berth.actors.scheduling.plugins.resource_args import (
     NodeResourcesFitArgs,
@@ -103,7 +104,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
-        self._with_devices = handle.feature_gates["DRAExtendedResource"]
+        self._with_devices = features_of(handle.feature_gates).extended_resources
         self.lookups = (DeviceClass,) if self._with_devices else ()
         self._classes = ClassesByResource()
         self._hinted = LatestPodInfos()
@@ -332,8 +333,9 @@ def _allocatable(node: Node) -> dict[str, int]:
 
 def device_totals(scored: Iterable[str], handle: Handle) -> DeviceTotals | None:
     """Counts devices for scores; None if no resource that is scored can be devices."""
-    can_be = handle.feature_gates["DRAExtendedResource"] and any(map(may_be_devices, scored))
-    return DeviceTotals() if can_be else None
+    if not features_of(handle.feature_gates).extended_resources:
+        return None
+    return DeviceTotals() if any(map(may_be_devices, scored)) else None
 
 
 def _amounts(

@@ -117,7 +117,7 @@ class Answers:
         self._classes = classes
         self._by_resource = by_resource
         self._asked = asked
-        self._claims = tuple(wanted_by(claim, classes) for claim in asked.claims)
+        self._claims = tuple(self._wanted(claim) for claim in asked.claims)
         self._variants: dict[frozenset[str], _Variant] = {}
         rows = snapshot.columns.size
         self.verdicts = np.zeros(rows, dtype=np.int8)
@@ -199,7 +199,7 @@ class Answers:
             if asked is self._asked:
                 raise
             # The message must name the claims of this pod.
-            own = [wanted_by(claim, self._classes) for claim in asked.claims]
+            own = [self._wanted(claim) for claim in asked.claims]
             return search([*own, *wanted[len(own) :]], pools, self._inventory, steps)
 
     def _missing(self, node: Node, asked: Asked) -> frozenset[str] | None:
@@ -215,13 +215,16 @@ class Answers:
                 return None
         return frozenset(missing)
 
+    def _wanted(self, claim: ResourceClaim) -> Wanted:
+        return wanted_by(claim, self._classes, self._inventory.features)
+
     def _variant(self, missing: frozenset[str]) -> _Variant:
         variant = self._variants.get(missing)
         if variant is None:
             assert self._asked.extended is not None
             requests, mappings = requests_for(self._asked.pod, missing, self._by_resource)
             claim = with_requests(self._asked.extended, requests)
-            variant = _Variant(tuple(requests), wanted_by(claim, self._classes), tuple(mappings))
+            variant = _Variant(tuple(requests), self._wanted(claim), tuple(mappings))
             self._variants[missing] = variant
         return variant
 

@@ -20,6 +20,7 @@ from berth.actors.scheduling.kube.devices import (
 )
 from berth.actors.scheduling.kube.meta import ObjectMeta, key
 from berth.actors.scheduling.plugins.dynamic_resources.extended import UNWRITTEN
+from berth.actors.scheduling.plugins.dynamic_resources.features import Features
 from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
     BindingFailedError,
     has_binding_conditions,
@@ -37,9 +38,10 @@ CREATED_SECONDS = 120.0
 class Binding:
     """`timeout` is in seconds: how long PreBind waits for devices to be prepared."""
 
-    def __init__(self, handle: Handle, timeout: float) -> None:
+    def __init__(self, handle: Handle, timeout: float, features: Features) -> None:
         self._handle = handle
         self._timeout = timeout
+        self._waits = features.binding_conditions
 
     # --------------------------------------------------------------------------------- reservations
 
@@ -71,7 +73,7 @@ class Binding:
             await self._bind_extended(pod)
         except _WriteError as problem:
             return error(str(problem))
-        if any(has_binding_conditions(claim) for claim in pod.every):
+        if self._waits and any(has_binding_conditions(claim) for claim in pod.every):
             return await self._prepared(pod)
         return SUCCESS
 
@@ -184,7 +186,8 @@ class Binding:
         }
         if allocation is not None:
             status["allocation"] = msgspec.to_builtins(allocation)
-        if claim.status.allocation is None or claim.status.allocation.allocation_timestamp is None:
+        known = claim.status.allocation
+        if self._waits and (known is None or known.allocation_timestamp is None):
             now = self._handle.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
             status.setdefault("allocation", {})["allocationTimestamp"] = now
         answer = await self._patch(claim, {}, status)

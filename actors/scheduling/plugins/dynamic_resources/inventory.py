@@ -22,6 +22,7 @@ from berth.actors.scheduling.kube.devices import (
 from berth.actors.scheduling.kube.quantity import nano_value
 from berth.actors.scheduling.model.change_log import ChangeLog
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects, ObjectName
+from berth.actors.scheduling.plugins.dynamic_resources.features import EVERY_FEATURE, Features
 from berth.actors.scheduling.plugins.dynamic_resources.pools import (
     CounterID,
     DeviceID,
@@ -113,8 +114,9 @@ class Inventory:
     search may have changed, EVERY_NODE for all of them.
     """
 
-    def __init__(self, objects: ClusterObjects) -> None:
+    def __init__(self, objects: ClusterObjects, features: Features = EVERY_FEATURE) -> None:
         self._objects = objects
+        self.features = features
         self.usage = Usage()
         self.changed: ChangeLog[str] = ChangeLog()
         self._slices: dict[str, Slice] = {}
@@ -200,7 +202,7 @@ class Inventory:
                 del self._local[str(old.object.spec.node_name)][name]
             self._shared.pop(name, None)
         if new is not None:
-            slice_ = self._slices[name] = Slice(new, self._content_of)
+            slice_ = self._slices[name] = Slice(new, self._content_of, self.features)
             self._pools.setdefault(slice_.pool, {})[name] = slice_
             if slice_.local:
                 self._local.setdefault(str(new.spec.node_name), {})[name] = slice_
@@ -284,7 +286,12 @@ class Inventory:
         if known is not None and known[0] is node:
             return known[1]
         slices = self._slices_near(name)
-        found = pools_of(node, slices, lambda pool: [*self._pools[pool].values()])
+        found = pools_of(
+            node,
+            slices,
+            lambda pool: [*self._pools[pool].values()],
+            partitionable=self.features.partitionable_devices,
+        )
         self._node_pools[name] = (node, found)
         return found
 

@@ -21,11 +21,12 @@ from berth.actors.scheduling.plugins.dynamic_resources.extended import (
     resources_of,
     unwritten_claim,
 )
+from berth.actors.scheduling.plugins.dynamic_resources.features import Features, features_of
 from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
 from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
     BindingFailedError,
     ClaimError,
-    check_classes,
+    check_requests,
     claims_of,
     is_ready,
     made_for_extended_resources,
@@ -114,17 +115,21 @@ class DynamicResources(
 
     name = "DynamicResources"
     reads = Reads.CLAIMS
-    lookups = (ResourceClaim, ResourceSlice, DeviceClass)
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
         given = read_args(args, DynamicResourcesArgs)
+        self._enabled = handle.feature_gates["DynamicResourceAllocation"]
+        if self._enabled:
+            self.lookups = (ResourceClaim, ResourceSlice, DeviceClass)
+        self._features = features = features_of(handle.feature_gates)
+        _check_gates(given, features)
         filter_timeout = _seconds(given.filter_timeout, "filterTimeout", least=0, default=10)
         self._binding_timeout = _seconds(
             given.binding_timeout, "bindingTimeout", least=1, default=600
         )
         self._steps = int(STEPS_PER_SECOND * min(filter_timeout or 1, 1))
-        self._binding = Binding(handle, self._binding_timeout)
+        self._binding = Binding(handle, self._binding_timeout, features)
         self._classes = ClassesByResource()
         self._inventory: Inventory | None = None
         self._answers: OrderedDict[bytes, Answers] = OrderedDict()
@@ -133,6 +138,8 @@ class DynamicResources(
     # ---------------------------------------------------------------------------- before the queue
 
     def pre_enqueue(self, pod: Pod) -> Status:
+        if not self._enabled:
+            return SUCCESS
         try:
             claims_of(pod, self._listed)
         except ClaimError as problem:
@@ -148,7 +155,7 @@ class DynamicResources(
         self, state: CycleState, info: PodInfo, snapshot: Snapshot
     ) -> Status | PreFilterResult:
         state.write(CLAIMS, None)
-        if not info.template.asks_devices:
+        if not self._enabled or not info.template.asks_devices:
             return SKIP
         objects = snapshot.objects
 
@@ -162,7 +169,9 @@ class DynamicResources(
             claims = claims_of(info.pod, find)
         except ClaimError as problem:
             return unresolvable(str(problem))
-        resources = resources_of(info, self._classes.refresh(objects))
+        resources = None
+        if self._features.extended_resources:
+            resources = resources_of(info, self._classes.refresh(objects))
         extended = None if resources is None else _extended_claim(info.pod, snapshot)
         if not claims and extended is None:
             return SKIP
@@ -178,7 +187,7 @@ class DynamicResources(
                 return unresolvable(
                     f"resource claim {key(claim)} is in the process of being allocated"
                 )
-            status = check_classes(claim, class_of)
+            status = check_requests(claim, class_of, self._features)
             if status is not None:
                 return status
             to_allocate.append(claim)
@@ -194,7 +203,7 @@ class DynamicResources(
     def _cannot_be_prepared(self, claim: ResourceClaim) -> bool:
         """True if the devices of an allocated claim failed, or took too long, to be prepared."""
         allocation = claim.status.allocation
-        if allocation is None:
+        if allocation is None or not self._features.binding_conditions:
             return False
         try:
             if is_ready(claim):
@@ -211,7 +220,7 @@ class DynamicResources(
         """The answers of the nodes for what a pod asks for."""
         objects = snapshot.objects
         if self._inventory is None or not self._inventory.is_of(objects):
-            self._inventory = Inventory(objects)
+            self._inventory = Inventory(objects, self._features)
             self._answers.clear()
         self._inventory.refresh()
         version = objects.version(DeviceClass)
@@ -280,7 +289,7 @@ class DynamicResources(
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         pod = state.read(CLAIMS)
-        if pod is None or pod.answers is None:
+        if pod is None or pod.answers is None or not self._features.prioritized_lists:
             return np.zeros(nodes.size, dtype=np.int64)
         if pod.asked is not None:
             pod.answers.settle(nodes, pod.asked, self._steps)
@@ -292,6 +301,8 @@ class DynamicResources(
 
     def post_filter(self, attempt: FailedAttempt) -> PostFiltered:
         """Gives up an allocation that no node can use, so that other devices are tried."""
+        if not self._enabled:
+            return PostFiltered(unschedulable("plugin disabled"))
         if CLAIMS not in attempt.state:
             return PostFiltered(error("not found"))
         pod = attempt.state.read(CLAIMS)
@@ -352,6 +363,8 @@ class DynamicResources(
     # ----------------------------------------------------------------------------------- the queue
 
     def events_to_register(self) -> Sequence[Registration]:
+        if not self._enabled:
+            return ()
         changed = Action.ADD | Action.UPDATE
         nodes = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
 
@@ -413,6 +426,17 @@ def _check_allocated(claim: ResourceClaim) -> Status | None:
         if problem is not None:
             return error(problem)
     return None
+
+
+def _check_gates(given: DynamicResourcesArgs, features: Features) -> None:
+    """Raises ArgsError for an argument whose feature is off."""
+    if given.filter_timeout is not None and not features.filter_timeout:
+        raise ArgsError("filterTimeout: the feature gate DRASchedulerFilterTimeout is disabled")
+    if given.binding_timeout is not None and not features.binding_conditions:
+        raise ArgsError(
+            "bindingTimeout: the feature gate DRADeviceBindingConditions or "
+            "DRAResourceClaimDeviceStatus is disabled"
+        )
 
 
 def _seconds(text: str | None, field: str, *, least: float, default: float) -> float:

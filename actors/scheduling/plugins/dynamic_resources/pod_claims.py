@@ -15,6 +15,7 @@ from berth.actors.scheduling.kube.devices import (
     DeviceRequestAllocationResult,
 )
 from berth.actors.scheduling.kube.meta import key
+from berth.actors.scheduling.plugins.dynamic_resources.features import Features
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import ClassByName
 from berth.plugin import Pod, ResourceClaim, Status, error, unresolvable
 
@@ -95,11 +96,16 @@ def made_for_extended_resources(pod: Pod, claim: ResourceClaim) -> bool:
     )
 
 
-def check_classes(claim: ResourceClaim, classes: ClassByName) -> Status | None:
+def check_requests(claim: ResourceClaim, classes: ClassByName, features: Features) -> Status | None:
     """Why no node can be tried for a claim that has to be allocated, or None."""
     for request in claim.spec.devices.requests:
         if request.exactly is not None:
             asked = [(request.name, request.exactly.device_class_name)]
+        elif request.first_available and not features.prioritized_lists:
+            return unresolvable(
+                f"resource claim {key(claim)}, request {request.name}: has subrequests, but the "
+                "DRAPrioritizedList feature is disabled"
+            )
         elif request.first_available:
             asked = [
                 (f"{request.name}/{sub.name}", sub.device_class_name)

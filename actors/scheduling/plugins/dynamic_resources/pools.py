@@ -21,6 +21,7 @@ from berth.actors.scheduling.kube.node_selector import (
     validate_node_selector_term,
 )
 from berth.actors.scheduling.kube.quantity import nano_value
+from berth.actors.scheduling.plugins.dynamic_resources.features import EVERY_FEATURE, Features
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
 
 PoolID = tuple[str, str]  # driver, pool
@@ -36,14 +37,18 @@ class SliceDevice:
 
     __slots__ = ("content", "counters", "device", "id", "shared", "slice", "taints")
 
-    def __init__(self, slice_: ResourceSlice, device: Device, content: int) -> None:
+    def __init__(
+        self, slice_: ResourceSlice, device: Device, content: int, features: Features
+    ) -> None:
         self.slice = slice_
         self.device = device
         self.content = content
         self.id: DeviceID = (slice_.spec.driver, slice_.spec.pool.name, device.name)
-        self.shared = bool(device.allow_multiple_allocations)
+        self.shared = features.consumable_capacity and bool(device.allow_multiple_allocations)
         self.taints: tuple[DeviceTaint, ...] = tuple(
-            taint for taint in device.taints if taint.effect in (NO_SCHEDULE, NO_EXECUTE)
+            taint
+            for taint in device.taints
+            if features.device_taints and taint.effect in (NO_SCHEDULE, NO_EXECUTE)
         )
         self.counters: tuple[tuple[CounterID, int], ...] = tuple(
             ((consumption.counter_set, name), nano_value(counter.value))
@@ -60,13 +65,19 @@ class Slice:
 
     __slots__ = ("devices", "local", "object", "pool")
 
-    def __init__(self, slice_: ResourceSlice, number: Callable[[str, Device], int]) -> None:
+    def __init__(
+        self,
+        slice_: ResourceSlice,
+        number: Callable[[str, Device], int],
+        features: Features = EVERY_FEATURE,
+    ) -> None:
         spec = slice_.spec
         self.object = slice_
         self.pool: PoolID = (spec.driver, spec.pool.name)
         self.local = bool(spec.node_name) and not spec.shared_counters
         self.devices = tuple(
-            SliceDevice(slice_, device, number(spec.driver, device)) for device in spec.devices
+            SliceDevice(slice_, device, number(spec.driver, device), features)
+            for device in spec.devices
         )
 
 
@@ -121,18 +132,25 @@ class NodePools:
 
 
 def pools_of(
-    node: Node, slices: Iterable[Slice], of_pool: Callable[[PoolID], list[Slice]]
+    node: Node,
+    slices: Iterable[Slice],
+    of_pool: Callable[[PoolID], list[Slice]],
+    *,
+    partitionable: bool = True,
 ) -> NodePools:
     """The pools of a node, from the slices that may serve it. `of_pool` are all slices of a pool,
-    of every generation and for every node.
+    of every generation and for every node. Unless devices are `partitionable`, slices with counters
+    or with devices for different nodes do not count.
     """
     found: dict[PoolID, list[Slice]] = {}
     try:
         for slice_ in slices:
-            if _serves(slice_.object, node):
+            if (partitionable or not _is_partitioned(slice_)) and _serves(slice_.object, node):
                 _add(found, slice_)
         pools = [
-            pool for id_, its in found.items() if (pool := _pool(node, id_, its, of_pool(id_)))
+            pool
+            for id_, its in found.items()
+            if (pool := _pool(node, id_, its, of_pool(id_), partitionable=partitionable))
         ]
     except AllocationError as problem:
         return NodePools(problem=f"gather pool information: {problem}")
@@ -149,6 +167,11 @@ def devices_for(slice_: Slice, node: Node) -> Sequence[SliceDevice]:
             if _device_serves(device.device, slice_.object, node)
         ]
     return slice_.devices if _serves(slice_.object, node) else ()
+
+
+def _is_partitioned(slice_: Slice) -> bool:
+    spec = slice_.object.spec
+    return spec.per_device_node_selection is not None or bool(spec.shared_counters)
 
 
 def _serves(slice_: ResourceSlice, node: Node) -> bool:
@@ -200,7 +223,9 @@ def _add(found: dict[PoolID, list[Slice]], slice_: Slice) -> None:
         known.append(slice_)
 
 
-def _pool(node: Node, id_: PoolID, slices: list[Slice], every: list[Slice]) -> Pool | None:
+def _pool(
+    node: Node, id_: PoolID, slices: list[Slice], every: list[Slice], *, partitionable: bool
+) -> Pool | None:
     """The pool as the node sees it; None if a newer generation is being published elsewhere."""
     spec = slices[0].object.spec.pool
     pool = Pool(id_, spec.generation)
@@ -217,12 +242,14 @@ def _pool(node: Node, id_: PoolID, slices: list[Slice], every: list[Slice]) -> P
     slices.sort(key=lambda s: s.object.metadata.name)
     with_devices = [s for s in slices if not s.object.spec.shared_counters]
     with_counters = [s for s in slices if s.object.spec.shared_counters]
-    pool.invalid = (
-        _repeated_device(with_devices)
-        or _read_counters(pool, with_counters)
-        or _wrong_consumption(pool, slices)
-        or _wrong_consumption(pool, others)
-    )
+    pool.invalid = _repeated_device(with_devices)
+    if partitionable:
+        pool.invalid = (
+            pool.invalid
+            or _read_counters(pool, with_counters)
+            or _wrong_consumption(pool, slices)
+            or _wrong_consumption(pool, others)
+        )
     if pool.invalid:
         return pool
     pool.devices = tuple(device for s in with_devices for device in s.devices)

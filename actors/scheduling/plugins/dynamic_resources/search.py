@@ -96,6 +96,7 @@ class _Search:
         self._pools = pools
         self._inventory = inventory
         self._usage = inventory.usage
+        self._features = inventory.features
         self._steps = steps
         self._constraints: list[list[Constraint]] = []
         self._all: dict[Alternative, list[Candidate]] = {}
@@ -150,6 +151,8 @@ class _Search:
         return len(found)
 
     def _is_selectable(self, alternative: Alternative, device: SliceDevice, pool: Pool) -> bool:
+        if device.device.binding_conditions and not self._features.binding_conditions:
+            return False
         for expression, whose in alternative.selectors:
             try:
                 if not self._inventory.matches(expression, device):
@@ -248,6 +251,8 @@ class _Search:
         return bool(holding) or self._usage.is_taken(device.id)
 
     def _has_capacity(self, alternative: Alternative, device: SliceDevice) -> bool:
+        if not self._features.consumable_capacity:
+            return True
         demand = self._demand(alternative, device)
         if demand is None:
             return False
@@ -273,6 +278,8 @@ class _Search:
         """
         device, pool = candidate
         if self._in_use(c, alternative, device):
+            return False
+        if device.counters and not self._features.partitionable_devices:
             return False
         in_parts = device.shared and (self._usage.is_shared(device.id) or device.id in self._taking)
         if device.counters and not in_parts and not self._charge(device, pool):

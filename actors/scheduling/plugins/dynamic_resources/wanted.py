@@ -24,6 +24,7 @@ from berth.actors.scheduling.kube.devices import (
 )
 from berth.actors.scheduling.kube.meta import key
 from berth.actors.scheduling.plugins.dynamic_resources.amounts import Share
+from berth.actors.scheduling.plugins.dynamic_resources.features import EVERY_FEATURE, Features
 from berth.plugin import DeviceClass
 
 ClassByName = Callable[[str], DeviceClass | None]
@@ -50,6 +51,7 @@ class Alternative:
         parent: str,
         asked: ExactDeviceRequest | DeviceSubRequest,
         classes: ClassByName,
+        features: Features,
         index: int = 0,
     ) -> None:
         self.index = index
@@ -64,7 +66,7 @@ class Alternative:
         self.device_class = classes(asked.device_class_name)
         self.demands: dict[int, dict[str, Share] | None] = {}
         self.selectors: tuple[tuple[str, str], ...] = ()
-        self.problem = self._problem_of(claim, asked)
+        self.problem = self._problem_of(claim, asked, features)
         if self.device_class is not None and not self.problem:
             self.selectors = (
                 *_expressions(
@@ -73,12 +75,20 @@ class Alternative:
                 *_expressions(asked.selectors, f"claim {claim}"),
             )
 
-    def _problem_of(self, claim: str, asked: ExactDeviceRequest | DeviceSubRequest) -> str:
+    def _problem_of(
+        self, claim: str, asked: ExactDeviceRequest | DeviceSubRequest, features: Features
+    ) -> str:
+        if asked.capacity is not None and not features.consumable_capacity:
+            request = "subrequest" if self.parent else "request"
+            disabled = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+            return f"claim {claim}, {request} {self.name}: {disabled}"
         where = f"claim {claim}, request {self.name}"
         for number, selector in enumerate(asked.selectors):
             if selector.cel is None:
                 unknown = "CEL expression empty (unsupported selector type?)"
                 return f"{where}, selector #{number}: {unknown}"
+        if self.admin_access and not features.admin_access:
+            return f"{where}: admin access is requested, but the feature is disabled"
         if not asked.device_class_name:
             return f"{where}: missing device class name (unsupported request type?)"
         if self.device_class is None:
@@ -127,19 +137,24 @@ class Wanted(msgspec.Struct, frozen=True):
     constraints: tuple[DeviceConstraint, ...]
 
 
-def wanted_by(claim: ResourceClaim, classes: ClassByName) -> Wanted:
+def wanted_by(
+    claim: ResourceClaim, classes: ClassByName, features: Features = EVERY_FEATURE
+) -> Wanted:
     name = key(claim)
-    requests = tuple(_request(name, asked, classes) for asked in claim.spec.devices.requests)
+    requests = tuple(
+        _request(name, asked, classes, features) for asked in claim.spec.devices.requests
+    )
     return Wanted(name, requests, claim.spec.devices.constraints)
 
 
-def _request(claim: str, asked: DeviceRequest, classes: ClassByName) -> Request:
+def _request(claim: str, asked: DeviceRequest, classes: ClassByName, features: Features) -> Request:
     if asked.first_available:
         subs: Sequence[DeviceSubRequest] = asked.first_available
         alternatives = tuple(
-            Alternative(claim, sub.name, asked.name, sub, classes, index)
+            Alternative(claim, sub.name, asked.name, sub, classes, features, index)
             for index, sub in enumerate(subs)
         )
         return Request(asked.name, alternatives, is_list=True)
     exactly = asked.exactly or ExactDeviceRequest()
-    return Request(asked.name, (Alternative(claim, asked.name, "", exactly, classes),), False)
+    only = Alternative(claim, asked.name, "", exactly, classes, features)
+    return Request(asked.name, (only,), False)

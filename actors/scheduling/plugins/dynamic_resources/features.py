@@ -1,0 +1,35 @@
+"""The features of dynamic resources that feature gates turn off. Mirrors AllocatorFeatures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class Features(msgspec.Struct, frozen=True):
+    extended_resources: bool = True
+    prioritized_lists: bool = True
+    admin_access: bool = True
+    device_taints: bool = True
+    partitionable_devices: bool = True
+    consumable_capacity: bool = True
+    binding_conditions: bool = True
+    filter_timeout: bool = True
+
+
+EVERY_FEATURE = Features()
+
+
+def features_of(gates: Mapping[str, bool]) -> Features:
+    return Features(
+        extended_resources=gates["DynamicResourceAllocation"] and gates["DRAExtendedResource"],
+        prioritized_lists=gates["DRAPrioritizedList"],
+        admin_access=gates["DRAAdminAccess"],
+        device_taints=gates["DRADeviceTaints"],
+        partitionable_devices=gates["DRAPartitionableDevices"],
+        consumable_capacity=gates["DRAConsumableCapacity"],
+        binding_conditions=gates["DRADeviceBindingConditions"]
+        and gates["DRAResourceClaimDeviceStatus"],
+        filter_timeout=gates["DRASchedulerFilterTimeout"],
+    )
