@@ -23,6 +23,7 @@ from berth.actors.scheduling.kube.quantity import nano_value
 from berth.actors.scheduling.model.change_log import ChangeLog
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects, ObjectName
 from berth.actors.scheduling.plugins.dynamic_resources.features import EVERY_FEATURE, Features
+from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import extended_owner
 from berth.actors.scheduling.plugins.dynamic_resources.pools import (
     CounterID,
     DeviceID,
@@ -127,6 +128,8 @@ class Inventory:
         self._next_content = 0
         self._claims: dict[ObjectName, frozenset[_Hold]] = {}
         self._pending: dict[ObjectName, frozenset[_Hold]] = {}
+        self._owner_of: dict[ObjectName, str] = {}
+        self._made_for: dict[str, ObjectName] = {}
         self._held: dict[_Hold, int] = {}
         self._node_pools: dict[str, tuple[Node, NodePools]] = {}
         self._counters: dict[tuple[PoolID, int], dict[CounterID, int]] = {}
@@ -164,9 +167,24 @@ class Inventory:
             allocation = None if claim is None else claim.status.allocation
             results = () if allocation is None else allocation.devices.results
             self._hold(self._claims, name, _holds(results), freed)
+            self._note_owner(name, claim)
         for hold in freed:
             self._release(hold)
         self._versions = versions
+
+    def _note_owner(self, name: ObjectName, claim: ResourceClaim | None) -> None:
+        """Notes for which pod the scheduler made a claim."""
+        before = self._owner_of.pop(name, "")
+        self._made_for.pop(before, None)
+        owner = "" if claim is None else extended_owner(claim)
+        if owner:
+            self._owner_of[name] = owner
+            self._made_for[owner] = name
+
+    def made_for(self, uid: str) -> ResourceClaim | None:
+        """The claim that the scheduler made for the extended resources of the pod with this uid."""
+        name = self._made_for.get(uid)
+        return None if name is None else self._objects.get(ResourceClaim, name[1], name[0])
 
     def _slices_known(self) -> list[ObjectName]:
         return [("", name) for name in self._slices]

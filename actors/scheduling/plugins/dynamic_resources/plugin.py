@@ -29,7 +29,6 @@ from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
     check_requests,
     claims_of,
     is_ready,
-    made_for_extended_resources,
     uses,
 )
 from berth.actors.scheduling.plugins.dynamic_resources.state import CLAIMS, PodClaims
@@ -172,7 +171,7 @@ class DynamicResources(
         resources = None
         if self._features.extended_resources:
             resources = resources_of(info, self._classes.refresh(objects))
-        extended = None if resources is None else _extended_claim(info.pod, snapshot)
+        extended = None if resources is None else self._extended_claim(info.pod, snapshot)
         if not claims and extended is None:
             return SKIP
         pod = PodClaims(info, claims, extended)
@@ -216,13 +215,21 @@ class DynamicResources(
         until = datetime.fromisoformat(since) + timedelta(seconds=self._binding_timeout)
         return until < self.handle.wall()
 
-    def _answers_for(self, asked: Asked, snapshot: Snapshot) -> Answers:
-        """The answers of the nodes for what a pod asks for."""
-        objects = snapshot.objects
-        if self._inventory is None or not self._inventory.is_of(objects):
-            self._inventory = Inventory(objects, self._features)
+    def _extended_claim(self, pod: Pod, snapshot: Snapshot) -> ResourceClaim:
+        """The claim for the pod's extended resources: one of an earlier attempt, or a new one."""
+        made = self._up_to_date(snapshot).made_for(pod.metadata.uid)
+        return unwritten_claim(pod) if made is None else made
+
+    def _up_to_date(self, snapshot: Snapshot) -> Inventory:
+        if self._inventory is None or not self._inventory.is_of(snapshot.objects):
+            self._inventory = Inventory(snapshot.objects, self._features)
             self._answers.clear()
         self._inventory.refresh()
+        return self._inventory
+
+    def _answers_for(self, asked: Asked, snapshot: Snapshot) -> Answers:
+        """The answers of the nodes for what a pod asks for."""
+        objects, inventory = snapshot.objects, self._up_to_date(snapshot)
         version = objects.version(DeviceClass)
         if self._answers_version != version:
             self._answers.clear()
@@ -232,7 +239,7 @@ class DynamicResources(
         if answers is None or not answers.is_of(snapshot):
             answers = Answers(
                 asked,
-                self._inventory,
+                inventory,
                 lambda name: objects.get(DeviceClass, name),
                 self._classes,
                 snapshot,
@@ -405,15 +412,6 @@ class DynamicResources(
         if all(claim.metadata.uid != new.metadata.uid for claim in claims):
             return False
         return was is None or was.status != new.status
-
-
-def _extended_claim(pod: Pod, snapshot: Snapshot) -> ResourceClaim:
-    """The claim for the pod's extended resources: one of an earlier attempt, or a new one."""
-    within = snapshot.objects.within(ResourceClaim, pod.metadata.namespace)
-    for claim in within.values():
-        if made_for_extended_resources(pod, claim):
-            return claim
-    return unwritten_claim(pod)
 
 
 def _check_allocated(claim: ResourceClaim) -> Status | None:

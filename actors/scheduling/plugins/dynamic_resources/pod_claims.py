@@ -87,13 +87,14 @@ def is_reserved_for(pod: Pod, claim: ResourceClaim) -> bool:
     return any(user.uid == pod.metadata.uid for user in claim.status.reserved_for)
 
 
-def made_for_extended_resources(pod: Pod, claim: ResourceClaim) -> bool:
-    """True for the claim that the scheduler made for the pod's extended resources."""
+def extended_owner(claim: ResourceClaim) -> str:
+    """The uid of the pod for whose extended resources the scheduler made the claim; "" for all
+    other claims.
+    """
     metadata = claim.metadata
-    return metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) == "true" and any(
-        owner.name == pod.metadata.name and owner.controller and owner.uid == pod.metadata.uid
-        for owner in metadata.owner_references
-    )
+    if metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
+        return ""
+    return next((owner.uid for owner in metadata.owner_references if owner.controller), "")
 
 
 def check_requests(claim: ResourceClaim, classes: ClassByName, features: Features) -> Status | None:

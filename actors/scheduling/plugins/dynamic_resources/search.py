@@ -254,8 +254,8 @@ class _Search:
         if not self._features.consumable_capacity:
             return True
         demand = self._demand(alternative, device)
-        if demand is None:
-            return False
+        if not demand:
+            return demand is not None
         taken, taking = self._usage.capacity(device.id), self._taking.get(device.id, {})
         return all(
             taken.get(name, 0) + taking.get(name, 0) + share.nano
