@@ -74,6 +74,17 @@ class Offer(msgspec.Struct, frozen=True):
         return sum(MOST_SUB_REQUESTS - index for _, _, index in chosen)
 
 
+class Need(msgspec.Struct, frozen=True):
+    """What the devices of one node have to provide: for the claims that are not allocated yet, in
+    order, and at last for the claim for extended resources. The rest is that claim's: its requests,
+    None if the node needs no such claim, and what each container gets.
+    """
+
+    claims: tuple[Wanted, ...]
+    requests: tuple[DeviceRequest, ...] | None = None
+    mappings: tuple[RequestMapping, ...] = ()
+
+
 class Asked(msgspec.Struct, frozen=True):
     """What one pod asks for: its claims that are not allocated, and the extended resources that a
     device class provides, with the claim for them.
@@ -102,6 +113,7 @@ class Answers:
     """The answers of all nodes for one shape, brought up to date for the nodes that are looked at.
 
     `verdicts` and `scores` are by row. `failure` is the problem of the last node that FAILED.
+    `inventory` is up to date after PreFilter.
     """
 
     def __init__(
@@ -113,12 +125,12 @@ class Answers:
         snapshot: Snapshot,
     ) -> None:
         self.failure = ""
-        self._inventory = inventory
+        self.inventory = inventory
         self._classes = classes
         self._by_resource = by_resource
         self._asked = asked
         self._claims = tuple(self._wanted(claim) for claim in asked.claims)
-        self._variants: dict[frozenset[str], _Variant] = {}
+        self._needs: dict[frozenset[str], Need] = {frozenset(): Need(self._claims)}
         rows = snapshot.columns.size
         self.verdicts = np.zeros(rows, dtype=np.int8)
         self.scores: Ints = np.zeros(rows, dtype=np.int64)
@@ -135,6 +147,20 @@ class Answers:
         """What a node gives; None if it passes without giving a device, or does not pass."""
         row = self._columns.row_of.get(node)
         return None if row is None else self._offers.get(row)
+
+    def need(self, node: Node, asked: Asked) -> Need | None:
+        """What a node has to provide; None if it has an extended resource neither way."""
+        missing = frozenset[str]() if asked.extended is None else self._missing(node, asked)
+        if missing is None:
+            return None
+        need = self._needs.get(missing)
+        if need is None:
+            assert self._asked.extended is not None
+            requests, mappings = requests_for(self._asked.pod, missing, self._by_resource)
+            claim = with_requests(self._asked.extended, requests)
+            claims = (*self._claims, self._wanted(claim))
+            need = self._needs[missing] = Need(claims, tuple(requests), tuple(mappings))
+        return need
 
     def mappings(self, node: str) -> tuple[RequestMapping, ...]:
         """What each container gets of the claim for extended resources on a node."""
@@ -162,18 +188,13 @@ class Answers:
     def _search(self, node: Node, row: int, asked: Asked, steps: int) -> Verdict:
         self._offers.pop(row, None)
         self.scores[row] = 0
-        wanted, variant = self._claims, None
-        if asked.extended is not None:
-            missing = self._missing(node, asked)
-            if missing is None:
-                return Verdict.NO_RESOURCE
-            if missing:
-                variant = self._variant(missing)
-                wanted = (*wanted, variant.wanted)
-        if not wanted:
+        need = self.need(node, asked)
+        if need is None:
+            return Verdict.NO_RESOURCE
+        if not need.claims:
             return Verdict.PASSES
         try:
-            outcome = self._outcome(node, wanted, asked, steps)
+            outcome = self._outcome(node, need.claims, asked, steps)
         except TimedOutError:
             self.failure = f"node {node.metadata.name}: timed out trying to allocate devices"
             return Verdict.FAILED
@@ -182,25 +203,21 @@ class Answers:
             return Verdict.FAILED
         if outcome.found is None:
             return Verdict.INVALID_POOLS if outcome.invalid_pools else Verdict.NOT_ALLOCATED
-        offer = (
-            Offer(outcome.found)
-            if variant is None
-            else Offer(outcome.found, variant.requests, variant.mappings)
-        )
+        offer = Offer(outcome.found, need.requests, need.mappings)
         self._offers[row] = offer
         self.scores[row] = offer.score
         return Verdict.PASSES
 
     def _outcome(self, node: Node, wanted: Sequence[Wanted], asked: Asked, steps: int) -> Outcome:
-        pools = self._inventory.pools(node)
+        pools = self.inventory.pools(node)
         try:
-            return search(wanted, pools, self._inventory, steps)
+            return search(wanted, pools, self.inventory, steps)
         except AllocationError:
             if asked is self._asked:
                 raise
             # The message must name the claims of this pod.
             own = [self._wanted(claim) for claim in asked.claims]
-            return search([*own, *wanted[len(own) :]], pools, self._inventory, steps)
+            return search([*own, *wanted[len(own) :]], pools, self.inventory, steps)
 
     def _missing(self, node: Node, asked: Asked) -> frozenset[str] | None:
         """The extended resources that devices must provide on this node; None if the node has one
@@ -216,22 +233,4 @@ class Answers:
         return frozenset(missing)
 
     def _wanted(self, claim: ResourceClaim) -> Wanted:
-        return wanted_by(claim, self._classes, self._inventory.features)
-
-    def _variant(self, missing: frozenset[str]) -> _Variant:
-        variant = self._variants.get(missing)
-        if variant is None:
-            assert self._asked.extended is not None
-            requests, mappings = requests_for(self._asked.pod, missing, self._by_resource)
-            claim = with_requests(self._asked.extended, requests)
-            variant = _Variant(tuple(requests), self._wanted(claim), tuple(mappings))
-            self._variants[missing] = variant
-        return variant
-
-
-class _Variant(msgspec.Struct, frozen=True):
-    """The requests for the extended resources that a kind of node lacks."""
-
-    requests: tuple[DeviceRequest, ...]
-    wanted: Wanted
-    mappings: tuple[RequestMapping, ...]
+        return wanted_by(claim, self._classes, self.inventory.features)

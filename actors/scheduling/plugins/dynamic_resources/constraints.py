@@ -25,7 +25,7 @@ def attribute_of(device: Device, driver: str, name: str) -> DeviceAttribute | No
     return found
 
 
-def _value_of(attribute: DeviceAttribute) -> AttributeValue | None:
+def value_of(attribute: DeviceAttribute) -> AttributeValue | None:
     if attribute.string is not None:
         return "string", attribute.string
     if attribute.int_ is not None:
@@ -88,12 +88,12 @@ class MatchAttribute(Constraint):
     def _allows(self, attribute: DeviceAttribute, *, first: bool) -> bool:
         if first:
             return True
-        value = _value_of(attribute)
+        value = value_of(attribute)
         return value is not None and value == self._value
 
     def _keep(self, request: str, attribute: DeviceAttribute, *, first: bool) -> None:
         if first:
-            self._value = _value_of(attribute)
+            self._value = value_of(attribute)
 
 
 class DistinctAttribute(Constraint):
@@ -106,11 +106,11 @@ class DistinctAttribute(Constraint):
     def _allows(self, attribute: DeviceAttribute, *, first: bool) -> bool:
         if first or not self._values:
             return True
-        value = _value_of(attribute)
+        value = value_of(attribute)
         return value is not None and value not in self._values.values()
 
     def _keep(self, request: str, attribute: DeviceAttribute, *, first: bool) -> None:
-        self._values[request] = _value_of(attribute)
+        self._values[request] = value_of(attribute)
 
     def _drop(self, request: str) -> None:
         self._values.pop(request, None)

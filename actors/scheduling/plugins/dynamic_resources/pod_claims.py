@@ -134,7 +134,7 @@ def is_ready(claim: ResourceClaim) -> bool:
     for result in () if allocation is None else allocation.devices.results:
         if not result.binding_conditions:
             continue
-        status = _status_of(claim, result)
+        status = status_of(claim, result)
         if status is None:
             return False
         conditions = {condition.type: condition for condition in reversed(status.conditions)}
@@ -158,7 +158,7 @@ def has_binding_conditions(claim: ResourceClaim) -> bool:
     )
 
 
-def _status_of(
+def status_of(
     claim: ResourceClaim, result: DeviceRequestAllocationResult
 ) -> AllocatedDeviceStatus | None:
     place = (result.driver, result.pool, result.device)

@@ -83,7 +83,8 @@ class Slice:
 
 class Pool:
     """What a node sees of a pool: `devices` of the slices that serve it, in the order in which they
-    are tried; `everything` besides, for the counters. An incomplete pool has no devices.
+    are tried; `everything` besides, for the counters. `incomplete` and `invalid` say why the pool
+    cannot be used; then it has no devices.
     """
 
     __slots__ = (
@@ -101,7 +102,7 @@ class Pool:
     def __init__(self, pool: PoolID, generation: int) -> None:
         self.id = pool
         self.generation = generation
-        self.incomplete = False
+        self.incomplete = ""
         self.invalid = ""
         self.devices: tuple[SliceDevice, ...] = ()
         self.everything: tuple[SliceDevice, ...] = ()
@@ -235,7 +236,8 @@ def _pool(
             return None
         same = [s for s in every if s.object.spec.pool.generation == spec.generation]
         if len(same) != spec.resource_slice_count:
-            pool.incomplete = True
+            number, of = len(same), spec.resource_slice_count
+            pool.incomplete = f"{number} of {of} slices of generation {spec.generation} published"
             return pool
         serving = {s.object.metadata.name for s in slices}
         others = [s for s in same if s.object.metadata.name not in serving]
