@@ -36,6 +36,7 @@ from berth.config.profiles import ProfileError
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.decision import Decision, Explained, Failure, steps
+from berth.tools.explain.devices import supply
 from berth.tools.explain.handle import ReadOnlyHandle
 from berth.tools.explain.report import show
 from berth.tools.explain.source import (
@@ -100,10 +101,11 @@ def explain(
 ) -> None:
     """Explain where a pod would be placed, and why.
 
-    Shows every node's verdict, every plugin's score, what the pod's volumes ask of the nodes, and
-    the message that a user would read. The pod is treated as if it were pending now. The extenders
-    of the configuration are called, but nothing is written. With -o json, the answer also has the
-    pods that preemption would evict, but not the volumes.
+    Shows every node's verdict, every plugin's score, what the pod's volumes ask of the nodes, which
+    devices its claims would get on each node, and the message that a user would read. The pod is
+    treated as if it were pending now. The extenders of the configuration are called, but nothing is
+    written. With -o json, the answer also has the pods that preemption would evict, but neither the
+    volumes nor the reasons why devices are short.
 
     \b
     berth explain -f cluster.yaml --pod shop/web-1
@@ -135,7 +137,8 @@ def explain(
     else:
         plugins = {plugin.name for plugin in attempt.profile.plugins}
         volumes = demands(attempt.info, attempt.snapshot, plugins)
-        show(explained, volumes, question.pod["metadata"], Console())
+        devices = supply(attempt.info, attempt.snapshot, attempt.profile.plugins)
+        show(explained, volumes, devices, question.pod["metadata"], Console())
 
 
 def _question(

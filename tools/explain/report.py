@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -14,25 +14,30 @@ from rich.table import Table
 from berth.actors.scheduling.plugins.default_preemption.victims import Candidate
 from berth.tools.explain.contest import Contest
 from berth.tools.explain.decision import Decision, Explained, Failure, Verdict
+from berth.tools.explain.devices import Given, Short, Supply
 from berth.tools.explain.volumes import Demand
 from berth.tools.explain.words import MOST_NAMES, listed
 
 MOST_CANDIDATES = 20
+MOST_ROWS = 40
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def show(
-    explained: Explained, volumes: Sequence[Demand], metadata: dict[str, Any], console: Console
+    explained: Explained,
+    volumes: Sequence[Demand],
+    devices: Supply,
+    metadata: dict[str, Any],
+    console: Console,
 ) -> None:
     """Prints the feasible nodes with their scores, the others by reason, what the pod's volumes ask
-    of the nodes, and the outcome.
+    of the nodes, which devices the nodes give to its claims, and the outcome.
     """
     decision, contest = explained.decision, explained.contest
     pod = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
     if isinstance(decision, Failure):
-        if volumes:
-            console.print(_volumes(volumes))
-        console.print(f"[red]{pod}: the attempt fails:[/red] {decision.error}")
+        _show_demands(volumes, devices, {}, console)
+        console.print(f"[red]{pod}: the attempt fails:[/red] {escape(decision.error)}")
         return
     if decision.prefilter is not None:
         by = decision.prefilter.plugin or "the PreFilter plugins together"
@@ -42,8 +47,7 @@ def show(
     losers = _losers(decision.filter)
     if losers.row_count:
         console.print(losers)
-    if volumes:
-        console.print(_volumes(volumes))
+    _show_demands(volumes, devices, decision.total, console)
     if decision.hosts:
         several = (
             f" (one of {len(decision.hosts)} that tie, by chance)"
@@ -52,9 +56,21 @@ def show(
         )
         console.print(f"[green]{pod} goes to {listed(decision.hosts)}[/green]{several}")
     else:
-        console.print(f"[yellow]{pod} stays pending:[/yellow] {decision.message}")
+        message = escape(decision.message or "")
+        console.print(f"[yellow]{pod} stays pending:[/yellow] {message}")
     if contest is not None:
         _show_preemption(pod, contest, console)
+
+
+def _show_demands(
+    volumes: Sequence[Demand], devices: Supply, totals: Mapping[str, int], console: Console
+) -> None:
+    if volumes:
+        console.print(_volumes(volumes))
+    if devices.given:
+        console.print(_given(devices.given, totals))
+    if devices.short:
+        console.print(_short(devices.short))
 
 
 def _show_preemption(pod: str, contest: Contest, console: Console) -> None:
@@ -169,4 +185,34 @@ def _volumes(volumes: Sequence[Demand]) -> Table:
         cells = (*(("", "") if volume == shown else volume), demand.meaning, out)
         table.add_row(*map(escape, cells))
         shown = volume
+    return table
+
+
+def _given(given: Sequence[Given], totals: Mapping[str, int]) -> Table:
+    """A row for each request and the nodes that give it the same devices; the best nodes first."""
+    table = Table(title="devices that the nodes would give", title_justify="left")
+    for column in ("nodes", "claim", "request", "devices"):
+        table.add_column(column, overflow="fold")
+    best = sorted(given, key=lambda one: (-max(totals.get(n, -1) for n in one.nodes), one.nodes))
+    shown: tuple[str, ...] | None = None
+    for one in best[:MOST_ROWS]:
+        nodes = "" if one.nodes == shown else listed(one.nodes)
+        table.add_row(*map(escape, (nodes, one.claim, one.request, "\n".join(one.devices))))
+        shown = one.nodes
+    if len(best) > MOST_ROWS:
+        table.add_row(f"and {len(best) - MOST_ROWS} more rows", "", "", "")
+    return table
+
+
+def _short(short: Sequence[Short]) -> Table:
+    """A row for each problem and the nodes that have it, most nodes first."""
+    table = Table(title="devices that are short", title_justify="left")
+    for column in ("nodes", "claim", "request", "why"):
+        table.add_column(column, overflow="fold")
+    most = sorted(short, key=lambda one: (one.nodes is not None, -len(one.nodes or ())))
+    for one in most[:MOST_ROWS]:
+        nodes = "all" if one.nodes is None else listed(one.nodes)
+        table.add_row(*map(escape, (nodes, one.claim or "any", one.request, one.why)))
+    if len(most) > MOST_ROWS:
+        table.add_row(f"and {len(most) - MOST_ROWS} more rows", "", "", "")
     return table

@@ -1,4 +1,4 @@
-"""Lists, selectors and topologies in words, as the tables of `berth explain` show them."""
+"""Lists, selectors, topologies and amounts in words, as the tables of `berth explain` show them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Protocol
 from berth.actors.scheduling.kube.core import NodeSelector
 from berth.actors.scheduling.kube.labels import Selector
 from berth.actors.scheduling.kube.storage import TopologySelectorTerm
+from berth.actors.scheduling.plugins.dynamic_resources.amounts import NANO
 
 MOST_NAMES = 8
+_SUFFIXES = ((1024, ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")), (1000, ("k", "M", "G", "T", "P", "E")))
 _COMPARISONS = {"Gt": ">", "Lt": "<"}
 
 
@@ -80,3 +82,24 @@ def _required(requirement: _Requirement) -> str:
             return f"{key} {_COMPARISONS[operator]} {', '.join(values)}"
         case other:
             return f"{key} {other} ({listed(sorted(values))}), which no node meets"
+
+
+def amount(nano: int) -> str:
+    """An amount in billionths as a quantity, such as 10Gi."""
+    whole, rest = divmod(abs(nano), NANO)
+    sign = "-" if nano < 0 else ""
+    if rest:
+        return f"{sign}{abs(nano) // 10**6}m" if not rest % 10**6 else f"{nano}n"
+    for factor, suffixes in _SUFFIXES:
+        power = 0
+        while whole and whole % factor == 0 and power < len(suffixes):
+            whole //= factor
+            power += 1
+        if power:
+            return f"{sign}{whole}{suffixes[power - 1]}"
+    return f"{sign}{whole}"
+
+
+def some(number: int, thing: str) -> str:
+    """A number of things, such as "1 device" or "2 devices"."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

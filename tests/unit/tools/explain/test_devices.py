@@ -1,0 +1,698 @@
+"""`berth explain`'s words about the devices of a pod's claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.system import profiles_of
+from berth.config.load import from_mapping
+from berth.tools.explain.command import explain
+from berth.tools.explain.devices import Supply, supply
+from berth.tools.explain.handle import ReadOnlyHandle
+from tests.kit.devices import (
+    DRIVER,
+    GPU,
+    allocated,
+    claim,
+    cluster,
+    device_class,
+    node,
+    pod,
+    request,
+    resource_slice,
+    using,
+)
+from tests.kit.storage import as_pod
+
+Document = dict[str, Any]
+Row = tuple[str, str, str]
+GPUS = device_class()
+NOTHING = "needs 1 device: none on the node"
+
+
+def device(name: str, **parts: Any) -> Document:
+    return {"name": name, **parts}
+
+
+def at(name: str, numa: int | None) -> Document:
+    """A device, with the attribute numa unless it is None."""
+    return device(name, attributes={} if numa is None else {"numa": {"int": numa}})
+
+
+def selecting(expression: str) -> Document:
+    return {"selectors": [{"cel": {"expression": expression}}]}
+
+
+def in_words(*objects: Document, asked: Document | None = None) -> Supply:
+    """For a pod with the claim `c`, unless another pod is asked about."""
+    asked = using(pod({}), "c") if asked is None else asked
+    profiles = profiles_of(from_mapping(None), ReadOnlyHandle())
+    plugins = profiles["default-scheduler"].plugins
+    return supply(PodInfo(as_pod(asked)), cluster(*objects), plugins)
+
+
+def given(found: Supply) -> list[tuple[str, str, str, str]]:
+    assert not found.short
+    return [
+        (" ".join(one.nodes), one.claim, one.request, "; ".join(one.devices)) for one in found.given
+    ]
+
+
+def short(found: Supply) -> list[Row]:
+    """The claim, the request and the problem of the only node, which gives nothing."""
+    assert not found.given
+    assert all(one.nodes == ("n",) for one in found.short)
+    return [(one.claim, one.request, one.why) for one in found.short]
+
+
+def why(found: Supply) -> str:
+    """The only problem of the only node."""
+    (row,) = short(found)
+    return row[2]
+
+
+def on(*devices: str | Document, **spec: Any) -> tuple[Document, Document, Document]:
+    """The class and one node with these devices."""
+    return GPUS, node(), resource_slice("n", *devices, **spec)
+
+
+# ----------------------------------------------------------------------------------- nodes that fit
+
+
+def test_the_devices_that_each_request_would_get() -> None:
+    found = in_words(
+        GPUS,
+        node("n1"),
+        node("n2"),
+        resource_slice("n1", "gpu-0", "gpu-1", "gpu-2"),
+        resource_slice("n2", "gpu-0", "gpu-1", "gpu-2"),
+        claim("c", request("two", 2), request("one")),
+    )
+    assert given(found) == [
+        ("n1", "c", "two", f"{DRIVER}/n1/gpu-0; {DRIVER}/n1/gpu-1"),
+        ("n1", "c", "one", f"{DRIVER}/n1/gpu-2"),
+        ("n2", "c", "two", f"{DRIVER}/n2/gpu-0; {DRIVER}/n2/gpu-1"),
+        ("n2", "c", "one", f"{DRIVER}/n2/gpu-2"),
+    ]
+
+
+def test_nodes_that_give_the_same_devices_share_a_row() -> None:
+    network = resource_slice("any", "port", allNodes=True)
+    found = in_words(GPUS, node("n2"), node("n1"), network, claim("c"))
+    assert given(found) == [("n1 n2", "c", "r", f"{DRIVER}/any/port")]
+
+
+def test_the_alternative_that_is_taken_admin_access_and_consumed_capacity() -> None:
+    listed = {
+        "name": "best",
+        "firstAvailable": [
+            {**request("big", 2)["exactly"], "name": "big"},
+            {**request("small", 1)["exactly"], "name": "small"},
+        ],
+    }
+    shared = device("gpu-0", allowMultipleAllocations=True, capacity={"memory": {"value": "40Gi"}})
+    part = request("part", capacity={"requests": {"memory": "10Gi"}})
+    assert given(in_words(*on(shared), claim("c", listed))) == [
+        ("n", "c", "best/small", f"{DRIVER}/n/gpu-0, 40Gi of memory")
+    ]
+    assert given(in_words(*on(shared), claim("c", part))) == [
+        ("n", "c", "part", f"{DRIVER}/n/gpu-0, 10Gi of memory")
+    ]
+    watched = in_words(*on("gpu-0"), claim("c", request(adminAccess=True)))
+    assert given(watched) == [("n", "c", "r", f"{DRIVER}/n/gpu-0, admin access")]
+
+
+def test_the_claim_for_extended_resources() -> None:
+    gpus = device_class("gpu", extendedResourceName=GPU)
+    asked = pod({GPU: 1})
+    found = in_words(gpus, node(), resource_slice("n", "gpu-0"), asked=asked)
+    resource = f"{GPU} of c"
+    assert given(found) == [("n", "extended resources", resource, f"{DRIVER}/n/gpu-0")]
+    found = in_words(gpus, node(), asked=asked)
+    assert short(found) == [("extended resources", resource, NOTHING)]
+    assert in_words(gpus, node(gpu=1), asked=asked) == Supply()
+
+
+def test_a_claim_for_extended_resources_that_is_left_over() -> None:
+    gpus = device_class("gpu", extendedResourceName=GPU)
+    left = claim("left")
+    left["metadata"] |= {
+        "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+        "ownerReferences": [{"name": "p", "uid": "p", "controller": True}],
+    }
+    (one,) = in_words(gpus, node(), left, asked=pod({GPU: 1})).short
+    assert (one.claim, one.nodes) == ("extended resources", None)
+    assert one.why == "a claim is left over from an earlier attempt, and is deleted first"
+
+
+def test_a_pod_without_claims_has_nothing_to_say() -> None:
+    assert in_words(*on("gpu-0"), asked=pod({})) == Supply()
+
+
+# --------------------------------------------------------------------------- why each device is out
+
+
+@pytest.mark.parametrize(
+    ("devices", "asked", "meaning"),
+    [
+        ([], request(), NOTHING),
+        (["gpu-0"], request(count=2), "needs 2 devices: 1 on the node"),
+        (
+            [device("gpu-0", taints=[{"key": "broken", "effect": "NoSchedule"}]), "gpu-1"],
+            request(count=2),
+            "needs 2 devices: 2 on the node, 1 tainted broken:NoSchedule (gpu-0), 1 fits",
+        ),
+        (
+            [device("gpu-0", taints=[{"key": "a", "value": "b", "effect": "NoExecute"}])],
+            request(tolerations=[{"key": "a", "operator": "Equal", "value": "c"}]),
+            "needs 1 device: 1 on the node, 1 tainted a=b:NoExecute (gpu-0)",
+        ),
+        (
+            [at("gpu-0", 0), at("gpu-1", 1), at("gpu-2", 2)],
+            request(count=2, **selecting(f'device.attributes["{DRIVER}"].numa  ==\n 1')),
+            (
+                "needs 2 devices: 3 on the node, 2 refused by selector #0 of claim default/c "
+                f'(device.attributes["{DRIVER}"].numa == 1), 1 fits'
+            ),
+        ),
+        (
+            ["gpu-0"],
+            request(capacity={"requests": {"memory": "1Gi"}}),
+            "needs 1 device: 1 on the node, 1 without capacity memory",
+        ),
+        (
+            [device("gpu-0", capacity={"memory": {"value": "40Gi"}})],
+            request(capacity={"requests": {"memory": "80Gi"}}),
+            (
+                "needs 1 device: 1 on the node, 1 short of capacity memory "
+                "(gpu-0: 40Gi left of 40Gi, 80Gi needed)"
+            ),
+        ),
+        (
+            [
+                device(
+                    "gpu-0",
+                    capacity={
+                        "memory": {
+                            "value": "40Gi",
+                            "requestPolicy": {"default": "1Gi", "validValues": ["1Gi", "2Gi"]},
+                        }
+                    },
+                )
+            ],
+            request(capacity={"requests": {"memory": "3Gi"}}),
+            ("needs 1 device: 1 on the node, 1 whose policy does not allow 3Gi of capacity memory"),
+        ),
+        (
+            ["gpu-0"],
+            request(allocationMode="All", **selecting("false")),
+            (
+                "needs all devices that match, and none does: 1 on the node, 1 refused by "
+                "selector #0 of claim default/c (false)"
+            ),
+        ),
+        (
+            [
+                device("gpu-0", taints=[{"key": "broken", "effect": "NoSchedule"}]),
+                "gpu-1",
+            ],
+            request(allocationMode="All"),
+            (
+                "needs all devices that match, 2: 2 on the node, 1 tainted broken:NoSchedule "
+                "(gpu-0), 1 fits"
+            ),
+        ),
+    ],
+)
+def test_why_the_devices_of_a_node_do_not_suffice(
+    devices: list[str | Document], asked: Document, meaning: str
+) -> None:
+    assert short(in_words(*on(*devices), claim("c", asked))) == [("c", "r", meaning)]
+
+
+def test_a_selector_of_the_class() -> None:
+    picky = device_class("gpu", "true", 'device.driver == "other.example.com"')
+    found = in_words(picky, node(), resource_slice("n", "gpu-0"), claim("c"))
+    assert why(found) == (
+        "needs 1 device: 1 on the node, 1 refused by selector #1 of class gpu "
+        '(device.driver == "other.example.com")'
+    )
+
+
+def test_devices_that_other_claims_hold() -> None:
+    found = in_words(
+        *on("gpu-0", "gpu-1", "gpu-2"),
+        allocated("one", "n", "gpu-0"),
+        allocated("two", "n", "gpu-1", "gpu-2"),
+        allocated("watching", "n", "gpu-2", adminAccess=True),
+        claim("c"),
+    )
+    assert why(found) == (
+        "needs 1 device: 3 on the node, 3 taken (by claim default/one, by claim default/two)"
+    )
+
+
+def test_capacity_that_other_claims_consume() -> None:
+    shared = device("gpu-0", allowMultipleAllocations=True, capacity={"memory": {"value": "40Gi"}})
+    share = {"shareID": "s", "consumedCapacity": {"memory": "36Gi"}}
+    asked = request(capacity={"requests": {"memory": "5Gi"}})
+    found = in_words(*on(shared), allocated("other", "n", "gpu-0", **share), claim("c", asked))
+    assert why(found) == (
+        "needs 1 device: 1 on the node, 1 short of capacity memory "
+        "(gpu-0: 4Gi left of 40Gi, 5Gi needed)"
+    )
+
+
+def test_devices_for_other_nodes() -> None:
+    some = resource_slice("n", device("gpu-0", nodeName="n"), device("gpu-1", nodeName="m"))
+    del some["spec"]["nodeName"]
+    some["spec"]["perDeviceNodeSelection"] = True
+    assert why(in_words(GPUS, node(), some, claim("c", request(count=2)))) == (
+        "needs 2 devices: 2 on the node, 1 for other nodes only, 1 fits"
+    )
+
+
+def test_each_alternative_has_its_reasons() -> None:
+    listed = {
+        "name": "best",
+        "firstAvailable": [
+            {**request("big", 2)["exactly"], "name": "big"},
+            {**request("odd", 1, **selecting("false"))["exactly"], "name": "odd"},
+        ],
+    }
+    assert short(in_words(*on("gpu-0"), claim("c", listed))) == [
+        (
+            "c",
+            "best",
+            (
+                "big needs 2 devices: 1 on the node; odd needs 1 device: 1 on the node, "
+                "1 refused by selector #0 of claim default/c (false)"
+            ),
+        )
+    ]
+
+
+def test_every_request_that_cannot_be_met_alone_is_listed() -> None:
+    one, two = claim("c", request("a"), request("b", 2)), claim("d", request("x", 3))
+    asked = using(pod({}), "c", "d")
+    assert short(in_words(*on("gpu-0"), one, two, asked=asked)) == [
+        ("c", "b", "needs 2 devices: 1 on the node"),
+        ("d", "x", "needs 3 devices: 1 on the node"),
+    ]
+
+
+# ----------------------------------------------------------------------------------------- counters
+
+
+def partition(name: str, amount: str, **parts: Any) -> Document:
+    consumed = [{"counterSet": "gpu-0", "counters": {"memory": {"value": amount}}}]
+    return device(name, consumesCounters=consumed, **parts)
+
+
+def partitions(*devices: Document, counters: str = "memory") -> tuple[Document, ...]:
+    """The class, one node, and a pool of partitions with 40Gi of memory."""
+    pool: Document = {"pool": {"name": "n", "generation": 1, "resourceSliceCount": 2}}
+    sets = [{"name": "gpu-0", "counters": {counters: {"value": "40Gi"}}}]
+    return (
+        GPUS,
+        node(),
+        resource_slice("n", *devices, **pool),
+        resource_slice("n", name="n-counters", sharedCounters=sets, **pool),
+    )
+
+
+def test_a_counter_that_other_claims_use_up() -> None:
+    some = partitions(partition("whole", "40Gi"), partition("half", "20Gi"))
+    found = in_words(*some, allocated("other", "n", "half"), claim("c"))
+    assert why(found) == (
+        "needs 1 device: 2 on the node, 1 short of counters (counter memory of set gpu-0 in pool "
+        f"{DRIVER}/n: 20Gi left, 40Gi needed), 1 taken (by claim default/other)"
+    )
+
+
+def test_a_counter_that_suffices_for_fewer_devices() -> None:
+    some = partitions(*(partition(name, "30Gi") for name in ("a", "b", "c")))
+    assert why(in_words(*some, claim("c", request(count=2)))) == (
+        "needs 2 devices: 3 on the node; 2 of them exceed counter memory of set gpu-0 in pool "
+        f"{DRIVER}/n: 40Gi left, at least 60Gi needed"
+    )
+
+
+def test_requests_that_exceed_a_counter_together() -> None:
+    some = partitions(*(partition(name, "30Gi") for name in ("a", "b", "c")))
+    assert short(in_words(*some, claim("c", request("x"), request("y")))) == [
+        (
+            "c",
+            "x, y",
+            (
+                "each can be met, but not together: they exceed counter memory of set gpu-0 in "
+                f"pool {DRIVER}/n: 40Gi left, at least 60Gi needed"
+            ),
+        )
+    ]
+
+
+# -------------------------------------------------------------------------------------- constraints
+
+SAME, OTHER = ({f"{kind}Attribute": f"{DRIVER}/numa"} for kind in ("match", "distinct"))
+
+
+@pytest.mark.parametrize(
+    ("devices", "number", "constraints", "meaning"),
+    [
+        (
+            [at("gpu-0", 0), at("gpu-1", 1), at("gpu-2", None)],
+            2,
+            [SAME],
+            (
+                f"constraint #0 matchAttribute {DRIVER}/numa: no 2 devices have the same value "
+                "(0: gpu-0, 1: gpu-1, without it: gpu-2)"
+            ),
+        ),
+        (
+            [at("gpu-0", 0), at("gpu-1", 0)],
+            2,
+            [OTHER],
+            (
+                f"constraint #0 distinctAttribute {DRIVER}/numa: no 2 devices have different "
+                "values (0: gpu-0, gpu-1)"
+            ),
+        ),
+        (
+            [at("gpu-0", None)],
+            1,
+            [SAME],
+            (
+                f"constraint #0 matchAttribute {DRIVER}/numa: no device has the attribute "
+                "(without it: gpu-0)"
+            ),
+        ),
+        (
+            [at("gpu-0", 0), at("gpu-1", 0), at("gpu-2", 1)],
+            2,
+            [SAME, OTHER],
+            (
+                f"constraint #0 matchAttribute {DRIVER}/numa (0: gpu-0, gpu-1, 1: gpu-2) and "
+                f"constraint #1 distinctAttribute {DRIVER}/numa (0: gpu-0, gpu-1, 1: gpu-2) "
+                "cannot be met at once"
+            ),
+        ),
+    ],
+)
+def test_a_constraint_on_one_request(
+    devices: list[Document], number: int, constraints: list[Document], meaning: str
+) -> None:
+    asked = claim("c", request(count=number), constraints=constraints)
+    assert short(in_words(*on(*devices), asked)) == [("c", "r", meaning)]
+
+
+def test_only_the_constraint_that_cannot_be_met_is_named() -> None:
+    devices = [
+        device(f"gpu-{i}", attributes={"numa": {"int": i}, "model": {"string": "a"}})
+        for i in range(2)
+    ]
+    constraints = [{"matchAttribute": f"{DRIVER}/model"}, SAME]
+    found = in_words(*on(*devices), claim("c", request(count=2), constraints=constraints))
+    assert why(found).startswith(f"constraint #1 matchAttribute {DRIVER}/numa: no 2 devices")
+
+
+def test_devices_with_the_same_value_that_exceed_a_counter() -> None:
+    numa = {"attributes": {"numa": {"int": 0}}}
+    some = partitions(
+        partition("a", "30Gi", **numa),
+        partition("b", "30Gi", **numa),
+        partition("c", "10Gi", attributes={"numa": {"int": 1}}),
+    )
+    assert why(in_words(*some, claim("c", request(count=2), constraints=[SAME]))) == (
+        f"constraint #0 matchAttribute {DRIVER}/numa: no 2 devices with the same value can be "
+        "taken together (0: a, b, 1: c)"
+    )
+
+
+def test_a_constraint_on_several_requests() -> None:
+    asked = claim(
+        "c",
+        request("free"),
+        request("a", **selecting(f'device.attributes["{DRIVER}"].numa == 0')),
+        request("b", **selecting(f'device.attributes["{DRIVER}"].numa == 1')),
+        constraints=[{**SAME, "requests": ["a", "b"]}],
+    )
+    assert short(in_words(*on(*(at(f"gpu-{i}", i) for i in range(3))), asked)) == [
+        (
+            "c",
+            "a, b",
+            (
+                f"each can be met, but not together: constraint #0 matchAttribute {DRIVER}/numa: "
+                "no 2 devices have the same value (request a has 0: gpu-0; request b has 1: gpu-1)"
+            ),
+        )
+    ]
+
+
+# --------------------------------------------------------------------- requests that exclude others
+
+
+def test_requests_that_need_more_devices_than_fit() -> None:
+    first = selecting(f'device.attributes["{DRIVER}"].numa == 0')
+    asked = claim("c", request("a", **first), request("b", **first), request("other"))
+    assert short(in_words(*on(at("gpu-0", 0), at("gpu-1", 1), at("gpu-2", 1)), asked)) == [
+        (
+            "c",
+            "a, b",
+            "each can be met, but not together: they need 2 devices, and 1 fit: gpu-0",
+        )
+    ]
+
+
+def test_claims_that_need_the_same_device() -> None:
+    asked = using(pod({}), "c", "d")
+    assert short(in_words(*on("gpu-0"), claim("c"), claim("d"), asked=asked)) == [
+        (
+            "",
+            "default/c: r, default/d: r",
+            "each can be met, but not together: they need 2 devices, and 1 fit: gpu-0",
+        )
+    ]
+
+
+def test_requests_that_exceed_the_capacity_of_a_shared_device() -> None:
+    shared = device("gpu-0", allowMultipleAllocations=True, capacity={"memory": {"value": "40Gi"}})
+    parts = (request(name, capacity={"requests": {"memory": "30Gi"}}) for name in ("a", "b"))
+    assert why(in_words(*on(shared), claim("c", *parts))) == (
+        "each can be met, but not together: they exceed capacity memory of gpu-0: 40Gi left, "
+        "60Gi needed"
+    )
+
+
+# ------------------------------------------------------------------------------------ hostile input
+
+
+def test_an_incomplete_pool() -> None:
+    pool = {"name": "n", "generation": 3, "resourceSliceCount": 2}
+    assert short(in_words(*on("gpu-0", pool=pool), claim("c"))) == [
+        ("", "", f"pool {DRIVER}/n is incomplete: 1 of 2 slices of generation 3 published"),
+        ("c", "r", NOTHING),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("counters", "of", "missing"),
+    [
+        ("cores", "gpu-0", "counter memory not found in counter set gpu-0"),
+        ("memory", "gpu-1", "counter set gpu-1 not found"),
+    ],
+)
+def test_a_counter_that_does_not_exist(counters: str, of: str, missing: str) -> None:
+    odd = partition("gpu-0", "1Gi")
+    odd["consumesCounters"][0]["counterSet"] = of
+    some = partitions(odd, counters=counters)
+    assert short(in_words(*some, claim("c")))[0] == (
+        "",
+        "",
+        (f"pool {DRIVER}/n is invalid: slice n-gpus, device gpu-0: consumesCounters: {missing}"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ('device.attributes["none.example.com"].numa == 1', "no such key"),
+        ("device.nothing(", "CEL compile error"),
+    ],
+)
+def test_a_selector_that_fails_names_slice_and_device(expression: str, problem: str) -> None:
+    found = in_words(*on("gpu-0"), claim("c", request(**selecting(expression))))
+    ((of, which, text),) = short(found)
+    assert (of, which) == ("", "all requests")
+    assert text.startswith("claim default/c: selector #0: ")
+    assert problem in text
+    assert text.endswith(f"(slice n-gpus, device {DRIVER}/n/gpu-0)")
+
+
+def test_a_slice_with_an_invalid_node_selector() -> None:
+    requirement = {"key": "a", "operator": "Near", "values": ["b"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}
+    odd = resource_slice("n", "gpu-0", nodeSelector=terms)
+    del odd["spec"]["nodeName"]
+    text = why(in_words(GPUS, node(), odd, claim("c")))
+    assert "failed to perform node selection for slice n-gpus" in text
+
+
+# ---------------------------------------------------------------- claims that are allocated, or not
+
+
+def usable_on(name: str) -> Document:
+    field = {"key": "metadata.name", "operator": "In", "values": [name]}
+    return {"nodeSelectorTerms": [{"matchFields": [field]}]}
+
+
+def test_a_claim_that_is_allocated_for_one_node() -> None:
+    shared = allocated("c", "n1", "gpu-0")
+    shared["status"]["allocation"]["nodeSelector"] = usable_on("n1")
+    found = in_words(GPUS, node("n1"), node("n2"), shared)
+    (one,), (other,) = found.given, found.short
+    assert (one.nodes, one.devices) == (("n1",), (f"{DRIVER}/n1/gpu-0, already allocated",))
+    assert (other.nodes, other.claim) == (("n2",), "c")
+    assert other.why == "is allocated already, and can only be used on node n1"
+
+
+def conditions(*found: tuple[str, str]) -> Callable[[Document], None]:
+    def put(document: Document) -> None:
+        listed = [{"type": of, "status": "True", "message": text} for of, text in found]
+        document["status"]["devices"] = [
+            {"driver": DRIVER, "pool": "n", "device": "gpu-0", "conditions": listed}
+        ]
+
+    return put
+
+
+@pytest.mark.parametrize(
+    ("change", "meaning"),
+    [
+        (
+            conditions(("Failed", "no fabric")),
+            'device binding failed: claim=c, reason=, message="no fabric"',
+        ),
+        (
+            conditions(("Seen", "")),
+            (
+                "its devices are not prepared in time: condition Attached of "
+                f"{DRIVER}/n/gpu-0 is not met"
+            ),
+        ),
+    ],
+)
+def test_devices_that_cannot_be_prepared(change: Callable[[Document], None], meaning: str) -> None:
+    waiting = allocated(
+        "c",
+        "n",
+        "gpu-0",
+        bindingConditions=["Seen", "Attached"],
+        bindingFailureConditions=["Failed"],
+    )
+    waiting["status"]["allocation"]["allocationTimestamp"] = "2024-01-01T00:00:00Z"
+    change(waiting)
+    (one,) = in_words(*on("gpu-0"), waiting).short
+    assert (one.claim, one.why, one.nodes) == ("c", meaning, None)
+
+
+def from_template() -> Document:
+    asked = pod({})
+    entry = {"name": "gpus", "resourceClaimTemplateName": "template"}
+    asked["spec"]["resourceClaims"] = [entry]
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("objects", "asked", "name", "meaning"),
+    [
+        ([], using(pod({}), "c"), "c", 'could not find ResourceClaim "default/c"'),
+        (
+            [],
+            from_template(),
+            "gpus",
+            (
+                'pod "default/p": ResourceClaim not created yet: the resource claim controller '
+                "has to make it from template template"
+            ),
+        ),
+        (
+            [claim("c", request(of="none"))],
+            using(pod({}), "c"),
+            "c",
+            "request r: device class none does not exist",
+        ),
+    ],
+)
+def test_a_claim_for_which_no_node_can_be_tried(
+    objects: list[Document], asked: Document, name: str, meaning: str
+) -> None:
+    (one,) = in_words(*on("gpu-0"), *objects, claim("fine"), asked=asked).short
+    assert (one.claim, one.why, one.nodes) == (name, meaning, None)
+
+
+def test_only_the_claims_that_are_not_usable_are_named() -> None:
+    found = in_words(*on("gpu-0"), claim("d"), asked=using(pod({}), "c", "d", "e"))
+    assert [one.claim for one in found.short] == ["c", "e"]
+
+
+# -------------------------------------------------------------------------------------- the command
+
+
+def shown(tmp_path: Path, *objects: Document) -> str:
+    path = tmp_path / "cluster.yaml"
+    asked = using(pod({}), "c")
+    asked["spec"]["containers"][0] |= {"image": "i"}
+    del asked["metadata"]["uid"]
+    path.write_text(yaml.safe_dump_all([*objects, asked]))
+    result = CliRunner().invoke(explain, ["-f", str(path), "--pod", "p"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_command_shows_devices_and_shortages(tmp_path: Path) -> None:
+    asked = claim("c", request(**selecting(f'device.attributes["{DRIVER}"].numa == 1')))
+    printed = shown(
+        tmp_path,
+        GPUS,
+        node("n1"),
+        node("n2"),
+        resource_slice("n1", at("gpu-0", 1)),
+        resource_slice("n2", at("gpu-0", 0)),
+        asked,
+    )
+    assert "devices that the nodes would give" in printed
+    assert f"{DRIVER}/n1/gpu-0" in printed
+    assert "devices that are short" in printed
+    assert f'(device.attributes["{DRIVER}"].numa == 1)' in printed
+    assert "default/p goes to n1" in printed
+
+
+def test_an_attempt_that_fails_shows_the_nodes_that_are_fine_too(tmp_path: Path) -> None:
+    asked = claim("c", request(**selecting(f'device.attributes["{DRIVER}"].numa == 1')))
+    printed = shown(
+        tmp_path,
+        GPUS,
+        node("n1"),
+        node("n2"),
+        resource_slice("n1", at("gpu-0", 1)),
+        resource_slice("n2", "gpu-0"),
+        asked,
+    )
+    assert "default/p: the attempt fails: " in printed
+    assert f"(slice n2-gpus, device {DRIVER}/n2/gpu-0)" in printed
+    assert f"{DRIVER}/n1/gpu-0" in printed
+
+
+def test_long_tables_are_cut(tmp_path: Path) -> None:
+    nodes = [f"n{i:02}" for i in range(45)]
+    slices = [resource_slice(name, "gpu-0") for name in nodes]
+    printed = shown(tmp_path, GPUS, *map(node, nodes), *slices, claim("c"))
+    assert "and 5 more rows" in printed

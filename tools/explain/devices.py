@@ -1,0 +1,284 @@
+"""The devices of a pod's claims in words: which ones each node would give to each request, and what
+the other nodes are short of.
+
+The DynamicResources plugin decides; this module asks it about one node at a time, whether or not
+another plugin rejects the node.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.interface import Plugin
+from berth.actors.scheduling.framework.status import Code, Status
+from berth.actors.scheduling.kube.core import Node, NodeSelector, PodResourceClaim
+from berth.actors.scheduling.kube.devices import (
+    AllocationResult,
+    DeviceClass,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+)
+from berth.actors.scheduling.kube.meta import key
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.scheduling.plugins.dynamic_resources.answers import Answers, Asked, Need, Verdict
+from berth.actors.scheduling.plugins.dynamic_resources.extended import UNWRITTEN, any_provides
+from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
+from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
+    BindingFailedError,
+    ClaimError,
+    claim_name,
+    is_ready,
+    status_of,
+)
+from berth.actors.scheduling.plugins.dynamic_resources.pools import DeviceID
+from berth.actors.scheduling.plugins.dynamic_resources.state import CLAIMS, PodClaims
+from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
+from berth.tools.explain.shortages import TOGETHER, Shortage, shortages
+from berth.tools.explain.words import listed, where
+
+EXTENDED = "extended resources"
+
+
+class Given(msgspec.Struct, frozen=True):
+    """The devices that a request of a claim gets, or has already, on some nodes, sorted."""
+
+    claim: str
+    request: str
+    devices: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+class Short(msgspec.Struct, frozen=True):
+    """A problem that some nodes, sorted, have with a request of a claim; `nodes` is None if it
+    keeps the pod from all nodes. No claim stands for all of them.
+    """
+
+    claim: str
+    request: str
+    why: str
+    nodes: tuple[str, ...] | None
+
+
+class Supply(msgspec.Struct, frozen=True):
+    given: tuple[Given, ...] = ()
+    short: tuple[Short, ...] = ()
+
+
+def supply(info: PodInfo, snapshot: Snapshot, plugins: Iterable[Plugin]) -> Supply:
+    """What the nodes give to the pod's claims, as the plugin among these decides it; nothing if
+    there is no such plugin.
+    """
+    plugin = next((one for one in plugins if isinstance(one, DynamicResources)), None)
+    return Supply() if plugin is None else _PodInWords(plugin, info, snapshot).supply()
+
+
+class _PodInWords:
+    def __init__(self, plugin: DynamicResources, info: PodInfo, snapshot: Snapshot) -> None:
+        self._plugin = plugin
+        self._info = info
+        self._snapshot = snapshot
+        self._holders = _holders(snapshot)
+        self._given: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
+        self._short: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+
+    def supply(self) -> Supply:
+        state = CycleState()
+        answer = self._plugin.pre_filter(state, self._info, self._snapshot)
+        if isinstance(answer, Status) and not answer.ok:
+            refused = () if answer.code is Code.SKIP else tuple(self._refused(answer))
+            return Supply(short=refused)
+        pod = state.read(CLAIMS)
+        if pod is None:
+            return Supply()
+        if pod.is_stale:
+            left_over = "a claim is left over from an earlier attempt, and is deleted first"
+            return Supply(short=(Short(EXTENDED, "", left_over, None),))
+        everywhere = [*self._allocated(pod)]
+        if pod.asked is not None and pod.answers is not None:
+            for row in self._snapshot.columns.order.tolist():
+                self._ask(row, state, pod, pod.asked, pod.answers)
+        return Supply(
+            tuple(Given(*what, tuple(sorted(nodes))) for what, nodes in self._given.items()),
+            (
+                *everywhere,
+                *(Short(*what, tuple(sorted(nodes))) for what, nodes in self._short.items()),
+            ),
+        )
+
+    # ------------------------------------------------------------------------- before any node
+
+    def _refused(self, whole: Status) -> Iterator[Short]:
+        """The claims for which no node can be tried."""
+        found = False
+        for entry in self._info.pod.spec.resource_claims:
+            alone = replace(
+                self._info.pod, spec=replace(self._info.pod.spec, resource_claims=(entry,))
+            )
+            answer = self._plugin.pre_filter(CycleState(), PodInfo(alone), self._snapshot)
+            if isinstance(answer, Status) and not answer.ok and answer.code is not Code.SKIP:
+                found = True
+                yield Short(self._name(entry), "", f"{answer.message}{self._maker(entry)}", None)
+        if not found:
+            yield Short("", "", whole.message, None)
+
+    def _name(self, entry: PodResourceClaim) -> str:
+        try:
+            return claim_name(self._info.pod, entry) or entry.name
+        except ClaimError:
+            return entry.name
+
+    def _maker(self, entry: PodResourceClaim) -> str:
+        """Who has to make a claim that does not exist yet."""
+        try:
+            claim_name(self._info.pod, entry)
+        except ClaimError:
+            template = entry.resource_claim_template_name
+            if template is not None:
+                return f": the resource claim controller has to make it from template {template}"
+        return ""
+
+    def _allocated(self, pod: PodClaims) -> Iterator[Short]:
+        """The claims that have their devices already. Returns their problems."""
+        nodes = self._snapshot.rows(self._snapshot.columns.order)
+        for index, claim in enumerate(pod.claims):
+            allocation = claim.status.allocation
+            if allocation is None:
+                continue
+            fits = np.ones(nodes.size, dtype=np.bool_)
+            if index in pod.selectors:
+                fits = pod.selectors[index].match(nodes)
+            there = [nodes.name(i) for i in np.flatnonzero(fits).tolist()]
+            elsewhere = [nodes.name(i) for i in np.flatnonzero(~fits).tolist()]
+            if elsewhere and allocation.node_selector is not None:
+                only = f"is allocated already, and can only be used {_on(allocation.node_selector)}"
+                self._short[claim.metadata.name, "", only] += elsewhere
+            if index in pod.nowhere:
+                yield Short(claim.metadata.name, "", _unprepared(claim), None)
+            else:
+                for what in _devices(claim.metadata.name, allocation, ", already allocated"):
+                    self._given[what] += there
+
+    # -------------------------------------------------------------------------------- on one node
+
+    def _ask(
+        self, row: int, state: CycleState, pod: PodClaims, asked: Asked, answers: Answers
+    ) -> None:
+        view = self._snapshot.rows(np.array([row]))
+        node, name = view.node(0), view.name(0)
+        if node is None:
+            return
+        self._plugin.filter(state, self._info, view)
+        verdict = Verdict(answers.verdicts[row])
+        if verdict is Verdict.FAILED:
+            self._short["", TOGETHER, answers.failure].append(name)
+            return
+        need = answers.need(node, asked)
+        if verdict is Verdict.NO_RESOURCE or need is None:
+            self._short[EXTENDED, "", self._lacking(node, asked)].append(name)
+        elif verdict is Verdict.PASSES:
+            self._give(name, pod, need)
+        else:
+            pools = answers.inventory.pools(node)
+            for one in shortages(need.claims, pools, answers.inventory, self._holders):
+                self._short[_shown(one, need)].append(name)
+
+    def _give(self, node: str, pod: PodClaims, need: Need) -> None:
+        try:
+            offered = pod.offered_on(node) or ()
+        except AllocationError as problem:
+            self._short["", TOGETHER, str(problem)].append(node)
+            return
+        for claim, allocation in offered:
+            for name, request, devices in _devices(claim.metadata.name, allocation):
+                self._given[_claim(name), _request(name, request, need), devices].append(node)
+
+    def _lacking(self, node: Node, asked: Asked) -> str:
+        classes = [*self._snapshot.objects.every(DeviceClass)]
+        lacking = [
+            resource
+            for resource in asked.resources
+            if resource not in node.status.allocatable and not any_provides(resource, classes)
+        ]
+        return f"the node has no {listed(lacking)}, and no class provides it"
+
+
+def _holders(snapshot: Snapshot) -> dict[DeviceID, list[str]]:
+    """The claims that hold each device."""
+    holders: dict[DeviceID, list[str]] = defaultdict(list)
+    for claim in snapshot.objects.every(ResourceClaim):
+        allocation = claim.status.allocation
+        for result in () if allocation is None else allocation.devices.results:
+            if not result.admin_access:
+                holders[result.driver, result.pool, result.device].append(key(claim))
+    return holders
+
+
+def _devices(
+    claim: str, allocation: AllocationResult, remark: str = ""
+) -> list[tuple[str, str, tuple[str, ...]]]:
+    """The claim, each of its requests, and the devices of the request."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for result in allocation.devices.results:
+        found[result.request].append(_device(result) + remark)
+    return [(claim, request, tuple(devices)) for request, devices in found.items()]
+
+
+def _device(result: DeviceRequestAllocationResult) -> str:
+    name = f"{result.driver}/{result.pool}/{result.device}"
+    consumed = [f"{amount} of {capacity}" for capacity, amount in result.consumed_capacity.items()]
+    admin = ["admin access"] if result.admin_access else []
+    return ", ".join((name, *consumed, *admin))
+
+
+def _shown(one: Shortage, need: Need) -> tuple[str, str, str]:
+    name = one.claim.partition("/")[2]
+    return _claim(name), _request(name, one.request, need), one.why
+
+
+def _claim(name: str) -> str:
+    return EXTENDED if name == UNWRITTEN else name
+
+
+def _request(claim: str, request: str, need: Need) -> str:
+    """The request; for one of the scheduler's own, the resource that it stands for as well."""
+    if claim != UNWRITTEN:
+        return request
+    of = {one.request: f"{one.resource} of {one.container}" for one in need.mappings}
+    return ", ".join(of.get(name, name) for name in request.split(", "))
+
+
+def _on(selector: NodeSelector) -> str:
+    names = [
+        name
+        for term in selector.node_selector_terms
+        for field in term.match_fields
+        for name in field.values
+    ]
+    return f"on node {listed(names)}" if names else where(selector)
+
+
+def _unprepared(claim: ResourceClaim) -> str:
+    """The reason why the devices of an allocated claim cannot be prepared."""
+    try:
+        is_ready(claim)
+    except BindingFailedError as failed:
+        return str(failed)
+    allocation = claim.status.allocation
+    missing = []
+    for result in () if allocation is None else allocation.devices.results:
+        status = status_of(claim, result)
+        conditions = () if status is None else status.conditions
+        met = {condition.type for condition in conditions if condition.status == "True"}
+        missing += [
+            f"condition {name} of {result.driver}/{result.pool}/{result.device}"
+            for name in result.binding_conditions
+            if name not in met
+        ]
+    return f"its devices are not prepared in time: {listed(missing)} is not met"

@@ -1,0 +1,426 @@
+"""The reasons why a node cannot give a pod the devices that it needs, in words.
+
+The plugin's search decides; this module asks it about one request at a time, and then about fewer
+and fewer requests and constraints together, to find the ones that exclude each other. Only for a
+request that cannot be met alone, it asks why each device is out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from berth.actors.scheduling.cel import CelError
+from berth.actors.scheduling.kube.devices import DeviceConstraint
+from berth.actors.scheduling.kube.quantity import nano_value
+from berth.actors.scheduling.plugins.dynamic_resources.amounts import consumed
+from berth.actors.scheduling.plugins.dynamic_resources.constraints import attribute_of, value_of
+from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
+from berth.actors.scheduling.plugins.dynamic_resources.pools import (
+    CounterID,
+    DeviceID,
+    NodePools,
+    Pool,
+    SliceDevice,
+)
+from berth.actors.scheduling.plugins.dynamic_resources.search import TimedOutError, search
+from berth.actors.scheduling.plugins.dynamic_resources.wanted import (
+    AllocationError,
+    Alternative,
+    Request,
+    Wanted,
+)
+from berth.tools.explain.words import amount, listed, some
+
+# The steps of one search here: about a tenth of a second.
+STEPS = 20_000
+LONGEST_EXPRESSION = 80
+TOGETHER = "all requests"
+Candidate = tuple[SliceDevice, Pool]
+
+
+class Shortage(msgspec.Struct, frozen=True):
+    """The problem of a node with requests of a claim; no claim for a problem of the node's own."""
+
+    claim: str
+    request: str
+    why: str
+
+
+class Obstacle(msgspec.Struct, frozen=True):
+    """A reason why a device is out. It does not match if it never could be given to the request;
+    else others are in its way. `detail` is about this device.
+    """
+
+    what: str
+    detail: str = ""
+    matches: bool = False
+
+
+def shortages(
+    claims: Sequence[Wanted],
+    pools: NodePools,
+    inventory: Inventory,
+    holders: Mapping[DeviceID, Sequence[str]],
+) -> list[Shortage]:
+    """The problems of a node that does not provide the devices of all claims. `holders` are the
+    claims that hold a device.
+    """
+    if pools.problem:
+        return [Shortage("", "", pools.problem)]
+    return _Judge(claims, pools, inventory, holders).shortages()
+
+
+class _Judge:
+    def __init__(
+        self,
+        claims: Sequence[Wanted],
+        pools: NodePools,
+        inventory: Inventory,
+        holders: Mapping[DeviceID, Sequence[str]],
+    ) -> None:
+        self._claims = claims
+        self._pools = pools
+        self._inventory = inventory
+        self._holders = holders
+
+    def shortages(self) -> list[Shortage]:
+        found = [
+            Shortage(claim.name, request.name, why)
+            for claim in self._claims
+            for request in claim.requests
+            if (why := self._alone(claim, request)) is not None
+        ]
+        return [*self._unusable(), *(found or [self._together()])]
+
+    def _unusable(self) -> Iterator[Shortage]:
+        for pool in self._pools.pools:
+            if not pool.usable:
+                why = "incomplete" if pool.incomplete else "invalid"
+                yield Shortage("", "", f"pool {pool} is {why}: {pool.incomplete or pool.invalid}")
+
+    def _failure(self, claims: Sequence[Wanted]) -> str | None:
+        """None if the node can give devices to the claims, or if that takes too long to find out;
+        the message of an error, "" without one.
+        """
+        try:
+            outcome = search(claims, self._pools, self._inventory, STEPS)
+        except TimedOutError:
+            return None
+        except AllocationError as problem:
+            return str(problem)
+        return "" if outcome.found is None else None
+
+    # -------------------------------------------------------------------------------- one request
+
+    def _alone(self, claim: Wanted, request: Request) -> str | None:
+        """The reason why a request cannot be met even if it were the only one."""
+        alone = replace(claim, requests=(request,), constraints=())
+        failure = self._failure([alone])
+        if failure is not None:
+            return failure or self._short(request)
+        constrained = replace(alone, constraints=claim.constraints)
+        failure = self._failure([constrained])
+        if failure is None:
+            return None
+        return failure or self._broken(self._least([constrained])[0], claim)
+
+    def _short(self, request: Request) -> str:
+        if not request.is_list:
+            return self._tally(request.alternatives[0])
+        return "; ".join(f"{one.name} {self._tally(one)}" for one in request.alternatives)
+
+    def _tally(self, alternative: Alternative) -> str:
+        """How many devices are needed, and why the devices of the node are out."""
+        reasons: dict[str, list[str]] = defaultdict(list)
+        fitting: list[Candidate] = []
+        matching = 0
+        for device, pool in self._pools.candidates:
+            obstacle = self._obstacle(alternative, device, pool)
+            if obstacle is None:
+                fitting.append((device, pool))
+            else:
+                reasons[obstacle.what].append(obstacle.detail)
+            matching += obstacle is None or obstacle.matches
+        number = matching if alternative.all_devices else alternative.count
+        every = len(self._pools.candidates)
+        parts = [f"{every or 'none'} on the node"]
+        for what, details in sorted(reasons.items(), key=lambda item: -len(item[1])):
+            detail = listed([*dict.fromkeys(filter(None, details))])
+            parts.append(f"{len(details)} {what}" + (f" ({detail})" if detail else ""))
+        if fitting and reasons:
+            parts.append(f"{len(fitting)} {'fits' if len(fitting) == 1 else 'fit'}")
+        needs = f"needs {some(number, 'device')}"
+        if alternative.all_devices:
+            needs = f"needs all devices that match, {number or 'and none does'}"
+        text = f"{needs}: {', '.join(parts)}"
+        if number and len(fitting) >= number:
+            text += f"; {self._exceeded(fitting, number)}"
+        return text
+
+    def _obstacle(
+        self, alternative: Alternative, device: SliceDevice, pool: Pool
+    ) -> Obstacle | None:
+        """The reason why a device cannot be given to a request, were it the only one."""
+        for obstacle in self._obstacles(alternative, device, pool):
+            return obstacle
+        return None
+
+    def _obstacles(
+        self, alternative: Alternative, device: SliceDevice, pool: Pool
+    ) -> Iterator[Obstacle]:
+        name, usage = device.device.name, self._inventory.usage
+        taken = not alternative.admin_access and usage.is_taken(device.id)
+        for expression, whose in alternative.selectors:
+            owner, _, number = whose.rpartition(": ")
+            try:
+                if not self._inventory.matches(expression, device):
+                    yield Obstacle(f"refused by {number} of {owner}", _shortened(expression))
+            except CelError as failure:
+                if not taken:
+                    yield Obstacle(f"not judged by {number} of {owner}", str(failure))
+        if device.id in pool.elsewhere:
+            yield Obstacle("for other nodes only")
+        yield from self._without_capacity(alternative, device)
+        if taken:
+            holders = self._holders.get(device.id, ())
+            yield Obstacle("taken", " and ".join(f"by claim {one}" for one in holders), True)
+        in_parts = device.shared and usage.is_shared(device.id)
+        if device.counters and not in_parts:
+            yield from self._short_counters(device, pool)
+        for taint in device.taints:
+            if not alternative.tolerates(taint):
+                value = f"={taint.value}" if taint.value else ""
+                yield Obstacle(f"tainted {taint.key}{value}:{taint.effect}", name, True)
+
+    def _without_capacity(
+        self, alternative: Alternative, device: SliceDevice
+    ) -> Iterator[Obstacle]:
+        offered, requested = device.device.capacity, alternative.capacity
+        lacking = sorted(requested.keys() - offered.keys())
+        if lacking:
+            yield Obstacle(f"without capacity {listed(lacking)}")
+            return
+        demand = consumed(offered, requested)
+        if demand is None:
+            forbidden = [
+                f"{one} of capacity {capacity}"
+                for capacity, one in requested.items()
+                if consumed({capacity: offered[capacity]}, {capacity: one}) is None
+            ]
+            yield Obstacle(f"whose policy does not allow {listed(forbidden) or 'the default'}")
+            return
+        usage = self._inventory.usage.capacity(device.id)
+        for capacity, share in demand.items():
+            whole = nano_value(offered[capacity].value)
+            left = whole - usage.get(capacity, 0)
+            if share.nano > left:
+                yield Obstacle(
+                    f"short of capacity {capacity}",
+                    f"{device.device.name}: {amount(left)} left of {amount(whole)}, "
+                    f"{amount(share.nano)} needed",
+                )
+
+    def _short_counters(self, device: SliceDevice, pool: Pool) -> Iterator[Obstacle]:
+        needed: dict[CounterID, int] = defaultdict(int)
+        for counter, number in device.counters:
+            needed[counter] += number
+        for counter, left in self._inventory.left_of(pool).items():
+            if needed[counter] > left:
+                detail = _counter(pool, counter, left, f"{amount(needed[counter])} needed")
+                yield Obstacle("short of counters", detail, True)
+
+    def _exceeded(self, fitting: Sequence[Candidate], number: int) -> str:
+        """The counters that do not suffice for a number of devices, each of which fits alone."""
+        exceeded = [*self._short_together(fitting, number)]
+        if exceeded:
+            return f"{number} of them exceed {listed(exceeded)}"
+        return f"no {number} of them can be taken together"
+
+    def _short_together(self, fitting: Sequence[Candidate], number: int) -> Iterator[str]:
+        for pool in dict.fromkeys(pool for _, pool in fitting):
+            for counter, left in self._inventory.left_of(pool).items():
+                amounts = sorted(
+                    sum(each for of, each in device.counters if of == counter and its is pool)
+                    for device, its in fitting
+                )
+                least = sum(amounts[:number])
+                if least > left:
+                    yield _counter(pool, counter, left, f"at least {amount(least)} needed")
+
+    # ------------------------------------------------------------------------- what excludes others
+
+    def _together(self) -> Shortage:
+        """The requests and constraints that exclude each other, though each request could be met
+        alone.
+        """
+        failure = self._failure(self._claims)
+        if failure is None:
+            return Shortage("", TOGETHER, "which of them exclude each other takes too long to find")
+        if failure:
+            return Shortage("", TOGETHER, failure)
+        left = self._least(self._claims)
+        names = [
+            request.name if len(left) == 1 else f"{claim.name}: {request.name}"
+            for claim in left
+            for request in claim.requests
+        ]
+        broken = [claim for claim in left if claim.constraints]
+        why = "each can be met, but not together: "
+        if broken:
+            whole = {claim.name: claim for claim in self._claims}
+            why += "; ".join(self._broken(claim, whole[claim.name]) for claim in broken)
+        else:
+            why += self._contested([r for claim in left for r in claim.requests])
+        return Shortage(left[0].name if len(left) == 1 else "", ", ".join(names), why)
+
+    def _least(self, claims: Sequence[Wanted]) -> list[Wanted]:
+        """Takes away constraints and requests as long as the rest still cannot be allocated."""
+        left = list(claims)
+
+        def drop(smaller: Callable[[Wanted, int], Wanted], size: Callable[[Wanted], int]) -> None:
+            for c in range(len(left)):
+                for i in reversed(range(size(left[c]))):
+                    rest = smaller(left[c], i)
+                    others = [*left[:c], rest, *left[c + 1 :]]
+                    if self._failure([claim for claim in others if claim.requests]) == "":
+                        left[c] = rest
+
+        drop(_without_constraint, lambda claim: len(claim.constraints))
+        drop(_without_request, lambda claim: len(claim.requests))
+        return [claim for claim in left if claim.requests]
+
+    def _broken(self, left: Wanted, whole: Wanted) -> str:
+        """The constraints of a claim that cannot be met, with the values that devices have."""
+        texts = []
+        for constraint in left.constraints:
+            kind, attribute = _kind(constraint)
+            held = [r for r in left.requests if _holds_for(constraint, r)]
+            every: dict[str, set[str]] = defaultdict(set)
+            shown = []
+            for request in held:
+                values, without = self._values(request, attribute)
+                for value, names in values.items():
+                    every[value].update(names)
+                each = [f"{value}: {listed(names)}" for value, names in values.items()]
+                each += [f"without it: {listed(without)}"] if without else []
+                of = f"request {request.name} has " if len(held) > 1 else ""
+                shown.append(of + listed(each))
+            text = f"constraint #{whole.constraints.index(constraint)} {kind} {attribute}"
+            if len(left.constraints) == 1:
+                least = sum(_least_count(request) for request in held)
+                text += f": {_unmet(kind, every, least)}"
+            texts.append(f"{text} ({'; '.join(shown)})")
+        if len(texts) > 1:
+            return f"{' and '.join(texts)} cannot be met at once"
+        return texts[0]
+
+    def _values(self, request: Request, attribute: str) -> tuple[dict[str, list[str]], list[str]]:
+        """The devices that fit a request by the value of an attribute, and those without it."""
+        values: dict[str, list[str]] = defaultdict(list)
+        without: list[str] = []
+        for device, _ in self._fitting(request):
+            found = attribute_of(device.device, device.id[0], attribute)
+            value = None if found is None else value_of(found)
+            if value is None:
+                without.append(device.device.name)
+            else:
+                text = str(value[1]).lower() if value[0] == "bool" else str(value[1])
+                values[text].append(device.device.name)
+        return values, without
+
+    def _fitting(self, request: Request) -> list[Candidate]:
+        """The devices that could be given to a request, were it the only one."""
+        return [
+            (device, pool)
+            for device, pool in self._pools.candidates
+            if any(self._obstacle(a, device, pool) is None for a in request.alternatives)
+        ]
+
+    def _contested(self, requests: Sequence[Request]) -> str:
+        """The devices, counters and capacities that do not suffice for several requests."""
+        fitting = [self._fitting(request) for request in requests]
+        every = [*dict.fromkeys(one for its in fitting for one in its)]
+        number = sum(_least_count(request) for request in requests)
+        shared = [device for device, _ in every if device.shared]
+        names = listed([device.device.name for device, _ in every])
+        if len(every) < number and not shared:
+            return f"they need {some(number, 'device')}, and {len(every)} fit: {names}"
+        short = [
+            *self._short_together(every, number),
+            *self._short_shares(shared, requests),
+        ]
+        if short:
+            return f"they exceed {listed(short)}"
+        common = [one for one in every if sum(one in its for its in fitting) > 1]
+        contested = listed([device.device.name for device, _ in common]) or names
+        return f"they compete for {contested}"
+
+    def _short_shares(
+        self, shared: Iterable[SliceDevice], requests: Sequence[Request]
+    ) -> Iterator[str]:
+        """The capacities of shared devices that do not suffice for all of the requests at once."""
+        for device in shared:
+            demands = [
+                consumed(device.device.capacity, request.alternatives[0].capacity) or {}
+                for request in requests
+            ]
+            usage = self._inventory.usage.capacity(device.id)
+            for capacity, offered in device.device.capacity.items():
+                left = nano_value(offered.value) - usage.get(capacity, 0)
+                needed = sum(d[capacity].nano for d in demands if capacity in d)
+                if needed > left:
+                    yield (
+                        f"capacity {capacity} of {device.device.name}: {amount(left)} left, "
+                        f"{amount(needed)} needed"
+                    )
+
+
+def _without_constraint(claim: Wanted, number: int) -> Wanted:
+    rest = claim.constraints[:number] + claim.constraints[number + 1 :]
+    return replace(claim, constraints=rest)
+
+
+def _without_request(claim: Wanted, number: int) -> Wanted:
+    return replace(claim, requests=claim.requests[:number] + claim.requests[number + 1 :])
+
+
+def _holds_for(constraint: DeviceConstraint, request: Request) -> bool:
+    named = {name.partition("/")[0] for name in constraint.requests}
+    return not named or request.name in named
+
+
+def _kind(constraint: DeviceConstraint) -> tuple[str, str]:
+    if constraint.match_attribute is not None:
+        return "matchAttribute", constraint.match_attribute
+    return "distinctAttribute", constraint.distinct_attribute or ""
+
+
+def _unmet(kind: str, values: Mapping[str, Collection[str]], least: int) -> str:
+    """The words for a constraint that a number of devices cannot meet, by the values they have."""
+    if least <= 1:
+        return "no device has the attribute"
+    if kind == "matchAttribute":
+        which, most = "the same value", max(map(len, values.values()), default=0)
+    else:
+        which, most = "different values", len(values)
+    if most >= least:
+        return f"no {least} devices with {which} can be taken together"
+    return f"no {least} devices have {which}"
+
+
+def _least_count(request: Request) -> int:
+    return min(1 if one.all_devices else one.count for one in request.alternatives)
+
+
+def _counter(pool: Pool, counter: CounterID, left: int, needed: str) -> str:
+    of, name = counter
+    return f"counter {name} of set {of} in pool {pool}: {amount(left)} left, {needed}"
+
+
+def _shortened(expression: str) -> str:
+    text = " ".join(expression.split())
+    return text if len(text) <= LONGEST_EXPRESSION else f"{text[: LONGEST_EXPRESSION - 3]}..."
