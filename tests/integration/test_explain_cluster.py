@@ -18,6 +18,7 @@ from berth.tools.explain.decision import Decision
 from berth.tools.explain.source import SourceError, from_cluster, from_manifests
 from tests.integration.test_client import served
 from tests.kit.daemon import node, pod
+from tests.kit.devices import allocated, claim, device_class, resource_slice, using
 
 CLAIMED = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
 CLAIM = {
@@ -79,6 +80,31 @@ async def test_a_kind_that_is_not_served_has_no_objects() -> None:
     decision = answer(question).decision
     assert isinstance(decision, Decision)
     assert decision.hosts == ["a"]
+
+
+async def test_claims_and_the_devices_of_nodes() -> None:
+    items = {
+        "/api/v1/nodes": [node("a"), node("b")],
+        "/api/v1/pods": [using(pod("asked"), "c")],
+        "/apis/resource.k8s.io/v1/resourceclaims": [claim("c"), allocated("d", "a", "gpu-0")],
+        "/apis/resource.k8s.io/v1/resourceslices": [
+            resource_slice("a", "gpu-0"),
+            resource_slice("b", "gpu-0"),
+        ],
+        "/apis/resource.k8s.io/v1/deviceclasses": [device_class()],
+    }
+
+    async def listed(request: web.BaseRequest) -> web.StreamResponse:
+        found = items.get(request.path)
+        return web.json_response({"metadata": {}, "items": found}, status=200 if found else 404)
+
+    async with served(listed) as url:
+        question = await from_cluster(Connection(url), "default", "asked", from_mapping(None))
+    decision = answer(question).decision
+    assert isinstance(decision, Decision)
+    assert decision.hosts == ["b"]
+    assert decision.allocations is not None
+    assert [one.pool for one in decision.allocations["b"]["c"].devices] == ["b"]
 
 
 class Widget(msgspec.Struct, frozen=True):

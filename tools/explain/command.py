@@ -137,7 +137,7 @@ def explain(
     else:
         plugins = {plugin.name for plugin in attempt.profile.plugins}
         volumes = demands(attempt.info, attempt.snapshot, plugins)
-        devices = supply(attempt.info, attempt.snapshot, attempt.profile.plugins)
+        devices = supply(attempt.info, attempt.snapshot, attempt.profile.filters)
         show(explained, volumes, devices, question.pod["metadata"], Console())
 
 

@@ -71,11 +71,11 @@ class Supply(msgspec.Struct, frozen=True):
     short: tuple[Short, ...] = ()
 
 
-def supply(info: PodInfo, snapshot: Snapshot, plugins: Iterable[Plugin]) -> Supply:
-    """What the nodes give to the pod's claims, as the plugin among these decides it; nothing if
-    there is no such plugin.
+def supply(info: PodInfo, snapshot: Snapshot, filters: Iterable[Plugin]) -> Supply:
+    """What the nodes give to the pod's claims, as DynamicResources decides it; nothing if it is not
+    among the plugins at Filter.
     """
-    plugin = next((one for one in plugins if isinstance(one, DynamicResources)), None)
+    plugin = next((one for one in filters if isinstance(one, DynamicResources)), None)
     return Supply() if plugin is None else _PodInWords(plugin, info, snapshot).supply()
 
 

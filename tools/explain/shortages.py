@@ -152,10 +152,12 @@ class _Judge:
             detail = listed([*dict.fromkeys(filter(None, details))])
             parts.append(f"{len(details)} {what}" + (f" ({detail})" if detail else ""))
         if fitting and reasons:
-            parts.append(f"{len(fitting)} {'fits' if len(fitting) == 1 else 'fit'}")
+            parts.append(_fit(fitting))
         needs = f"needs {some(number, 'device')}"
         if alternative.all_devices:
-            needs = f"needs all devices that match, {number or 'and none does'}"
+            needs = "needs all devices that match, and none does"
+            if number:
+                needs = f"needs all {number} devices that match"
         text = f"{needs}: {', '.join(parts)}"
         if number and len(fitting) >= number:
             text += f"; {self._exceeded(fitting, number)}"
@@ -348,7 +350,7 @@ class _Judge:
         shared = [device for device, _ in every if device.shared]
         names = listed([device.device.name for device, _ in every])
         if len(every) < number and not shared:
-            return f"they need {some(number, 'device')}, and {len(every)} fit: {names}"
+            return f"they need {some(number, 'device')}, and {_fit(every)}: {names}"
         short = [
             *self._short_together(every, number),
             *self._short_shares(shared, requests),
@@ -414,6 +416,10 @@ def _unmet(kind: str, values: Mapping[str, Collection[str]], least: int) -> str:
 
 def _least_count(request: Request) -> int:
     return min(1 if one.all_devices else one.count for one in request.alternatives)
+
+
+def _fit(devices: Sequence[Candidate]) -> str:
+    return "1 fits" if len(devices) == 1 else f"{len(devices)} fit"
 
 
 def _counter(pool: Pool, counter: CounterID, left: int, needed: str) -> str:

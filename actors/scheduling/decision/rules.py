@@ -214,6 +214,11 @@ class Rules:
                 supposed.left_out.add(plugin.name)
         return supposed
 
+    @property
+    def filters(self) -> Sequence[FilterPlugin | NodeFilterPlugin]:
+        """The plugins that are enabled at Filter, in order."""
+        return self._filter
+
     def filters_nothing(self, state: CycleState) -> bool:
         """True if no filter concerns the pod."""
         return state.left_out.issuperset(self._filter_names)

@@ -50,12 +50,14 @@ def selecting(expression: str) -> Document:
     return {"selectors": [{"cel": {"expression": expression}}]}
 
 
-def in_words(*objects: Document, asked: Document | None = None) -> Supply:
+def in_words(
+    *objects: Document, asked: Document | None = None, configured: Document | None = None
+) -> Supply:
     """For a pod with the claim `c`, unless another pod is asked about."""
     asked = using(pod({}), "c") if asked is None else asked
-    profiles = profiles_of(from_mapping(None), ReadOnlyHandle())
-    plugins = profiles["default-scheduler"].plugins
-    return supply(PodInfo(as_pod(asked)), cluster(*objects), plugins)
+    profiles = profiles_of(from_mapping(configured), ReadOnlyHandle())
+    filters = profiles["default-scheduler"].filters
+    return supply(PodInfo(as_pod(asked)), cluster(*objects), filters)
 
 
 def given(found: Supply) -> list[tuple[str, str, str, str]]:
@@ -152,6 +154,17 @@ def test_a_claim_for_extended_resources_that_is_left_over() -> None:
     assert one.why == "a claim is left over from an earlier attempt, and is deleted first"
 
 
+def test_a_profile_that_does_not_filter_by_devices() -> None:
+    configured = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {"plugins": {"filter": {"disabled": [{"name": "DynamicResources"}]}}},
+        ],
+    }
+    assert in_words(*on(), claim("c"), configured=configured) == Supply()
+
+
 def test_a_pod_without_claims_has_nothing_to_say() -> None:
     assert in_words(*on("gpu-0"), asked=pod({})) == Supply()
 
@@ -225,7 +238,7 @@ def test_a_pod_without_claims_has_nothing_to_say() -> None:
             ],
             request(allocationMode="All"),
             (
-                "needs all devices that match, 2: 2 on the node, 1 tainted broken:NoSchedule "
+                "needs all 2 devices that match: 2 on the node, 1 tainted broken:NoSchedule "
                 "(gpu-0), 1 fits"
             ),
         ),
@@ -466,7 +479,7 @@ def test_requests_that_need_more_devices_than_fit() -> None:
         (
             "c",
             "a, b",
-            "each can be met, but not together: they need 2 devices, and 1 fit: gpu-0",
+            "each can be met, but not together: they need 2 devices, and 1 fits: gpu-0",
         )
     ]
 
@@ -477,7 +490,7 @@ def test_claims_that_need_the_same_device() -> None:
         (
             "",
             "default/c: r, default/d: r",
-            "each can be met, but not together: they need 2 devices, and 1 fit: gpu-0",
+            "each can be met, but not together: they need 2 devices, and 1 fits: gpu-0",
         )
     ]
 

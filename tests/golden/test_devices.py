@@ -1,0 +1,56 @@
+"""`berth explain` has a reason for each node that DynamicResources rejected in the recordings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.system import profiles_of
+from berth.config.load import from_mapping
+from berth.tools.explain.cluster import snapshot_of
+from berth.tools.explain.devices import Supply, supply
+from tests.golden.scenarios import load
+from tests.kit.handle import NoApi
+
+
+def supplied(scenario: dict[str, Any]) -> Supply:
+    profiles = profiles_of(from_mapping(scenario["config"]), NoApi())
+    pod = msgspec.convert(scenario["pod"], Pod)
+    info = PodInfo(pod)
+    snapshot = snapshot_of(scenario["objects"], profiles.keys(), info)
+    return supply(info, snapshot, profiles[pod.spec.scheduler_name].filters)
+
+
+@pytest.mark.parametrize("category", ["dra", "mixed", "profiles"])
+def test_the_nodes_that_are_short_are_those_that_were_rejected(category: str) -> None:
+    for scenario in load(category):
+        found, expect = supplied(scenario), scenario["expect"]
+        everywhere = any(one.nodes is None for one in found.short)
+        short = {node for one in found.short for node in one.nodes or ()}
+        for node, verdict in expect.get("filter", {}).items():
+            where = f"{scenario['name']}: {node}"
+            if verdict["plugin"] == "DynamicResources":
+                assert everywhere or node in short, where
+            elif verdict["code"] == "Success":
+                assert not everywhere, where
+                assert node not in short, where
+
+
+def test_the_devices_that_are_given_are_the_recorded_ones() -> None:
+    for scenario in load("dra"):
+        found = supplied(scenario)
+        given = {
+            (node, one.claim, one.request, device.partition(",")[0])
+            for one in found.given
+            for node in one.nodes
+            for device in one.devices
+        }
+        for node, claims in (scenario["expect"].get("allocations") or {}).items():
+            for claim, allocation in claims.items():
+                for one in allocation["devices"]:
+                    device = f"{one['driver']}/{one['pool']}/{one['device']}"
+                    assert (node, claim, one["request"], device) in given, scenario["name"]
