@@ -107,7 +107,7 @@ class _Search:
 
     def run(self) -> _Result:
         for claim in self._claims:
-            least = sum(self._least_devices(request) for request in claim.requests)
+            least = sum(self._least_devices(claim, request) for request in claim.requests)
             if least > MOST_RESULTS:
                 raise AllocationError(
                     f"claim {claim.name}: number of requested devices {least} "
@@ -124,10 +124,10 @@ class _Search:
 
     # --------------------------------------------------------------------------- before the search
 
-    def _least_devices(self, request: Request) -> int:
-        return min(self._prepare(alternative) for alternative in request.alternatives)
+    def _least_devices(self, claim: Wanted, request: Request) -> int:
+        return min(self._prepare(claim, alternative) for alternative in request.alternatives)
 
-    def _prepare(self, alternative: Alternative) -> int:
+    def _prepare(self, claim: Wanted, alternative: Alternative) -> int:
         """How many devices the alternative needs on this node."""
         if alternative.problem:
             raise AllocationError(alternative.problem)
@@ -139,7 +139,7 @@ class _Search:
                 state = "currently being updated" if pool.incomplete else "currently invalid"
                 reason = f" ({pool.invalid})" if pool.invalid else ""
                 raise AllocationError(
-                    f"request {alternative.name}: asks for all devices, "
+                    f"claim {claim.name}, request {alternative.name}: asks for all devices, "
                     f"but resource pool {pool} is {state}{reason}"
                 )
             found += [

@@ -1,0 +1,510 @@
+"""Which devices a node gives to claims. Each case is a fact of the allocator in Kubernetes 1.36."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from berth.actors.scheduling.kube.core import Node
+from berth.actors.scheduling.kube.devices import DeviceClass, ResourceClaim
+from berth.actors.scheduling.kube.kinds import decode
+from berth.actors.scheduling.model.cluster_objects import ClusterObjects
+from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
+from berth.actors.scheduling.plugins.dynamic_resources.search import TimedOutError, search
+from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError, wanted_by
+from tests.kit.devices import (
+    DRIVER,
+    Document,
+    allocated,
+    claim,
+    device_class,
+    node,
+    request,
+    resource_slice,
+)
+
+CLASS = device_class()
+N = msgspec.convert(node("n", {"zone": "a"}), Node)
+
+
+def find(claims: list[Document], *objects: Document, steps: int = 10**5) -> list[str] | str | None:
+    """The devices that node n gives, each as "request device"; those of all claims one after the
+    other, with "|" between claims. A string is the problem; None stands for no solution.
+    """
+    known = ClusterObjects()
+    classes: dict[str, DeviceClass] = {}
+    for document in (CLASS, *objects):
+        item = decode(document)
+        assert item is not None
+        known.put(item)
+        if isinstance(item, DeviceClass):
+            classes[item.metadata.name] = item
+    inventory = Inventory(known)
+    inventory.refresh()
+    wanted = [wanted_by(msgspec.convert(one, ResourceClaim), classes.get) for one in claims]
+    try:
+        outcome = search(wanted, inventory.pools(N), inventory, steps)
+    except AllocationError as problem:
+        return str(problem)
+    if outcome.found is None:
+        return "invalid resource pools" if outcome.invalid_pools else None
+    found: list[str] = []
+    for number, picked in enumerate(outcome.found):
+        found += ["|"] * bool(number)
+        for one in picked:
+            pool, device = one.device.id[1:]
+            place = device if pool == "n" else f"{pool}/{device}"
+            found.append(f"{one.alternative.full_name} {place}")
+    return found
+
+
+def every(name: str = "r", **more: Any) -> Document:
+    asked = {"deviceClassName": "gpu", "allocationMode": "All", **more}
+    return {"name": name, "exactly": asked}
+
+
+def first(name: str, *subs: Document) -> Document:
+    """A request for the first alternative that is available."""
+    alternatives = [{"name": sub["name"], **sub["exactly"]} for sub in subs]
+    return {"name": name, "firstAvailable": alternatives}
+
+
+def having(name: str, **values: int | str | bool | None) -> Document:
+    """A device with these attributes; None stands for a list."""
+    attributes = {
+        key: {"ints": [1]}
+        if value is None
+        else {{bool: "bool", int: "int", str: "string"}[type(value)]: value}
+        for key, value in values.items()
+    }
+    return {"name": name, "attributes": attributes}
+
+
+def where(expression: str) -> Document:
+    return {"selectors": [{"cel": {"expression": expression}}]}
+
+
+def attribute(name: str, value: object) -> Document:
+    return where(f'device.attributes["{DRIVER}"].{name} == {value}')
+
+
+# ------------------------------------------------------------------------------------ exact counts
+
+
+def test_the_first_device_in_order_is_taken() -> None:
+    slices = [
+        resource_slice("n", "a", name="s2", pool={"name": "p", "resourceSliceCount": 2}),
+        resource_slice("n", "b", name="s1", pool={"name": "p", "resourceSliceCount": 2}),
+        resource_slice("n", "c", pool={"name": "o", "resourceSliceCount": 1}),
+    ]
+    # By the name of the pool, and then of the slice.
+    assert find([claim("c", request(count=3))], *slices) == ["r o/c", "r p/b", "r p/a"]
+
+
+def test_pools_with_binding_conditions_come_last() -> None:
+    late = resource_slice("a", {"name": "d", "bindingConditions": ["ready"]}, nodeName="n")
+    empty = resource_slice("b", {"name": "d", "bindingConditions": []}, nodeName="n")
+    soon = resource_slice("z", "d", nodeName="n")
+    assert find([claim("c", request(count=3))], late, soon, empty) == ["r z/d", "r a/d", "r b/d"]
+
+
+def test_claims_are_allocated_together() -> None:
+    devices = resource_slice("n", having("a", size=2), having("b", size=1))
+    any_size, large = request("x"), request("y", **attribute("size", 2))
+    assert find([claim("c"), claim("d")], devices) == ["r a", "|", "r b"]
+    assert find([claim("c", any_size, large)], devices) == ["x b", "y a"]
+    assert find([claim("c", any_size), claim("d", large)], devices) == ["x b", "|", "y a"]
+    assert find([claim("c"), claim("d"), claim("e")], devices) is None
+    assert find([], devices) == []
+
+
+def test_devices_that_claims_hold() -> None:
+    devices = resource_slice("n", "a", "b")
+    held = allocated("held", "n", "a")
+    watched = allocated("held", "n", "a", adminAccess=True)
+    assert find([claim("c")], devices, held) == ["r b"]
+    assert find([claim("c", request(count=2))], devices, held) is None
+    assert find([claim("c", request(count=2))], devices, watched) == ["r a", "r b"]
+    assert find([claim("c")], devices, allocated("held", "other", "a")) == ["r a"]
+
+
+def test_a_claim_has_32_devices_at_most() -> None:
+    devices = resource_slice("n", *(f"d{number:02}" for number in range(40)))
+    found = find([claim("c", request(count=32))], devices)
+    assert isinstance(found, list)
+    assert len(found) == 32
+    limit = "number of requested devices 33 exceeds the claim limit of 32"
+    for requests in ([request(count=33)], [request("x", 20), request("y", 13)]):
+        assert find([claim("c", *requests)], devices) == f"claim default/c: {limit}"
+    alternatives = first("x", request("all", 31), request("some", 2))
+    assert find([claim("c", alternatives, request("y", 2))], devices) == [
+        *("x/some d00", "x/some d01"),
+        *("y d02", "y d03"),
+    ]
+
+
+def test_an_alternative_that_needs_too_many_devices_is_left_out() -> None:
+    devices = resource_slice("n", *(f"d{number:02}" for number in range(40)))
+    asked = claim("c", first("x", request("s", 20), request("t", 1)), request("y", 20))
+    found = find([asked], devices)
+    assert isinstance(found, list)
+    assert found[:2] == ["x/t d00", "y d01"]
+    asked = claim("c", first("x", every("all"), request("two", 2)), request("y", 2))
+    assert find([asked], devices) == ["x/two d00", "x/two d01", "y d02", "y d03"]
+
+
+# ------------------------------------------------------------------------------------- all devices
+
+
+def test_all_devices() -> None:
+    devices = resource_slice("n", "a", "b")
+    assert find([claim("c", every())], devices) == ["r a", "r b"]
+    assert find([claim("c", every("x"), request("y"))], devices) is None
+    assert find([claim("c", every())], devices, allocated("held", "n", "b")) is None
+    assert find([claim("c", every())], resource_slice("n")) is None
+    assert find([claim("c", every())]) is None
+    chosen = claim("c", every("x", **attribute("size", 2)), request("y"))
+    sizes = resource_slice("n", having("a", size=1), having("b", size=2))
+    assert find([chosen], sizes) == ["x b", "y a"]
+
+
+def test_all_devices_need_complete_and_valid_pools() -> None:
+    asked = [claim("c", every())]
+    whole = resource_slice("n", "a")
+    part = resource_slice("n", "b", name="s", pool={"name": "p", "resourceSliceCount": 2})
+    twice = resource_slice("n", "b", "b", name="s", pool={"name": "p", "resourceSliceCount": 1})
+    problem = f"claim default/c, request r: asks for all devices, but resource pool {DRIVER}/p is"
+    assert find(asked, whole, part) == f"{problem} currently being updated"
+    found = find(asked, whole, twice)
+    assert isinstance(found, str)
+    assert found.startswith(f"{problem} currently invalid")
+    # Another node's pool does not matter.
+    assert find(asked, whole, resource_slice("m", "a", "a")) == ["r a"]
+
+
+def test_all_devices_as_an_alternative() -> None:
+    sizes = resource_slice("n", having("a", size=1), having("b", size=2), having("c", size=2))
+    large = every("large", **attribute("size", 2))
+    asked = [claim("c", first("x", large, request("any")))]
+    assert find(asked, sizes) == ["x/large b", "x/large c"]
+    assert find(asked, sizes, allocated("held", "n", "c")) == ["x/any a"]
+
+
+# ------------------------------------------------------------------------------------ admin access
+
+
+def test_admin_access() -> None:
+    devices = resource_slice("n", "a", "b")
+    held = [allocated("held", "n", "a"), allocated("more", "n", "b")]
+    admin, all_admin = request("x", adminAccess=True), every("y", adminAccess=True)
+    assert find([claim("c", admin)], devices, *held) == ["x a"]
+    assert find([claim("c", all_admin)], devices, *held) == ["y a", "y b"]
+    assert find([claim("c", admin), claim("d", admin)], devices) == ["x a", "|", "x a"]
+    assert find([claim("c"), claim("d", admin)], devices) == ["r a", "|", "x a"]
+    # A device is in a claim once.
+    assert find([claim("c", request("x", 2, adminAccess=True))], devices) == ["x a", "x b"]
+    assert find([claim("c", admin, all_admin)], devices) is None
+
+
+# ----------------------------------------------------------------------------- lists of alternatives
+
+
+def test_the_first_alternative_that_is_available() -> None:
+    sizes = resource_slice("n", having("a", size=1), having("b", size=2))
+    two, large = request("two", 2, **attribute("size", 2)), request("l", **attribute("size", 2))
+    asked = first("x", two, large, request("any"))
+    assert find([claim("c", asked)], sizes) == ["x/l b"]
+    assert find([claim("c", asked)], sizes, allocated("held", "n", "b")) == ["x/any a"]
+    assert find([claim("c", first("x", two))], sizes) is None
+    # A later request may take an earlier one to its next alternative.
+    assert find([claim("c", asked, large)], sizes) == ["x/any a", "l b"]
+    assert find([claim("c", asked, first("y", large, request("any")))], sizes) == [
+        *("x/l b", "y/any a"),
+    ]
+
+
+# ------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        (request(of="no"), "could not retrieve device class no: "),
+        (request(of=""), "missing device class name (unsupported request type?)"),
+        (request(allocationMode="Some"), "unsupported count mode Some"),
+        (request(selectors=[{}]), "CEL expression empty (unsupported selector type?)"),
+    ],
+)
+def test_requests_that_cannot_be_understood(asked: Document, problem: str) -> None:
+    found = find([claim("c", asked)], resource_slice("n", "a"))
+    assert isinstance(found, str)
+    assert found.startswith("claim default/c, request r")
+    assert problem in found
+
+
+def test_a_constraint_of_an_unknown_type() -> None:
+    asked = claim("c", request(), constraints=[{"requests": ["r"]}])
+    problem = "claim default/c, constraint #0: empty constraint (unsupported constraint type?)"
+    assert find([asked], resource_slice("n", "a")) == problem
+
+
+@pytest.mark.parametrize("asked", [request, every], ids=["one", "all"])
+def test_selectors_that_fail(asked: Any) -> None:
+    devices = resource_slice("n", "a")
+    wrong, missing = where("noSuchVar"), attribute("no", 1)
+    for selectors, problem in (
+        (wrong, "claim default/c: selector #0: CEL compile error: "),
+        (missing, "claim default/c: selector #0: CEL runtime error: "),
+    ):
+        found = find([claim("c", asked(**selectors))], devices)
+        assert isinstance(found, str)
+        assert found.startswith(problem)
+    found = find([claim("c", asked())], devices, device_class("gpu", "true", "noSuchVar"))
+    assert isinstance(found, str)
+    assert found.startswith("class gpu: selector #1: CEL compile error: ")
+    # A device of another node, or one that is taken, is not looked at.
+    assert find([claim("c", request(**missing))], devices, allocated("held", "n", "a")) is None
+
+
+def test_attributes_that_are_lists_are_not_read() -> None:
+    asked = claim("c", request(**where("true")))
+    found = find([asked], resource_slice("n", having("a", x=None)))
+    assert isinstance(found, str)
+    assert "unsupported attribute value" in found
+
+
+def test_a_search_that_takes_too_many_steps() -> None:
+    devices = resource_slice("n", *(having(f"d{n:02}", odd=n) for n in range(30)))
+    same = [{"distinctAttribute": f"{DRIVER}/no"}]
+    with pytest.raises(TimedOutError):
+        find([claim("c", request(count=15)), claim("d", constraints=same)], devices, steps=5000)
+
+
+# -------------------------------------------------------------------------------------- constraints
+
+
+@pytest.mark.parametrize(
+    ("values", "same", "distinct"),
+    [
+        ((1, 2, 1), ["r a", "r c"], ["r a", "r b"]),
+        (("x", "y", "y"), ["r b", "r c"], ["r a", "r b"]),
+        ((True, False, False), ["r b", "r c"], ["r a", "r b"]),
+        ((1, True, "1"), None, ["r a", "r b"]),
+        ((1, 1, 1), ["r a", "r b"], None),
+        # Values of a type that cannot be compared: equal to nothing, and different from nothing.
+        ((None, None, None), None, None),
+    ],
+)
+def test_constraints(values: Any, same: list[str] | None, distinct: list[str] | None) -> None:
+    names = "abc"
+    devices = resource_slice(
+        "n", *(having(name, x=value) for name, value in zip(names, values, strict=True))
+    )
+    for kind, expected in (("matchAttribute", same), ("distinctAttribute", distinct)):
+        constraints = [{kind: f"{DRIVER}/x", "requests": ["r"]}]
+        assert find([claim("c", request(count=2), constraints=constraints)], devices) == expected
+        two = [claim("c", request("r"), request("s"), constraints=[{kind: f"{DRIVER}/x"}])]
+        assert find(two, devices) == (expected and [expected[0], f"s {expected[1][2:]}"])
+
+
+def test_devices_without_the_attribute() -> None:
+    devices = resource_slice("n", "a", having("b", x=1))
+    for kind in ("matchAttribute", "distinctAttribute"):
+        constraints = [{kind: f"{DRIVER}/x"}]
+        assert find([claim("c", constraints=constraints)], devices) == ["r b"]
+        assert find([claim("c", request(count=2), constraints=constraints)], devices) is None
+    full = {"name": "c", "attributes": {f"{DRIVER}/x": {"int": 1}, "other/x": {"int": 1}}}
+    for name, expected in ((f"{DRIVER}/x", ["r c"]), ("other/x", ["r c"]), ("x", None)):
+        constraints = [{"matchAttribute": name}]
+        assert find([claim("c", constraints=constraints)], resource_slice("n", full)) == expected
+
+
+def test_constraints_for_some_requests() -> None:
+    devices = resource_slice("n", having("a", x=1), having("b", x=2), having("c", x=2))
+    x = f"{DRIVER}/x"
+    requests = [request("r"), request("s"), request("t")]
+    some = [{"matchAttribute": x, "requests": ["s", "t"]}]
+    assert find([claim("c", *requests, constraints=some)], devices) == ["r a", "s b", "t c"]
+    last = [{"matchAttribute": x, "requests": ["r", "s"]}]
+    assert find([claim("c", *requests, constraints=last)], devices) == ["r b", "s c", "t a"]
+    alternatives = first("r", request("m", 2), request("l", 1))
+    for name, expected in (
+        ("r", ["r/m b", "r/m c"]),
+        ("r/m", ["r/m b", "r/m c"]),
+        ("r/l", ["r/m a", "r/m b"]),
+    ):
+        named = [{"matchAttribute": x, "requests": [name]}]
+        assert find([claim("c", alternatives, constraints=named)], devices) == expected
+
+
+def test_all_devices_against_a_constraint_is_an_error() -> None:
+    devices = resource_slice("n", having("a", x=1), having("b", x=2))
+    asked = claim("c", every(), constraints=[{"matchAttribute": f"{DRIVER}/x"}])
+    assert find([asked], devices) == (
+        f"claim default/c, request r: cannot add device {DRIVER}/n/b because a claim constraint "
+        "would not be satisfied"
+    )
+
+
+# ------------------------------------------------------------------------------------------- taints
+
+
+def test_taints() -> None:
+    def tainted(name: str, *effects: str) -> Document:
+        taints = [{"key": "k", "value": "v", "effect": effect} for effect in effects]
+        return {"name": name, "taints": taints}
+
+    devices = resource_slice("n", tainted("a", "NoSchedule", "NoExecute"), tainted("b", "None"))
+    unknown = resource_slice("n", tainted("a", "Later"))
+    assert find([claim("c")], devices) == ["r b"]
+    assert find([claim("c")], unknown) == ["r a"]
+    for toleration, expected in (
+        ({"operator": "Exists"}, "r a"),
+        ({"key": "k", "operator": "Exists"}, "r a"),
+        ({"key": "k", "value": "v"}, "r a"),
+        ({"key": "k", "value": "v", "operator": "Equal"}, "r a"),
+        ({"key": "k", "operator": "Exists", "effect": "NoSchedule"}, "r b"),
+        ({"key": "k", "value": "other"}, "r b"),
+        ({"key": "k", "operator": "Near"}, "r b"),
+    ):
+        assert find([claim("c", request(tolerations=[toleration]))], devices) == [expected]
+    assert find([claim("c", every())], devices) is None
+    assert find([claim("c", request(adminAccess=True))], devices) == ["r b"]
+
+
+# ----------------------------------------------------------------------------------------- counters
+
+
+def consuming(name: str, amount: int | str, shared: bool = False, **more: Any) -> Document:
+    counters = [{"counterSet": "set", "counters": {"memory": {"value": str(amount)}}}]
+    extra = {"allowMultipleAllocations": True} if shared else {}
+    return {"name": name, "consumesCounters": counters, **extra, **more}
+
+
+def counters(total: int, *devices: Document) -> list[Document]:
+    pool = {"name": "n", "generation": 1, "resourceSliceCount": 2}
+    sets = [{"name": "set", "counters": {"memory": {"value": str(total)}}}]
+    return [
+        resource_slice("n", *devices, pool=pool),
+        resource_slice("n", name="sets", pool=pool, sharedCounters=sets),
+    ]
+
+
+def test_counters_are_not_exceeded() -> None:
+    parts = counters(4, consuming("a", 4), consuming("b", 2), consuming("c", 2))
+    assert find([claim("c")], *parts) == ["r a"]
+    assert find([claim("c", request(count=2))], *parts) == ["r b", "r c"]
+    assert find([claim("c", request(count=3))], *parts) is None
+    assert find([claim("c")], *parts, allocated("held", "n", "b")) == ["r c"]
+    assert find([claim("c")], *parts, allocated("held", "n", "a")) is None
+    # More is taken than there is: then no device that consumes counters is left, even of 0.
+    over = counters(1, consuming("a", 4), consuming("z", 0), {"name": "free"})
+    assert find([claim("c", request(count=2))], *over, allocated("held", "n", "a")) is None
+    assert find([claim("c")], *over, allocated("held", "n", "a")) == ["r free"]
+
+
+def test_shared_devices_are_charged_once() -> None:
+    memory = {"memory": {"value": "4"}}
+    one = taking("1")
+    parts = counters(1, consuming("a", 1, shared=True, capacity=memory))
+    share = {"shareID": "s", "consumedCapacity": {"memory": "1"}}
+    assert find([claim("c", one), claim("d", one)], *parts) == ["r a", "|", "r a"]
+    assert find([claim("c", one)], *parts, allocated("held", "n", "a", **share)) == ["r a"]
+    # A share without any capacity is not seen as a use.
+    assert find([claim("c", one)], *parts, allocated("held", "n", "a", shareID="s")) is None
+
+
+def test_another_device_of_the_same_counters_as_a_shared_one() -> None:
+    capacity = {"memory": {"value": "4"}}
+    parts = counters(
+        1,
+        consuming("a", 1, shared=True, capacity=capacity, attributes={"x": {"int": 1}}),
+        consuming("b", 1, shared=True, capacity=capacity, attributes={"x": {"int": 2}}),
+    )
+    held = allocated("held", "n", "a", shareID="s", consumedCapacity={"memory": "1"})
+    assert find([claim("c", request(**attribute("x", 2)))], *parts, held) is None
+
+
+# ----------------------------------------------------------------------------- consumable capacity
+
+
+def shared(name: str, memory: str = "4", **policy: Any) -> Document:
+    capacity: Document = {"value": memory}
+    if policy:
+        capacity["requestPolicy"] = policy
+    return {"name": name, "allowMultipleAllocations": True, "capacity": {"memory": capacity}}
+
+
+def taking(amount: str, name: str = "r", count: int = 1) -> Document:
+    return request(name, count, capacity={"requests": {"memory": amount}})
+
+
+def test_shares_of_a_device() -> None:
+    devices = resource_slice("n", shared("a"), shared("b"))
+    two = [claim("c", taking("2")), claim("d", taking("2")), claim("e", taking("1"))]
+    assert find(two, devices) == ["r a", "|", "r a", "|", "r b"]
+    # Without an amount, a request takes all.
+    assert find([claim("c"), claim("d")], devices) == ["r a", "|", "r b"]
+    assert find([claim("c", taking("5"))], devices) is None
+    # The devices of one request are different ones.
+    assert find([claim("c", taking("1", count=2))], devices) == ["r a", "r b"]
+    assert find([claim("c", taking("1", count=3))], devices) is None
+    held = allocated("held", "n", "a", shareID="s", consumedCapacity={"memory": "3"})
+    assert find([claim("c", taking("1"))], devices, held) == ["r a"]
+    assert find([claim("c", taking("2"))], devices, held) == ["r b"]
+    # Somebody holds it whole.
+    assert find([claim("c", taking("1"))], devices, allocated("held", "n", "a")) == ["r b"]
+
+
+def test_shares_and_all_devices() -> None:
+    devices = resource_slice("n", shared("a"), shared("b", "1"), {"name": "none"})
+    asked = every(capacity={"requests": {"memory": "2"}})
+    assert find([claim("c", asked)], devices) == ["r a"]
+    held = allocated("held", "n", "a", shareID="s", consumedCapacity={"memory": "3"})
+    assert find([claim("c", asked)], devices, held) is None
+
+
+def test_backtracking_gives_shares_back() -> None:
+    devices = resource_slice("n", shared("a", "2"), shared("b", "4"))
+    requests = [taking("1", "x"), taking("2", "y"), taking("3", "z")]
+    assert find([claim("c", *requests)], devices) == ["x b", "y a", "z b"]
+
+
+def test_amounts_of_devices_that_are_not_shared() -> None:
+    own = {"name": "a", "capacity": {"memory": {"value": "4"}}}
+    devices = resource_slice("n", own, {"name": "b", "capacity": {"memory": {"value": "8"}}})
+    assert find([claim("c", taking("5"))], devices) == ["r b"]
+    assert find([claim("c", taking("1")), claim("d", taking("1"))], devices) == ["r a", "|", "r b"]
+    unknown = request(capacity={"requests": {"cores": "1"}})
+    assert find([claim("c", unknown)], devices) is None
+
+
+# ------------------------------------------------------------------------------------------- pools
+
+
+def test_a_pool_that_cannot_be_used() -> None:
+    whole = resource_slice("n", "a")
+    twice = resource_slice("n", "b", "b", name="s", pool={"name": "p", "resourceSliceCount": 1})
+    part = resource_slice("n", "b", name="s", pool={"name": "p", "resourceSliceCount": 2})
+    assert find([claim("c")], whole, twice) == ["r a"]
+    assert find([claim("c", request(count=2))], whole, twice) == "invalid resource pools"
+    assert find([claim("c")], whole, part) == ["r a"]
+    assert find([claim("c", request(count=2))], whole, part) is None
+
+
+def test_a_device_for_some_nodes() -> None:
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}]
+    per_device = resource_slice(
+        "p",
+        {"name": "a", "nodeName": "m"},
+        {"name": "b", "nodeSelector": {"nodeSelectorTerms": terms}},
+        {"name": "c"},
+        {"name": "d", "nodeName": "n"},
+        {"name": "e", "allNodes": True},
+        nodeName=None,
+        perDeviceNodeSelection=True,
+    )
+    assert find([claim("c", every())], per_device) == ["r p/d", "r p/e"]
+    assert find([claim("c", request(count=2))], per_device) == ["r p/d", "r p/e"]
