@@ -38,7 +38,8 @@ _KINDS = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
 class Selection(msgspec.Struct, frozen=True):
     """Some controllers, or all of them for None, and the kinds that they follow.
 
-    An item rests for `rest` seconds after each decision.
+    An item rests for `rest` seconds after each decision. Without a rest, each change is decided on
+    at once, and only an item with something to write gets a task.
     """
 
     followed: tuple[str, ...]
@@ -135,17 +136,24 @@ class _Runner:
         return self._some.controllers is None or item.controller in self._some.controllers
 
     def _touch(self, item: Item) -> None:
-        self._dirty.add(item)
-        if item not in self._busy:
+        if item in self._busy:
+            self._dirty.add(item)
+            return
+        writes = None if self._some.rest else self._decide(item)
+        if writes != []:
             self._busy.add(item)
-            self._group.start_soon(self._work, item)
+            self._dirty.add(item)
+            self._group.start_soon(self._work, item, writes)
 
-    async def _work(self, item: Item) -> None:
-        """Works on an item until no change has touched it since."""
+    async def _work(self, item: Item, decided: list[Write] | None) -> None:
+        """Works on an item until no change has touched it since.
+
+        `decided` is what the first decision was; None if it is yet to be made.
+        """
         failures = 0
         while item in self._dirty:
             self._dirty.discard(item)
-            writes = self._decide(item)
+            writes, decided = self._decide(item) if decided is None else decided, None
             if await self._carry_out(
                 item, [write for write in writes if not isinstance(write, Again)]
             ):
