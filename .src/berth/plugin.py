@@ -13,6 +13,7 @@ from berth.actors.scheduling.framework.cycle_state import PODS_TO_ACTIVATE, Cycl
 from berth.actors.scheduling.framework.events import (
     Action,
     ClusterEvent,
+    Concerns,
     Hint,
     Registration,
     Resource,
@@ -99,6 +100,7 @@ __all__ = [
     "CSIStorageCapacity",
     "ClusterEvent",
     "Code",
+    "Concerns",
     "CycleState",
     "Deletion",
     "DeviceClass",

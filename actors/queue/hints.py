@@ -14,6 +14,7 @@ import msgspec
 from berth.actors.messages import ClusterChanged
 from berth.actors.queue.entry import Entry
 from berth.actors.scheduling.framework.events import (
+    ALWAYS,
     Action,
     ClusterEvent,
     Hint,
@@ -70,6 +71,26 @@ class HintTable:
                     found[rejector] = matching
             self._concerned[event] = found
         self._asked = (event, found)
+        return found
+
+    def keys_of(self, rejector: Rejector, pod: Pod) -> set[str]:
+        """The keys by which a plugin's registrations find a pod."""
+        found: set[str] = set()
+        for registration in self._table.get(rejector, ()):
+            if registration.concerns is not None:
+                found.update(registration.concerns.of_pod(pod))
+        return found
+
+    def keys_of_change(self, rejector: Rejector, change: ClusterChanged) -> set[str] | None:
+        """The keys of the pods that a change concerns, for one plugin; None for all its pods."""
+        found = {ALWAYS}
+        for registration in self.concerned(change.event).get(rejector, ()):
+            if registration.concerns is None:
+                return None
+            keys = registration.concerns.of_change(change.old, change.new)
+            if keys is None:
+                return None
+            found.update(keys)
         return found
 
     def judge(self, entry: Entry, change: ClusterChanged) -> Worth | None:

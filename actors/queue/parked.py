@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from berth.actors.messages import ClusterChanged
 from berth.actors.queue.entry import Entry
 from berth.actors.queue.heap import KeyedHeap
 from berth.actors.queue.hints import HintTable, Rejector
-from berth.actors.scheduling.framework.events import ClusterEvent, Resource
+from berth.actors.scheduling.framework.events import Resource
 
 
 class Parked:
@@ -22,6 +23,9 @@ class Parked:
         self._oldest: KeyedHeap[Entry] = KeyedHeap()
         self._rejectors: dict[str, tuple[Rejector, ...]] = {}
         self._waiting: dict[Rejector, dict[str, Entry]] = {}
+        # The same pods by the keys of plugins that know which pods a change concerns.
+        self._by_key: dict[tuple[Rejector, str], dict[str, Entry]] = {}
+        self._keys: dict[str, list[tuple[Rejector, str]]] = {}
         self._unknown: set[Rejector] = set()  # those in _waiting that registered for nothing
 
     def __len__(self) -> int:
@@ -42,11 +46,23 @@ class Parked:
             self._waiting.setdefault(rejector, {})[key] = entry
             if not self._hints.knows(rejector):
                 self._unknown.add(rejector)
+        self._keys[key] = [
+            (rejector, name)
+            for rejector in rejectors
+            for name in self._hints.keys_of(rejector, entry.info.pod)
+        ]
+        for place in self._keys[key]:
+            self._by_key.setdefault(place, {})[key] = entry
 
     def remove(self, key: str) -> None:
         """Does nothing for a pod that is not here."""
         if self._oldest.remove(key) is None:
             return
+        for place in self._keys.pop(key):
+            found = self._by_key[place]
+            del found[key]
+            if not found:
+                del self._by_key[place]
         for rejector in self._rejectors.pop(key):
             waiting = self._waiting[rejector]
             del waiting[key]
@@ -54,21 +70,32 @@ class Parked:
                 del self._waiting[rejector]
                 self._unknown.discard(rejector)
 
-    def concerned(self, event: ClusterEvent) -> list[Entry]:
-        """The pods that the event may wake; for each plugin, those that wait longest come first."""
+    def concerned(self, change: ClusterChanged) -> list[Entry]:
+        """The pods that a change may wake; for each plugin, those that wait longest come first."""
+        event = change.event
         if not self._rejectors:
             return []
         if event.resource is Resource.WILDCARD:
             return list(self)
         groups = [self._waiting[rejector] for rejector in sorted(self._unknown)]
         groups += [
-            self._waiting[rejector]
+            self._found(rejector, change)
             for rejector in self._hints.concerned(event)
             if rejector in self._waiting
         ]
         if len(groups) == 1:
             return list(groups[0].values())
         return list({key: entry for group in groups for key, entry in group.items()}.values())
+
+    def _found(self, rejector: Rejector, change: ClusterChanged) -> dict[str, Entry]:
+        """The pods that wait for a plugin and that a change concerns."""
+        keys = self._hints.keys_of_change(rejector, change)
+        if keys is None:
+            return self._waiting[rejector]
+        found: dict[str, Entry] = {}
+        for name in sorted(keys):
+            found |= self._by_key.get((rejector, name), {})
+        return found
 
     def longer_than(self, seconds: float, now: float) -> Iterator[Entry]:
         """The pods that have been here for more than this long, the oldest first. Remove each or
@@ -92,6 +119,7 @@ class Parked:
         assert sum(map(len, self._waiting.values())) == sum(map(len, self._rejectors.values())), (
             "the index is stale"
         )
+        assert sum(map(len, self._by_key.values())) == sum(map(len, self._keys.values()))
         assert self._unknown == {
             rejector for rejector in self._waiting if not self._hints.knows(rejector)
         }

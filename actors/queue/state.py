@@ -338,7 +338,7 @@ class QueueState:
         self._in_flight.remember(change)
         effects: list[Effect] = []
         for parked in (self._unschedulable, self._gated):
-            for entry in parked.concerned(change.event):
+            for entry in parked.concerned(change):
                 if entry.hold and entry.gated_by == PREEMPTION and entry.place is GATED:
                     continue  # An event woke it already; it waits for the end of its preemption.
                 if change.max_priority is None or entry.info.priority <= change.max_priority:

@@ -8,7 +8,7 @@ with what was expected and what was given.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isnan, nan
 from numbers import Real
 
@@ -18,6 +18,7 @@ from berth.actors.scheduling.framework.events import (
     KINDS,
     Action,
     ClusterEvent,
+    Concerns,
     Hint,
     Registration,
     Resource,
@@ -203,6 +204,16 @@ def as_hint(answer: object) -> Hint:
     return answer
 
 
+def as_keys(answer: object) -> tuple[str, ...]:
+    """The keys of a pod or of a change."""
+    if isinstance(answer, str) or not isinstance(answer, Iterable):
+        raise expected("strings as keys", answer)
+    keys = tuple(answer)
+    if not all(isinstance(key, str) for key in keys):
+        raise expected("strings as keys", answer)
+    return keys
+
+
 def as_registrations(answer: object) -> tuple[Registration, ...]:
     if not isinstance(answer, Sequence) or isinstance(answer, str):
         raise expected("a sequence of Registration", answer)
@@ -219,6 +230,9 @@ def as_registrations(answer: object) -> tuple[Registration, ...]:
             raise expected("a member of Resource, or the name of a kind that it lacks", resource)
         if registration.hint is not None and not callable(registration.hint):
             raise expected("a Registration with a hint function or None", registration.hint)
+        concerns: object = registration.concerns
+        if concerns is not None and not isinstance(concerns, Concerns):
+            raise expected("a Registration with Concerns or None", concerns)
     return tuple(answer)
 
 

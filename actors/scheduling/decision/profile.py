@@ -7,13 +7,14 @@ does an invalid answer. Mirrors frameworkImpl.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
 
 from berth.actors.scheduling.decision.answers import (
     as_hint,
+    as_keys,
     as_permission,
     as_post_filtered,
     as_question,
@@ -44,7 +45,7 @@ from berth.actors.scheduling.decision.failures import (
 )
 from berth.actors.scheduling.decision.rules import KEPT, PluginError, Points, Rules
 from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.events import Hint, Registration
+from berth.actors.scheduling.framework.events import ALWAYS, Concerns, Hint, Registration
 from berth.actors.scheduling.framework.interface import (
     BindPlugin,
     PermitPlugin,
@@ -80,9 +81,11 @@ def hinting(plugin: Plugin, registration: Registration) -> Registration:
     """The registration with a guarded hint: if the hint fails, the pod is tried again, as in
     kube-scheduler.
     """
-    hint = registration.hint
+    hint, concerns = registration.hint, registration.concerns
+    if concerns is not None:
+        concerns = _concerning(plugin, concerns)
     if hint is None:
-        return registration
+        return msgspec.structs.replace(registration, concerns=concerns)
 
     def guarded(pod: Pod, old: object | None, new: object | None) -> Hint:
         try:
@@ -91,7 +94,28 @@ def hinting(plugin: Plugin, registration: Registration) -> Registration:
             crashed(plugin, QUEUEING_HINT, exception, pod=key(pod))
             return Hint.QUEUE
 
-    return Registration(registration.event, guarded)
+    return Registration(registration.event, guarded, concerns)
+
+
+def _concerning(plugin: Plugin, concerns: Concerns) -> Concerns:
+    """The same, guarded: if a function fails, the change or the pod is concerned by all."""
+
+    def of_pod(pod: Pod) -> Iterable[str]:
+        try:
+            return as_keys(concerns.of_pod(pod))
+        except CRASHES as exception:
+            crashed(plugin, QUEUEING_HINT, exception, pod=key(pod))
+            return (ALWAYS,)
+
+    def of_change(old: object | None, new: object | None) -> Iterable[str] | None:
+        try:
+            keys = concerns.of_change(old, new)
+            return None if keys is None else as_keys(keys)
+        except CRASHES as exception:
+            crashed(plugin, QUEUEING_HINT, exception)
+            return None
+
+    return Concerns(of_pod, of_change)
 
 
 def _asking(steps: Generator[object, Answer, object]) -> Steps[object]:

@@ -8,7 +8,7 @@ ClusterEvent, ActionType and QueueingHintFn.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 import msgspec
@@ -120,11 +120,31 @@ class Hint(enum.Enum):
 HintFunction = Callable[[Pod, object | None, object | None], Hint]
 
 
+# The key of pods that every change concerns.
+ALWAYS = ""
+
+
+class Concerns(msgspec.Struct, frozen=True):
+    """Which pods a change concerns, so that the hint function is not called for all others.
+
+    A change concerns the pods for which `of_pod` has a key in common with `of_change`, and every
+    pod if that is None. The keys of a pod may depend only on its name, its uid and its spec, which
+    do not change while it is parked.
+    """
+
+    of_pod: Callable[[Pod], Iterable[str]]
+    of_change: Callable[[object | None, object | None], Iterable[str] | None]
+
+
 class Registration(msgspec.Struct, frozen=True):
-    """An event that a plugin waits for; without a hint function, all such events queue the pod."""
+    """An event that a plugin waits for; without a hint function, all such events queue the pod.
+
+    With `concerns`, the hint function is only called for the pods that a change concerns.
+    """
 
     event: ClusterEvent
     hint: HintFunction | None = None
+    concerns: Concerns | None = None
 
 
 ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from berth.actors.scheduling.kube.claims import controller_uid
 from berth.actors.scheduling.kube.devices import PendingAllocation
 from berth.actors.scheduling.kube.meta import key
 from berth.actors.scheduling.kube.node_selector import validate_node_selector_term
@@ -41,6 +42,7 @@ from berth.plugin import (
     ArgsError,
     ClusterEvent,
     Code,
+    Concerns,
     CycleState,
     Deletion,
     DeviceClass,
@@ -387,9 +389,15 @@ class DynamicResources(
 
         return (
             Registration(ClusterEvent(Resource.NODE, nodes)),
-            Registration(ClusterEvent(Resource.RESOURCE_CLAIM, changed), claim_changed),
             Registration(
-                ClusterEvent(Resource.POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), pod_changed
+                ClusterEvent(Resource.RESOURCE_CLAIM, changed),
+                claim_changed,
+                Concerns(_claim_keys, _users_of_claim),
+            ),
+            Registration(
+                ClusterEvent(Resource.POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM),
+                pod_changed,
+                Concerns(_claim_keys, _only_this_pod),
             ),
             Registration(ClusterEvent(Resource.DEVICE_CLASS, changed)),
             Registration(ClusterEvent(Resource.RESOURCE_SLICE, changed)),
@@ -397,10 +405,7 @@ class DynamicResources(
 
     def _helps(self, pod: Pod, old: object | None, new: ResourceClaim) -> bool:
         """True if a claim that was added or changed may let the pod be placed."""
-        was = old if isinstance(old, ResourceClaim) else None
-        is_freed = (
-            was is not None and was.status.allocation is not None and new.status.allocation is None
-        )
+        is_freed = _is_freed(old, new)
         if not is_freed and not uses(pod, new):
             return False
         try:
@@ -411,7 +416,33 @@ class DynamicResources(
             return True
         if all(claim.metadata.uid != new.metadata.uid for claim in claims):
             return False
-        return was is None or was.status != new.status
+        return not isinstance(old, ResourceClaim) or old.status != new.status
+
+
+def _is_freed(old: object | None, new: ResourceClaim) -> bool:
+    """True if a change gave back the devices of a claim."""
+    return (
+        isinstance(old, ResourceClaim)
+        and old.status.allocation is not None
+        and new.status.allocation is None
+    )
+
+
+def _claim_keys(pod: Pod) -> list[str]:
+    """The pod's uid, which stands for the claims that are made for it, and the claims it names."""
+    named = (entry.resource_claim_name for entry in pod.spec.resource_claims)
+    namespace = pod.metadata.namespace
+    return [pod.metadata.uid, *(f"{namespace}/{name}" for name in named if name is not None)]
+
+
+def _users_of_claim(old: object | None, new: object | None) -> list[str] | None:
+    assert isinstance(new, ResourceClaim)
+    return None if _is_freed(old, new) else [key(new), controller_uid(new)]
+
+
+def _only_this_pod(_old: object | None, new: object | None) -> list[str]:
+    assert isinstance(new, Pod)
+    return [new.metadata.uid]
 
 
 def _check_allocated(claim: ResourceClaim) -> Status | None:

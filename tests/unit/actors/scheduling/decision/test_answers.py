@@ -623,6 +623,10 @@ REGISTERED: list[tuple[Any, str]] = [
         "expected a member of Resource, or the name of a kind that it lacks, got 'example.com/W",
     ),
     (
+        [Registration(EVENT, None, "pods")],  # type: ignore[arg-type]
+        "expected a Registration with Concerns or None, got 'pods'",
+    ),
+    (
         [Registration(EVENT, Hint.QUEUE)],  # type: ignore[arg-type]
         "expected a Registration with a hint function or None, got ",
     ),

@@ -208,7 +208,7 @@ def test_admin_access() -> None:
     assert find([claim("c", admin, all_admin)], devices) is None
 
 
-# ----------------------------------------------------------------------------- lists of alternatives
+# ---------------------------------------------------------------------------- lists of alternatives
 
 
 def test_the_first_alternative_that_is_available() -> None:
