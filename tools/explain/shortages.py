@@ -175,6 +175,9 @@ class _Judge:
         self, alternative: Alternative, device: SliceDevice, pool: Pool
     ) -> Iterator[Obstacle]:
         name, usage = device.device.name, self._inventory.usage
+        features = self._inventory.features
+        if device.device.binding_conditions and not features.binding_conditions:
+            yield Obstacle("with binding conditions, which a feature gate turns off")
         taken = not alternative.admin_access and usage.is_taken(device.id)
         for expression, whose in alternative.selectors:
             owner, _, number = whose.rpartition(": ")
@@ -186,10 +189,13 @@ class _Judge:
                     yield Obstacle(f"not judged by {number} of {owner}", str(failure))
         if device.id in pool.elsewhere:
             yield Obstacle("for other nodes only")
-        yield from self._without_capacity(alternative, device)
+        if features.consumable_capacity:
+            yield from self._without_capacity(alternative, device)
         if taken:
             holders = self._holders.get(device.id, ())
             yield Obstacle("taken", " and ".join(f"by claim {one}" for one in holders), True)
+        if device.counters and not features.partitionable_devices:
+            yield Obstacle("with counters, which a feature gate turns off", "", True)
         in_parts = device.shared and usage.is_shared(device.id)
         if device.counters and not in_parts:
             yield from self._short_counters(device, pool)

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.system import profiles_of
+from berth.config.feature_gates import with_defaults
 from berth.config.load import from_mapping
 from berth.tools.explain.command import explain
 from berth.tools.explain.devices import Supply, supply
@@ -51,11 +52,16 @@ def selecting(expression: str) -> Document:
 
 
 def in_words(
-    *objects: Document, asked: Document | None = None, configured: Document | None = None
+    *objects: Document,
+    asked: Document | None = None,
+    configured: Document | None = None,
+    without: str = "",
 ) -> Supply:
-    """For a pod with the claim `c`, unless another pod is asked about."""
+    """For a pod with the claim `c`, unless another pod is asked about; `without` a feature gate."""
     asked = using(pod({}), "c") if asked is None else asked
-    profiles = profiles_of(from_mapping(configured), ReadOnlyHandle())
+    handle = ReadOnlyHandle()
+    handle.feature_gates = with_defaults({without: False} if without else {})
+    profiles = profiles_of(from_mapping(configured), handle)
     filters = profiles["default-scheduler"].filters
     return supply(PodInfo(as_pod(asked)), cluster(*objects), filters)
 
@@ -248,6 +254,39 @@ def test_why_the_devices_of_a_node_do_not_suffice(
     devices: list[str | Document], asked: Document, meaning: str
 ) -> None:
     assert short(in_words(*on(*devices), claim("c", asked))) == [("c", "r", meaning)]
+
+
+@pytest.mark.parametrize(
+    ("gate", "parts", "meaning"),
+    [
+        (
+            "DRADeviceBindingConditions",
+            {"bindingConditions": ["Attached"], "bindingFailureConditions": ["Failed"]},
+            "1 with binding conditions, which a feature gate turns off",
+        ),
+        (
+            "DRAPartitionableDevices",
+            {
+                "consumesCounters": [
+                    {"counterSet": "gpu-0", "counters": {"memory": {"value": "1Gi"}}}
+                ]
+            },
+            "1 with counters, which a feature gate turns off",
+        ),
+    ],
+)
+def test_devices_that_need_a_feature_gate(gate: str, parts: Document, meaning: str) -> None:
+    found = in_words(*on(device("gpu-0", **parts)), claim("c"), without=gate)
+    assert why(found) == f"needs 1 device: 1 on the node, {meaning}"
+
+
+def test_capacity_counts_only_with_its_feature_gate() -> None:
+    full = device("gpu-0", allowMultipleAllocations=True, capacity={"memory": {"value": "4Gi"}})
+    share = {"shareID": "s", "consumedCapacity": {"memory": "4Gi"}}
+    objects = (*on(full), allocated("d", "n", "gpu-0", **share), claim("c", request(count=2)))
+    assert "short of capacity memory" in why(in_words(*objects))
+    found = in_words(*objects, without="DRAConsumableCapacity")
+    assert why(found) == "needs 2 devices: 1 on the node"
 
 
 def test_a_selector_of_the_class() -> None:
