@@ -79,7 +79,7 @@ class Usage:
         return device in self._whole
 
     def is_shared(self, device: DeviceID) -> bool:
-        """True if claims hold some of its capacity."""
+        """True if claims hold some of its capacity, be it none of it."""
         return device in self._capacity
 
     def is_allocated(self, device: DeviceID) -> bool:
@@ -101,12 +101,8 @@ class Usage:
             return
         taken = self._capacity.setdefault(hold.device, {})
         for name, amount in hold.capacity:
-            left = taken.get(name, 0) + sign * amount
-            if left:
-                taken[name] = left
-            else:
-                taken.pop(name, None)
-        if not taken:
+            taken[name] = taken.get(name, 0) + sign * amount
+        if sign < 0 and not any(taken.values()):
             del self._capacity[hold.device]
 
 

@@ -3,8 +3,9 @@
 All requests are tried with all devices in order, but the devices of one request never in two
 orders. Mirrors allocateOne and allocateDevice of the allocator that the default feature gates
 select. Like there, a device that is refused for a taint or a constraint after its counters were
-charged stays charged until the search of the node ends; and a device whose capacity runs out at
-the last moment stays counted by the constraints.
+charged stays charged until the search of the node ends; a shared device stays charged once it was
+taken, and in use if it has no capacity; and a device whose capacity runs out at the last moment
+stays counted by the constraints.
 """
 
 from __future__ import annotations
@@ -102,7 +103,6 @@ class _Search:
         self._all: dict[Alternative, list[Candidate]] = {}
         self._holding: dict[DeviceID, set[int]] = {}  # the claims that would get a device
         self._taking: dict[DeviceID, dict[str, int]] = {}  # capacity that they would take
-        self._sharers: dict[DeviceID, int] = {}
         self._charged: dict[PoolID, dict[CounterID, int]] = {}
 
     def run(self) -> _Result:
@@ -309,7 +309,6 @@ class _Search:
             taking = self._taking.setdefault(device.id, {})
             for name, share in shares.items():
                 taking[name] = taking.get(name, 0) + share.nano
-            self._sharers[device.id] = self._sharers.get(device.id, 0) + 1
         self.picked[c].append(Picked(device, alternative, shares))
         return True
 
@@ -324,12 +323,12 @@ class _Search:
             self._holding[device.id].discard(c)
             self._discharge(device, pool)
             return
-        taking = self._taking[device.id]
-        for name, share in picked.shares.items():
-            taking[name] -= share.nano
-        self._sharers[device.id] -= 1
-        if not self._sharers[device.id]:
-            del self._taking[device.id]
+        if picked.shares:
+            taking = self._taking[device.id]
+            for name, share in picked.shares.items():
+                taking[name] -= share.nano
+            if not any(taking.values()):
+                del self._taking[device.id]
 
     # ------------------------------------------------------------------------------------- counters
 

@@ -416,6 +416,24 @@ def test_shared_devices_are_charged_once() -> None:
     assert find([claim("c", one)], *parts, allocated("held", "n", "a", shareID="s")) is None
 
 
+def test_shares_of_nothing_are_uses_too() -> None:
+    policy = {"default": "0", "validValues": ["0"]}
+    capacity = {"memory": {"value": "4", "requestPolicy": policy}}
+    parts = counters(1, consuming("a", 1, shared=True, capacity=capacity))
+    nothing = {"shareID": "s", "consumedCapacity": {"memory": "0"}}
+    assert find([claim("c"), claim("d")], *parts) == ["r a", "|", "r a"]
+    assert find([claim("c")], *parts, allocated("held", "n", "a", **nothing)) == ["r a"]
+
+
+def test_a_shared_device_that_is_given_back_stays_charged() -> None:
+    """A device without capacity also stays in use, and is not charged again."""
+    asked = [claim("c", first("x", request("two", 2), request("one")))]
+    assert find(asked, *counters(1, consuming("a", 1, shared=True))) == ["x/one a"]
+    capacity = {"memory": {"value": "4"}}
+    assert find(asked, *counters(1, consuming("a", 1, shared=True, capacity=capacity))) is None
+    assert find(asked, *counters(1, consuming("a", 1))) == ["x/one a"]
+
+
 def test_another_device_of_the_same_counters_as_a_shared_one() -> None:
     capacity = {"memory": {"value": "4"}}
     parts = counters(
