@@ -94,7 +94,11 @@ def _violates(nano: int, offered: DeviceCapacity) -> bool:
 
 
 def _binary_text(whole: int) -> str:
-    """A whole number as a quantity with the largest binary suffix that keeps it exact."""
+    """A whole number as a quantity with the largest binary suffix that keeps it exact; below 1024,
+    quantities have decimal suffixes.
+    """
+    if whole == 1000:
+        return "1k"
     power = 0
     while whole and whole % 1024 == 0 and power < len(_BINARY) - 1:
         whole //= 1024
