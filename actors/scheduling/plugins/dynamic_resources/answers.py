@@ -8,7 +8,6 @@ that asked for the same is not searched again.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -24,6 +23,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.extended import (
     with_requests,
 )
 from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
+from berth.actors.scheduling.plugins.dynamic_resources.pools import NodePools
 from berth.actors.scheduling.plugins.dynamic_resources.search import (
     Found,
     Outcome,
@@ -40,6 +40,10 @@ from berth.actors.scheduling.plugins.dynamic_resources.wanted import (
 from berth.plugin import Ints, NodeView, Pod, Snapshot
 
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+
+
+# How many searches of the longest kind one attempt may make at a time.
+MOST_SEARCHES = 5
 
 
 class Verdict(enum.IntEnum):
@@ -136,6 +140,8 @@ class Answers:
         self.scores: Ints = np.zeros(rows, dtype=np.int64)
         self._stale = StaleRows(inventory, snapshot.columns)
         self._offers: dict[int, Offer] = {}
+        self._outcomes: dict[tuple[NodePools, int], Outcome] = {}
+        self._outcomes_version = -1
         self._columns = snapshot.columns
 
     # ------------------------------------------------------------------------------------- reading
@@ -175,49 +181,67 @@ class Answers:
         if self._stale.size > len(self.verdicts):
             self.verdicts = grown(self.verdicts, self._stale.size)
             self.scores = grown(self.scores, self._stale.size)
+        most = MOST_SEARCHES * steps
         for position in self._stale.positions(nodes):
             node, row = nodes.node(position), nodes.row(position)
             if node is None:
                 continue
-            verdict = self._search(node, row, asked, steps)
+            verdict, taken = self._search(node, row, asked, min(steps, most))
+            most -= taken
             self.verdicts[row] = verdict
             if verdict is Verdict.FAILED:
                 return
             self._stale.renewed(row)
 
-    def _search(self, node: Node, row: int, asked: Asked, steps: int) -> Verdict:
+    def _search(self, node: Node, row: int, asked: Asked, steps: int) -> tuple[Verdict, int]:
+        """The verdict on a node, and the steps that it took."""
         self._offers.pop(row, None)
         self.scores[row] = 0
         need = self.need(node, asked)
         if need is None:
-            return Verdict.NO_RESOURCE
+            return Verdict.NO_RESOURCE, 0
         if not need.claims:
-            return Verdict.PASSES
+            return Verdict.PASSES, 0
         try:
-            outcome = self._outcome(node, need.claims, asked, steps)
+            outcome, taken = self._outcome(node, need, asked, steps)
         except TimedOutError:
             self.failure = f"node {node.metadata.name}: timed out trying to allocate devices"
-            return Verdict.FAILED
+            return Verdict.FAILED, steps
         except AllocationError as problem:
             self.failure = str(problem)
-            return Verdict.FAILED
+            return Verdict.FAILED, 0
         if outcome.found is None:
-            return Verdict.INVALID_POOLS if outcome.invalid_pools else Verdict.NOT_ALLOCATED
+            return (
+                Verdict.INVALID_POOLS if outcome.invalid_pools else Verdict.NOT_ALLOCATED
+            ), taken
         offer = Offer(outcome.found, need.requests, need.mappings)
         self._offers[row] = offer
         self.scores[row] = offer.score
-        return Verdict.PASSES
+        return Verdict.PASSES, taken
 
-    def _outcome(self, node: Node, wanted: Sequence[Wanted], asked: Asked, steps: int) -> Outcome:
+    def _outcome(self, node: Node, need: Need, asked: Asked, steps: int) -> tuple[Outcome, int]:
+        """The outcome of the search, and the steps that it took: none if a node that sees the same
+        pools was searched since the last change.
+        """
+        version = self.inventory.changed.version
+        if version != self._outcomes_version:
+            self._outcomes.clear()
+            self._outcomes_version = version
         pools = self.inventory.pools(node)
+        known = self._outcomes.get((pools, id(need)))
+        if known is not None:
+            return known, 0
         try:
-            return search(wanted, pools, self.inventory, steps)
+            outcome = search(need.claims, pools, self.inventory, steps)
         except AllocationError:
             if asked is self._asked:
                 raise
             # The message must name the claims of this pod.
             own = [self._wanted(claim) for claim in asked.claims]
-            return search([*own, *wanted[len(own) :]], pools, self.inventory, steps)
+            wanted = [*own, *need.claims[len(own) :]]
+            outcome = search(wanted, pools, self.inventory, steps)
+        self._outcomes[pools, id(need)] = outcome
+        return outcome, outcome.steps
 
     def _missing(self, node: Node, asked: Asked) -> frozenset[str] | None:
         """The extended resources that devices must provide on this node; None if the node has one

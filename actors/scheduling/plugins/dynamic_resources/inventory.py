@@ -34,7 +34,10 @@ from berth.actors.scheduling.plugins.dynamic_resources.pools import (
     SliceDevice,
     devices_for,
     pools_of,
+    serving,
+    unreadable,
 )
+from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
 from berth.plugin import ResourceClaim, ResourceSlice
 
 # The selectors whose answers are kept, and the answers of each.
@@ -128,6 +131,8 @@ class Inventory:
         self._made_for: dict[str, ObjectName] = {}
         self._held: dict[_Hold, int] = {}
         self._node_pools: dict[str, tuple[Node, NodePools]] = {}
+        # By the names of the slices, for nodes without slices of their own.
+        self._alike: dict[tuple[str, ...], NodePools] = {}
         self._counters: dict[tuple[PoolID, int], dict[CounterID, int]] = {}
         self._answers: dict[str, dict[int, bool | str]] = {}
         self._versions = (-1, -1, -1)
@@ -237,6 +242,7 @@ class Inventory:
 
     def _note_pool(self, pool: PoolID) -> None:
         """The slices of a pool changed."""
+        self._alike.clear()
         for name in self._nodes_of(pool):
             if name == EVERY_NODE:
                 self._node_pools.clear()
@@ -299,14 +305,32 @@ class Inventory:
         known = self._node_pools.get(name)
         if known is not None and known[0] is node:
             return known[1]
-        slices = self._slices_near(name)
+        found = self._read_pools(node)
+        self._node_pools[name] = (node, found)
+        return found
+
+    def _read_pools(self, node: Node) -> NodePools:
+        """The pools of a node; the same object for nodes that see the same."""
+        partitionable = self.features.partitionable_devices
+        near = self._slices_near(node.metadata.name)
+        try:
+            slices = serving(node, near, partitionable=partitionable)
+        except AllocationError as problem:
+            return unreadable(problem)
+        alike = None
+        if all(slice_.uniform for slice_ in slices):
+            alike = tuple(slice_.object.metadata.name for slice_ in slices)
+            known = self._alike.get(alike)
+            if known is not None:
+                return known
         found = pools_of(
             node,
             slices,
             lambda pool: [*self._pools[pool].values()],
-            partitionable=self.features.partitionable_devices,
+            partitionable=partitionable,
         )
-        self._node_pools[name] = (node, found)
+        if alike is not None:
+            self._alike[alike] = found
         return found
 
     def _slices_near(self, node: str) -> tuple[Slice, ...]:

@@ -63,7 +63,7 @@ class SliceDevice:
 class Slice:
     """A ResourceSlice with its devices. A `local` slice serves one node only."""
 
-    __slots__ = ("devices", "local", "object", "pool")
+    __slots__ = ("devices", "local", "object", "pool", "uniform")
 
     def __init__(
         self,
@@ -75,6 +75,8 @@ class Slice:
         self.object = slice_
         self.pool: PoolID = (spec.driver, spec.pool.name)
         self.local = bool(spec.node_name) and not spec.shared_counters
+        # All nodes that it serves see the same of it.
+        self.uniform = not self.local and not spec.per_device_node_selection
         self.devices = tuple(
             SliceDevice(slice_, device, number(spec.driver, device), features)
             for device in spec.devices
@@ -132,6 +134,17 @@ class NodePools:
         self.any_invalid = any(pool.invalid for pool in pools)
 
 
+def serving(node: Node, slices: Iterable[Slice], *, partitionable: bool = True) -> list[Slice]:
+    """The slices that serve a node. Unless devices are `partitionable`, slices with counters or
+    with devices for different nodes do not count. Raises AllocationError.
+    """
+    return [
+        slice_
+        for slice_ in slices
+        if (partitionable or not _is_partitioned(slice_)) and _serves(slice_.object, node)
+    ]
+
+
 def pools_of(
     node: Node,
     slices: Iterable[Slice],
@@ -139,24 +152,27 @@ def pools_of(
     *,
     partitionable: bool = True,
 ) -> NodePools:
-    """The pools of a node, from the slices that may serve it. `of_pool` are all slices of a pool,
-    of every generation and for every node. Unless devices are `partitionable`, slices with counters
-    or with devices for different nodes do not count.
+    """The pools of a node, from the slices that serve it. `of_pool` are all slices of a pool, of
+    every generation and for every node.
     """
     found: dict[PoolID, list[Slice]] = {}
     try:
         for slice_ in slices:
-            if (partitionable or not _is_partitioned(slice_)) and _serves(slice_.object, node):
-                _add(found, slice_)
+            _add(found, slice_)
         pools = [
             pool
             for id_, its in found.items()
             if (pool := _pool(node, id_, its, of_pool(id_), partitionable=partitionable))
         ]
     except AllocationError as problem:
-        return NodePools(problem=f"gather pool information: {problem}")
+        return unreadable(problem)
     pools.sort(key=lambda pool: (pool.binds_later, pool.id))
     return NodePools(pools)
+
+
+def unreadable(problem: AllocationError) -> NodePools:
+    """The pools of a node for which the slices cannot be read."""
+    return NodePools(problem=f"gather pool information: {problem}")
 
 
 def devices_for(slice_: Slice, node: Node) -> Sequence[SliceDevice]:

@@ -59,11 +59,12 @@ Found = tuple[tuple[Picked, ...], ...]
 
 class Outcome(msgspec.Struct, frozen=True):
     """`found` is None if the claims cannot be allocated on the node; with `invalid_pools`, perhaps
-    because pools are invalid.
+    because pools are invalid. `steps` were taken.
     """
 
     found: Found | None
     invalid_pools: bool = False
+    steps: int = 0
 
 
 class _Result(enum.Enum):
@@ -83,9 +84,10 @@ def search(claims: Sequence[Wanted], pools: NodePools, inventory: Inventory, ste
         raise TimedOutError from None
     if result is _Result.TOO_MANY:
         raise AllocationError("allocation max size exceeded")
+    taken = steps - running.steps
     if result is _Result.NOT:
-        return Outcome(None, invalid_pools=pools.any_invalid)
-    return Outcome(tuple(tuple(picked) for picked in running.picked))
+        return Outcome(None, pools.any_invalid, taken)
+    return Outcome(tuple([tuple(picked) for picked in running.picked]), steps=taken)
 
 
 class _Search:
@@ -98,7 +100,7 @@ class _Search:
         self._inventory = inventory
         self._usage = inventory.usage
         self._features = inventory.features
-        self._steps = steps
+        self.steps = steps
         self._constraints: list[list[Constraint]] = []
         self._all: dict[Alternative, list[Candidate]] = {}
         self._holding: dict[DeviceID, set[int]] = {}  # the claims that would get a device
@@ -204,9 +206,9 @@ class _Search:
         candidates = self._pools.candidates
         for position in range(start, len(candidates)):
             device, pool = candidates[position]
+            self._step()
             if self._in_use(c, alternative, device):
                 continue
-            self._step()
             if not self._is_selectable(alternative, device, pool):
                 continue
             if not self._has_capacity(alternative, device):
@@ -238,8 +240,8 @@ class _Search:
         return result
 
     def _step(self) -> None:
-        self._steps -= 1
-        if self._steps < 0:
+        self.steps -= 1
+        if self.steps < 0:
             raise TimedOutError
 
     # ----------------------------------------------------------------------------------- one device
