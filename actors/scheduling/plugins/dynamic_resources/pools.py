@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
+
 from berth.actors.scheduling.kube.core import Node, NodeSelector
 from berth.actors.scheduling.kube.devices import (
     NO_EXECUTE,
@@ -24,6 +26,7 @@ from berth.actors.scheduling.kube.quantity import nano_value
 from berth.actors.scheduling.plugins.dynamic_resources.features import EVERY_FEATURE, Features
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
 
+_ENCODER = msgspec.msgpack.Encoder()
 PoolID = tuple[str, str]  # driver, pool
 DeviceID = tuple[str, str, str]  # driver, pool, device
 CounterID = tuple[str, str]  # counter set, counter
@@ -63,7 +66,7 @@ class SliceDevice:
 class Slice:
     """A ResourceSlice with its devices. A `local` slice serves one node only."""
 
-    __slots__ = ("devices", "local", "object", "pool", "uniform")
+    __slots__ = ("devices", "local", "object", "pool", "selection", "uniform")
 
     def __init__(
         self,
@@ -75,6 +78,13 @@ class Slice:
         self.object = slice_
         self.pool: PoolID = (spec.driver, spec.pool.name)
         self.local = bool(spec.node_name) and not spec.shared_counters
+        # Of slices with the same selection, a node uses all or none.
+        by_selector = not (spec.node_name or spec.all_nodes or spec.shared_counters)
+        self.selection = (
+            _ENCODER.encode(spec.node_selector)
+            if by_selector and spec.node_selector is not None
+            else b""
+        )
         # All nodes that it serves see the same of it.
         self.uniform = not self.local and not spec.per_device_node_selection
         self.devices = tuple(
@@ -138,11 +148,19 @@ def serving(node: Node, slices: Iterable[Slice], *, partitionable: bool = True) 
     """The slices that serve a node. Unless devices are `partitionable`, slices with counters or
     with devices for different nodes do not count. Raises AllocationError.
     """
-    return [
-        slice_
-        for slice_ in slices
-        if (partitionable or not _is_partitioned(slice_)) and _serves(slice_.object, node)
-    ]
+    found = []
+    chosen: dict[bytes, bool] = {}  # what node selectors, which many slices share, say of the node
+    for slice_ in slices:
+        if not partitionable and _is_partitioned(slice_):
+            continue
+        serves = chosen.get(slice_.selection) if slice_.selection else None
+        if serves is None:
+            serves = _serves(slice_.object, node)
+            if slice_.selection:
+                chosen[slice_.selection] = serves
+        if serves:
+            found.append(slice_)
+    return found
 
 
 def pools_of(
