@@ -342,3 +342,32 @@ async def test_what_was_made_for_a_pod_that_cannot_be_bound_is_deleted() -> None
         await cluster.clock.advance(0.5)
         assert cluster.objects(CLAIMS) == {}
         settle(cluster)
+
+
+async def test_pods_ask_for_the_same_devices_under_different_names() -> None:
+    async with virtual_cluster(late=0.2) as cluster:
+        await furnish(cluster)
+        for number in range(2):
+            config = [{"opaque": {"driver": "gpu.example.com", "parameters": {"mode": number}}}]
+            name = f"example.com/gpu-{number}"
+            await cluster.create(
+                device_class(f"ext-{number}", extendedResourceName=name, config=config)
+            )
+        for number in range(2):
+            document = pod(f"p{number}")
+            container = document["spec"]["containers"][0]
+            container["name"] = "main"
+            container["resources"]["requests"][f"example.com/gpu-{number}"] = "1"
+            await cluster.create(document)
+        await cluster.clock.advance(60.0)
+        made = {c.metadata.owner_references[0].name: c for c in cluster.objects(CLAIMS).values()}
+        for number in range(2):
+            found = made[f"p{number}"]
+            (request,) = found.spec.devices.requests
+            assert request.exactly is not None
+            assert request.exactly.device_class_name == f"ext-{number}"
+            assert found.status.allocation is not None
+            (config,) = found.status.allocation.devices.config
+            assert config.opaque is not None
+            assert config.opaque.parameters == {"mode": number}
+        settle(cluster)

@@ -8,13 +8,15 @@ that asked for the same is not searched again.
 from __future__ import annotations
 
 import enum
+from functools import cached_property
 
 import msgspec
 import numpy as np
 
 from berth.actors.scheduling.kube.core import Node
-from berth.actors.scheduling.kube.devices import MOST_SUB_REQUESTS, DeviceRequest, ResourceClaim
+from berth.actors.scheduling.kube.devices import MOST_SUB_REQUESTS, ResourceClaim
 from berth.actors.scheduling.kube.quantity import value
+from berth.actors.scheduling.model.columns import NodeColumns
 from berth.actors.scheduling.model.vectors import grown
 from berth.actors.scheduling.plugins.dynamic_resources.extended import (
     ClassesByResource,
@@ -27,6 +29,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.pools import NodePools
 from berth.actors.scheduling.plugins.dynamic_resources.search import (
     Found,
     Outcome,
+    Picked,
     TimedOutError,
     search,
 )
@@ -57,14 +60,12 @@ class Verdict(enum.IntEnum):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """What a node gives to the claims that are not allocated yet, in order: the devices, and for
-    extended resources, whose devices come last, the requests of their claim and what each container
-    gets.
+    """What a node gives to the claims that are not allocated yet, in order: the devices. If devices
+    must provide extended resources, those for their claim come last, and `missing` names them.
     """
 
     found: Found = ()
-    requests: tuple[DeviceRequest, ...] | None = None
-    mappings: tuple[RequestMapping, ...] = ()
+    missing: frozenset[str] = frozenset()
 
     @property
     def score(self) -> int:
@@ -80,16 +81,26 @@ class Offer(msgspec.Struct, frozen=True):
 
 class Need(msgspec.Struct, frozen=True):
     """What the devices of one node have to provide: for the claims that are not allocated yet, in
-    order, and at last for the claim for extended resources. The rest is that claim's: its requests,
-    None if the node needs no such claim, and what each container gets.
+    order, and at last for the claim for extended resources: those that are `missing`, and what each
+    container gets of them.
     """
 
     claims: tuple[Wanted, ...]
-    requests: tuple[DeviceRequest, ...] | None = None
+    missing: frozenset[str] = frozenset()
     mappings: tuple[RequestMapping, ...] = ()
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Given(msgspec.Struct, frozen=True):
+    """The claims of a pod that get devices, the one for extended resources last, the devices of
+    each, and what each container gets for its extended resources.
+    """
+
+    claims: tuple[ResourceClaim, ...]
+    found: Found
+    mappings: tuple[RequestMapping, ...] = ()
+
+
+class Asked(msgspec.Struct, frozen=True, dict=True):
     """What one pod asks for: its claims that are not allocated, and the extended resources that a
     device class provides, with the claim for them.
     """
@@ -99,17 +110,39 @@ class Asked(msgspec.Struct, frozen=True):
     resources: dict[str, int]
     extended: ResourceClaim | None
 
-    @property
-    def shape(self) -> bytes:
-        """Equal for pods that ask for the same devices."""
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The extended resources in an order that is the same for all pods of a shape."""
+        containers = (*self.pod.spec.init_containers, *self.pod.spec.containers)
+        walked = (name for c in containers for name in sorted(c.resources.requests))
+        rest = sorted(self.resources)
+        return tuple(dict.fromkeys(name for name in (*walked, *rest) if name in self.resources))
+
+    def shape(self, columns: NodeColumns, by_resource: ClassesByResource) -> bytes:
+        """Equal for pods that ask for the same devices.
+
+        The name of a resource does not count if only devices provide it: then the selectors of its
+        class stand for it.
+        """
         specs = [claim.spec.devices for claim in self.claims]
         if self.extended is None:
             return _ENCODER.encode(specs)
-        containers = [
-            (c.name, c.resources.requests, c.restart_policy)
-            for c in (*self.pod.spec.init_containers, *self.pod.spec.containers)
-        ]
-        numbers = (len(self.pod.spec.init_containers), self.resources)
+        stands_for: dict[str, object] = {name: name for name in self.resources}
+        for name in self.resources:
+            device_class = by_resource.get(name)
+            if device_class is not None and name not in columns.allocatable:
+                stands_for[name] = device_class.spec.selectors
+        containers = []
+        for container in (*self.pod.spec.init_containers, *self.pod.spec.containers):
+            requests = container.resources.requests
+            asked = [
+                (place, stands_for[name], requests[name])
+                for place, name in enumerate(sorted(requests))
+                if name in stands_for
+            ]
+            containers.append((asked, container.restart_policy))
+        resources = [(stands_for[name], amount) for name, amount in sorted(self.resources.items())]
+        numbers = (len(self.pod.spec.init_containers), resources)
         return _ENCODER.encode((specs, containers, numbers))
 
 
@@ -159,19 +192,32 @@ class Answers:
         missing = frozenset[str]() if asked.extended is None else self._missing(node, asked)
         if missing is None:
             return None
+        if missing:
+            first = dict(zip(asked.names, self._asked.names, strict=True))
+            missing = frozenset(first[name] for name in missing)
         need = self._needs.get(missing)
         if need is None:
             assert self._asked.extended is not None
             requests, mappings = requests_for(self._asked.pod, missing, self._by_resource)
             claim = with_requests(self._asked.extended, requests)
             claims = (*self._claims, self._wanted(claim))
-            need = self._needs[missing] = Need(claims, tuple(requests), tuple(mappings))
+            need = self._needs[missing] = Need(claims, missing, tuple(mappings))
         return need
 
-    def mappings(self, node: str) -> tuple[RequestMapping, ...]:
-        """What each container gets of the claim for extended resources on a node."""
+    def given(self, node: str, asked: Asked) -> Given | None:
+        """What a node gives to the claims of a pod; None if it gives no device."""
         offer = self.offer(node)
-        return () if offer is None else offer.mappings
+        if offer is None:
+            return None
+        if not offer.missing or asked.extended is None:
+            return Given(asked.claims, offer.found)
+        # The offer may have been made to a pod that asks for the same under other names.
+        own = dict(zip(self._asked.names, asked.names, strict=True))
+        missing = frozenset(own[name] for name in offer.missing)
+        requests, mappings = requests_for(asked.pod, missing, self._by_resource)
+        claim = with_requests(asked.extended, requests)
+        found = (*offer.found[:-1], _renamed(offer.found[-1], self._wanted(claim)))
+        return Given((*asked.claims, claim), found, tuple(mappings))
 
     # ----------------------------------------------------------------------------------- keeping up
 
@@ -214,7 +260,7 @@ class Answers:
             return (
                 Verdict.INVALID_POOLS if outcome.invalid_pools else Verdict.NOT_ALLOCATED
             ), taken
-        offer = Offer(outcome.found, need.requests, need.mappings)
+        offer = Offer(outcome.found, need.missing)
         self._offers[row] = offer
         self.scores[row] = offer.score
         return Verdict.PASSES, taken
@@ -258,3 +304,9 @@ class Answers:
 
     def _wanted(self, claim: ResourceClaim) -> Wanted:
         return wanted_by(claim, self._classes, self.inventory.features)
+
+
+def _renamed(found: tuple[Picked, ...], wanted: Wanted) -> tuple[Picked, ...]:
+    """The same devices, for requests that have other classes."""
+    requests = {request.name: request.alternatives[0] for request in wanted.requests}
+    return tuple([Picked(one.device, requests[one.alternative.name], one.shares) for one in found])

@@ -236,7 +236,7 @@ class DynamicResources(
         if self._answers_version != version:
             self._answers.clear()
             self._answers_version = version
-        shape = asked.shape
+        shape = asked.shape(snapshot.columns, self._classes)
         answers = self._answers.get(shape)
         if answers is None or not answers.is_of(snapshot):
             answers = Answers(
@@ -347,7 +347,6 @@ class DynamicResources(
             return error("claim allocation not found for node") if pod.asked.claims else SUCCESS
         for claim, allocation in offered:
             self._binding.reserve(pod, claim, allocation)
-        pod.mappings = pod.answers.mappings(node)
         return SUCCESS
 
     def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:

@@ -16,7 +16,6 @@ from berth.actors.scheduling.plugins.dynamic_resources.answers import Answers, A
 from berth.actors.scheduling.plugins.dynamic_resources.extended import (
     UNWRITTEN,
     RequestMapping,
-    with_requests,
 )
 from berth.actors.scheduling.plugins.dynamic_resources.results import allocation_of
 from berth.plugin import PodInfo, ResourceClaim, StateKey
@@ -70,17 +69,17 @@ class PodClaims:
 
     def offered_on(self, node: str) -> list[tuple[ResourceClaim, AllocationResult]] | None:
         """What a node that passes gives to the claims that have to be allocated; None if it gives
-        no device. Raises AllocationError.
+        no device. Sets `mappings`. Raises AllocationError.
         """
-        offer = None if self.answers is None else self.answers.offer(node)
-        if offer is None or self.asked is None:
+        if self.answers is None or self.asked is None:
             return None
-        claims = self.asked.claims
-        if offer.requests is not None and self.extended is not None:
-            claims = (*claims, with_requests(self.extended, offer.requests))
+        given = self.answers.given(node, self.asked)
+        if given is None:
+            return None
+        self.mappings = given.mappings
         return [
             (claim, allocation_of(claim, picked, node))
-            for claim, picked in zip(claims, offer.found, strict=True)
+            for claim, picked in zip(given.claims, given.found, strict=True)
         ]
 
     @cached_property
