@@ -10,9 +10,14 @@ from typing import Any
 
 import pytest
 
-from berth.actors.scheduling.kube.devices import FINALIZER, PendingAllocation, ResourceClaim
+from berth.actors.scheduling.kube.devices import (
+    FINALIZER,
+    OpaqueDeviceConfiguration,
+    PendingAllocation,
+    ResourceClaim,
+)
 from berth.actors.scheduling.kube.kinds import BY_KIND
-from tests.kit.devices import API, claim, device_class, resource_slice, using
+from tests.kit.devices import API, claim, device_class, request, resource_slice, using
 from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
 
 Document = dict[str, Any]
@@ -89,6 +94,28 @@ async def test_a_claim_is_allocated_and_reserved_before_the_pod_is_bound() -> No
         (result,) = allocation.devices.results
         assert (result.request, result.pool, result.device) == ("r", on(cluster), "gpu-0")
         assert allocation.node_selector is not None
+        settle(cluster)
+
+
+async def test_opaque_parameters_are_written_as_they_are() -> None:
+    parameters: Document = {
+        "none": None,
+        "list": [None, {"none": None}],
+        "number": 1.5,
+        "empty": {},
+    }
+    config = [{"opaque": {"driver": "d", "parameters": parameters}}]
+    async with virtual_cluster() as cluster:
+        await furnish(cluster, device_class("with", config=config))
+        await cluster.create(claim("c", request(of="with"), config=config))
+        await cluster.create(using(pod("p"), "c"))
+        await cluster.clock.advance(10.0)
+        allocation = read(cluster).status.allocation
+        assert allocation is not None
+        written = [(it.source, it.opaque) for it in allocation.devices.config]
+        opaque = OpaqueDeviceConfiguration(driver="d", parameters=parameters)
+        assert written == [("FromClass", opaque), ("FromClaim", opaque)]
+        assert [user.name for user in read(cluster).status.reserved_for] == ["p"]
         settle(cluster)
 
 

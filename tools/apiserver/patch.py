@@ -78,7 +78,9 @@ def _json_patched(document: Any, patch: Any) -> Any:
 
 
 def _merge(old: Any, patch: Any) -> Any:
-    """RFC 7386."""
+    """RFC 7386, as Kubernetes does it: also the objects in a list lose the fields that are null."""
+    if isinstance(patch, list | tuple):
+        return [item if item is None else _merge(None, item) for item in patch]
     if not isinstance(patch, dict):
         return patch
     result = dict(old) if isinstance(old, dict) else {}

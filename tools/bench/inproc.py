@@ -299,6 +299,8 @@ class InProcess:
                 return self._delete(kind, namespace, name, options.grace_period_seconds)
             case "PATCH":
                 return self._patch(kind, namespace, name, body, content_type)
+            case "PUT" if target.subresource == "status":
+                return self._put_status(kind, namespace, name, body)
             case _:
                 raise Refused(405, "MethodNotAllowed", f"{method} {path} is not served in process")
 
@@ -312,6 +314,17 @@ class InProcess:
     def _patch(
         self, kind: Kind, namespace: str, name: str, body: object, content_type: str
     ) -> object:
+        before = self._same(kind, namespace, name, body)
+        after = patched(kind, msgspec.to_builtins(before), body, content_type)
+        return self._write(kind, msgspec.convert(after, type(before), strict=False))
+
+    def _put_status(self, kind: Kind, namespace: str, name: str, body: Any) -> object:
+        before = self._same(kind, namespace, name, body)
+        status = msgspec.convert(body["status"], type(before.status), strict=False)
+        return self._write(kind, msgspec.structs.replace(before, status=status))
+
+    def _same(self, kind: Kind, namespace: str, name: str, body: object) -> Any:
+        """The object, unless the body names another version of it."""
         before = self._found(kind, namespace, name)
         given = body.get("metadata", {}) if isinstance(body, dict) else {}
         for field, have in (
@@ -319,10 +332,9 @@ class InProcess:
             ("resourceVersion", before.metadata.resource_version),
         ):
             if given.get(field, have) != have:
-                message = f'{kind.resource} "{name}" has another {field} than the patch names'
+                message = f'{kind.resource} "{name}" has another {field} than the request names'
                 raise Refused(409, "Conflict", message)
-        after = patched(kind, msgspec.to_builtins(before), body, content_type)
-        return self._write(kind, msgspec.convert(after, type(before), strict=False))
+        return before
 
     # ---------------------------------------------------------------------------------- the objects
 

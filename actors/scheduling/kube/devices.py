@@ -1,7 +1,7 @@
 """resource.k8s.io/v1: the devices of nodes, the claims of pods for them, and the device classes.
 
-Claims are changed with patches, never written back whole. Opaque configuration is carried as it
-came. Mirrors the API types of the same names.
+Claims are changed with patches, or their status is replaced; they are never written back whole.
+Opaque configuration is carried as it came. Mirrors the API types of the same names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reserve, PreBind and what undoes them: allocations are written to the claims of a pod.
 
 Reserve takes the devices from the next pods with a PendingAllocation. PreBind writes: first the
-finalizer, then the allocation and the reservation for the pod in one patch, which the API server
+finalizer, then a status with the allocation and the reservation for the pod, which the API server
 refuses if the claim has changed meanwhile. Mirrors bindClaim.
 """
 
@@ -181,20 +181,49 @@ class Binding:
         user = ResourceClaimConsumerReference(
             resource="pods", name=pod.metadata.name, uid=pod.metadata.uid
         )
-        status: dict[str, Any] = {
-            "reservedFor": msgspec.to_builtins([*claim.status.reserved_for, user])
-        }
+        users = (*claim.status.reserved_for, user)
+        now = self._handle.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
         if allocation is not None:
-            status["allocation"] = msgspec.to_builtins(allocation)
-        known = claim.status.allocation
-        if self._waits and (known is None or known.allocation_timestamp is None):
-            now = self._handle.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
-            status.setdefault("allocation", {})["allocationTimestamp"] = now
-        answer = await self._patch(claim, {}, status)
+            if self._waits:
+                allocation = msgspec.structs.replace(allocation, allocation_timestamp=now)
+            answer = await self._allocate(claim, allocation, users)
+        else:
+            status: dict[str, Any] = {"reservedFor": msgspec.to_builtins(users)}
+            known = claim.status.allocation
+            if self._waits and (known is None or known.allocation_timestamp is None):
+                status["allocation"] = {"allocationTimestamp": now}
+            answer = await self._patch(claim, {}, status)
         if isinstance(answer, Status):
             what = "reservation" if allocation is None else "allocation and reservation"
             return f"add {what} to claim {key(claim)}: {answer.message}"
         return answer
+
+    async def _allocate(
+        self,
+        claim: ResourceClaim,
+        allocation: AllocationResult,
+        users: Sequence[ResourceClaimConsumerReference],
+    ) -> ResourceClaim | Status:
+        """Writes the whole status, because a merge patch would lose the nulls of opaque parameters.
+
+        A claim without an allocation has nothing else in its status.
+        """
+        metadata = claim.metadata
+        body = {
+            "metadata": {
+                "name": metadata.name,
+                "namespace": metadata.namespace,
+                "uid": metadata.uid,
+                "resourceVersion": metadata.resource_version,
+            },
+            "status": {
+                "allocation": msgspec.to_builtins(allocation),
+                "reservedFor": msgspec.to_builtins(users),
+            },
+        }
+        return await self._handle.api.update(
+            ResourceClaim, metadata.name, body, metadata.namespace, "status"
+        )
 
     async def _patch(
         self,

@@ -97,6 +97,12 @@ def test_a_merge_patch_replaces_lists_and_removes_nulls() -> None:
     assert after == {"metadata": {"name": "p", "labels": {"m": "2"}}, "spec": {"containers": [B]}}
 
 
+def test_a_merge_patch_leaves_no_null_in_objects() -> None:
+    config = [None, {"a": None, "b": [{"c": None, "d": 1}]}]
+    after = patched(POD, pod(), {"status": {"config": config}, "spec": None}, MERGE)
+    assert after["status"] == {"config": [None, {"b": [{"d": 1}]}]}
+
+
 def test_a_json_patch_applies_its_operations_in_order() -> None:
     operations = [
         {"op": "test", "path": "/metadata/labels/l", "value": "1"},
