@@ -335,6 +335,21 @@ async def test_a_device_that_is_never_prepared() -> None:
         settle(cluster)
 
 
+async def test_the_time_to_prepare_a_device_begins_with_its_allocation() -> None:
+    """A pod that comes later to the claim does not wait longer than the first one."""
+    args = {"DynamicResources": {"bindingTimeout": "60s"}}
+    async with virtual_cluster(args=args) as cluster:
+        await attachable(cluster)
+        await cluster.create(node("b", 1000))
+        await cluster.create(resource_slice("b", "gpu-9"))
+        await cluster.delete("ResourceSlice", "a-gpus", "", API)
+        await cluster.clock.advance(30.0)
+        await cluster.create(using(pod("q"), "c"))
+        await cluster.clock.advance(45.0)
+        assert (on(cluster, "p"), on(cluster, "q")) == ("b", "b")
+        settle(cluster)
+
+
 # ------------------------------------------------------------------------------- extended resources
 
 

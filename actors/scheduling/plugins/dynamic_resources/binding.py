@@ -8,6 +8,7 @@ refuses if the claim has changed meanwhile. Mirrors bindClaim.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
     has_binding_conditions,
     is_ready,
     is_reserved_for,
+    prepared_by,
 )
 from berth.actors.scheduling.plugins.dynamic_resources.state import PodClaims, Reserved
 from berth.plugin import SUCCESS, Handle, ObjectKey, Pod, ResourceClaim, Status, error
@@ -256,25 +258,35 @@ class Binding:
         """Waits until the drivers report that all devices of the pod are prepared."""
 
         def check() -> Status | Sequence[ObjectKey]:
-            waiting: list[ObjectKey] = []
-            for claim in pod.every:
-                name, namespace = claim.metadata.name, claim.metadata.namespace
-                latest = self._handle.objects.get(ResourceClaim, name, namespace)
-                if latest is None:
-                    return error(f'could not find ResourceClaim "{key(claim)}"')
-                try:
-                    ready = is_ready(latest)
-                except BindingFailedError as problem:
-                    return error(str(problem))
-                if not ready:
-                    waiting.append((ResourceClaim, namespace, name))
-            return waiting or SUCCESS
+            unready = self._unready(pod)
+            if isinstance(unready, Status):
+                return unready
+            return [(ResourceClaim, c.metadata.namespace, c.metadata.name) for c in unready]
 
-        status = await self._handle.objects.wait_for(check, self._timeout)
-        if status is None:
-            names = ", ".join(key(claim) for claim in pod.every if has_binding_conditions(claim))
-            return error(f"device binding timeout: claim={names}")
-        return status
+        until = self._handle.wall() + timedelta(seconds=self._timeout)
+        while not isinstance(unready := self._unready(pod), Status):
+            ends = [min(until, prepared_by(c, self._timeout) or until) for c in unready]
+            left = (min(ends) - self._handle.wall()).total_seconds()
+            if left <= 0:
+                late = unready[ends.index(min(ends))]
+                return error(f"device binding timeout: claim={late.metadata.name}")
+            await self._handle.objects.wait_for(check, left)
+        return unready
+
+    def _unready(self, pod: PodClaims) -> Status | list[ResourceClaim]:
+        """The claims whose devices are not prepared; a status if there are none, or never will."""
+        unready = []
+        for claim in pod.every:
+            name, namespace = claim.metadata.name, claim.metadata.namespace
+            latest = self._handle.objects.get(ResourceClaim, name, namespace)
+            if latest is None:
+                return error(f'could not find ResourceClaim "{key(claim)}"')
+            try:
+                if not is_ready(latest):
+                    unready.append(latest)
+            except BindingFailedError as problem:
+                return error(str(problem))
+        return unready or SUCCESS
 
     # -------------------------------------------------------------------------------------- undoing
 

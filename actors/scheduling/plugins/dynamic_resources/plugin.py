@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -30,6 +29,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
     check_requests,
     claims_of,
     is_ready,
+    prepared_by,
     uses,
 )
 from berth.actors.scheduling.plugins.dynamic_resources.state import CLAIMS, PodClaims
@@ -203,19 +203,15 @@ class DynamicResources(
 
     def _cannot_be_prepared(self, claim: ResourceClaim) -> bool:
         """True if the devices of an allocated claim failed, or took too long, to be prepared."""
-        allocation = claim.status.allocation
-        if allocation is None or not self._features.binding_conditions:
+        if claim.status.allocation is None or not self._features.binding_conditions:
             return False
         try:
             if is_ready(claim):
                 return False
         except BindingFailedError:
             return True
-        since = allocation.allocation_timestamp
-        if since is None or not any(r.binding_conditions for r in allocation.devices.results):
-            return False
-        until = datetime.fromisoformat(since) + timedelta(seconds=self._binding_timeout)
-        return until < self.handle.wall()
+        until = prepared_by(claim, self._binding_timeout)
+        return until is not None and until < self.handle.wall()
 
     def _extended_claim(self, pod: Pod, snapshot: Snapshot) -> ResourceClaim:
         """The claim for the pod's extended resources: one of an earlier attempt, or a new one."""

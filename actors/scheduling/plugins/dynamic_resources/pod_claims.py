@@ -6,6 +6,7 @@ Mirrors k8s.io/dynamic-resource-allocation/resourceclaim.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 
 from berth.actors.scheduling.kube.claims import controller_uid
 from berth.actors.scheduling.kube.core import PodResourceClaim
@@ -149,6 +150,18 @@ def is_ready(claim: ResourceClaim) -> bool:
             if name not in conditions or conditions[name].status != "True":
                 return False
     return allocation is not None
+
+
+def prepared_by(claim: ResourceClaim, seconds: float) -> datetime | None:
+    """When the devices must be prepared, these seconds after their allocation; None if nothing has
+    to be prepared.
+    """
+    allocation = claim.status.allocation
+    if allocation is None or allocation.allocation_timestamp is None:
+        return None
+    if not has_binding_conditions(claim):
+        return None
+    return datetime.fromisoformat(allocation.allocation_timestamp) + timedelta(seconds=seconds)
 
 
 def has_binding_conditions(claim: ResourceClaim) -> bool:
