@@ -23,7 +23,11 @@ def pod_changes(old: Pod, new: Pod) -> tuple[Action, ...]:
     # The API allows tolerations to be added, but never changed or removed.
     if len(old.spec.tolerations) != len(new.spec.tolerations):
         actions.append(Action.UPDATE_POD_TOLERATION)
-    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
+    before, after = old.status, new.status
+    if (
+        before.resource_claim_statuses != after.resource_claim_statuses
+        or before.extended_resource_claim_status != after.extended_resource_claim_status
+    ):
         actions.append(Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
     return tuple(actions) or _OTHER
 

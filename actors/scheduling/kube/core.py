@@ -261,6 +261,19 @@ class PodResourceClaimStatus(Object, frozen=True, kw_only=True):
     resource_claim_name: str | None = None
 
 
+class ContainerExtendedResourceRequest(Object, frozen=True, kw_only=True):
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
+class PodExtendedResourceClaimStatus(Object, frozen=True, kw_only=True):
+    """The claim that the scheduler made for the pod's extended resources."""
+
+    resource_claim_name: str = ""
+    request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
+
+
 class PodStatus(Object, frozen=True, kw_only=True):
     phase: str = ""
     conditions: tuple[PodCondition, ...] = ()
@@ -273,6 +286,7 @@ class PodStatus(Object, frozen=True, kw_only=True):
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList = msgspec.field(default_factory=dict)
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
 
 class Pod(Object, frozen=True, kw_only=True):
