@@ -1,0 +1,133 @@
+"""The claims of a pod, and whether their devices are prepared."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
+    BindingFailedError,
+    ClaimError,
+    check_classes,
+    claims_of,
+    is_ready,
+    prepared_by,
+)
+from berth.plugin import Code, DeviceClass, Pod, ResourceClaim
+from tests.kit.devices import Document, claim, request
+
+OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
+
+
+def read(document: Document, **metadata: Any) -> ResourceClaim:
+    document["metadata"] |= metadata
+    return msgspec.convert(document, ResourceClaim)
+
+
+def claims(entry: Document, *there: ResourceClaim, made: Any = ()) -> list[str] | str:
+    document = {
+        "metadata": {"name": "p", "namespace": "default", "uid": "u"},
+        "spec": {"containers": [], "resourceClaims": [{"name": "e", **entry}]},
+        "status": {"resourceClaimStatuses": list(made)},
+    }
+    known = {(it.metadata.name, it.metadata.namespace): it for it in there}
+    try:
+        found = claims_of(
+            msgspec.convert(document, Pod), lambda name, namespace: known.get((name, namespace))
+        )
+    except ClaimError as problem:
+        return str(problem)
+    return [it.metadata.name for it in found]
+
+
+def test_claims_by_name() -> None:
+    named = {"resourceClaimName": "c"}
+    assert claims(named, read(claim("c"))) == ["c"]
+    assert claims(named) == 'could not find ResourceClaim "default/c"'
+    assert claims(named, read(claim("c"), namespace="other")) == claims(named)
+    doomed = read(claim("c"), deletionTimestamp="2026-01-01T00:00:00Z")
+    assert claims(named, doomed) == 'resourceclaim "c" is being deleted'
+    none = 'pod "default/p", spec.resourceClaim "e": none of the supported fields are set'
+    assert claims({}) == none
+
+
+def test_claims_from_templates() -> None:
+    template, made = {"resourceClaimTemplateName": "t"}, {"name": "e", "resourceClaimName": "c"}
+    waits = 'pod "default/p": ResourceClaim not created yet'
+    assert claims(template) == waits
+    assert claims(template, made=[{**made, "name": "other"}]) == waits
+    own = read(claim("c"), ownerReferences=[OWNER])
+    assert claims(template, own, made=[made]) == ["c"]
+    foreign = "ResourceClaim default/c was not created for Pod default/p (Pod is not owner)"
+    assert claims(template, read(claim("c")), made=[made]) == foreign
+    # No claim is needed.
+    assert claims(template, made=[{"name": "e"}]) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "message"),
+    [
+        (request(), None, ""),
+        (
+            request(of="no"),
+            Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+            "request r: device class no does not exist",
+        ),
+        (request(of=""), Code.ERROR, "request r: unsupported request type"),
+        (
+            {"name": "r", "firstAvailable": [{"name": "s", "deviceClassName": "no"}]},
+            Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+            "request r/s: device class no does not exist",
+        ),
+        (
+            {"name": "r"},
+            Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+            "resource claim default/c, request r: unknown request type",
+        ),
+    ],
+)
+def test_classes_of_requests(asked: Document, code: Code | None, message: str) -> None:
+    status = check_classes(read(claim("c", asked)), {"gpu": DeviceClass()}.get)
+    assert (status and status.code, status.message if status else "") == (code, message)
+
+
+def prepared(*conditions: Document, reports: bool = True, **result: Any) -> ResourceClaim:
+    place = {"driver": "d", "pool": "p", "device": "a"}
+    results = [{"request": "r", **place, **result}]
+    allocation = {
+        "devices": {"results": results},
+        "allocationTimestamp": "2026-01-01T00:00:00Z",
+    }
+    devices = [{**place, "conditions": [*conditions]}] if reports else []
+    return read({**claim("c"), "status": {"allocation": allocation, "devices": devices}})
+
+
+READY, BROKEN = {"type": "ready", "status": "True"}, {"type": "broken", "status": "True"}
+NEEDS: dict[str, Any] = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
+
+
+def test_binding_conditions() -> None:
+    assert not is_ready(read(claim("c")))
+    assert is_ready(prepared())
+    assert is_ready(prepared(READY, **NEEDS))
+    assert not is_ready(prepared(**NEEDS))
+    assert not is_ready(prepared(reports=False, **NEEDS))
+    assert not is_ready(prepared({**READY, "status": "Unknown"}, **NEEDS))
+    assert not is_ready(prepared(READY, bindingConditions=["ready", "steady"]))
+    # Of two conditions of a type the first one counts.
+    assert not is_ready(prepared({**READY, "status": "False"}, READY, **NEEDS))
+    # Without a condition to wait for, a failure is not looked at.
+    assert is_ready(prepared(BROKEN, bindingFailureConditions=["broken"]))
+    broken = {**BROKEN, "reason": "Why", "message": "no power"}
+    expected = 'device binding failed: claim=c, reason=Why, message="no power"'
+    with pytest.raises(BindingFailedError, match=expected):
+        is_ready(prepared(READY, broken, **NEEDS))
+
+
+def test_the_time_to_prepare_devices() -> None:
+    assert prepared_by(read(claim("c")), 10.0) is None
+    assert prepared_by(prepared(), 10.0) is None
+    assert prepared_by(prepared(READY, **NEEDS), 10.0) == datetime(2026, 1, 1, 0, 0, 10, tzinfo=UTC)
