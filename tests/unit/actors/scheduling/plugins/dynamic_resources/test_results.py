@@ -1,0 +1,170 @@
+"""The allocation that is written for the devices that were found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from berth.actors.scheduling.kube.core import Node
+from berth.actors.scheduling.kube.devices import AllocationResult, DeviceClass, ResourceClaim
+from berth.actors.scheduling.kube.kinds import decode
+from berth.actors.scheduling.model.cluster_objects import ClusterObjects
+from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
+from berth.actors.scheduling.plugins.dynamic_resources.results import allocation_of
+from berth.actors.scheduling.plugins.dynamic_resources.search import search
+from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError, wanted_by
+from tests.kit.devices import Document, claim, device_class, node, request, resource_slice
+
+N = msgspec.convert(node("n", {"zone": "a"}), Node)
+
+
+def allocate(asked: Document, *objects: Document) -> AllocationResult:
+    known = ClusterObjects()
+    classes: dict[str, DeviceClass] = {}
+    for document in (device_class(), *objects):
+        item = decode(document)
+        assert item is not None
+        known.put(item)
+        if isinstance(item, DeviceClass):
+            classes[item.metadata.name] = item
+    inventory = Inventory(known)
+    inventory.refresh()
+    its_claim = msgspec.convert(asked, ResourceClaim)
+    wanted = wanted_by(its_claim, classes.get)
+    found = search([wanted], inventory.pools(N), inventory, 1000).found
+    assert found is not None
+    return allocation_of(its_claim, found[0], "n")
+
+
+def first(name: str, *subs: Document) -> Document:
+    alternatives = [{"name": sub["name"], **sub["exactly"]} for sub in subs]
+    return {"name": name, "firstAvailable": alternatives}
+
+
+def test_the_fields_of_a_result() -> None:
+    toleration = {"key": "k", "operator": "Exists"}
+    device = {"name": "d", "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
+    (plain,) = allocate(claim("c"), resource_slice("n", "d")).devices.results
+    expected = {"request": "r", "driver": "gpu.example.com", "pool": "n", "device": "d"}
+    assert msgspec.to_builtins(plain) == expected
+    admin = request(adminAccess=True, tolerations=[toleration])
+    (full,) = allocate(claim("c", admin), resource_slice("n", device)).devices.results
+    assert full.admin_access is True
+    assert [it.key for it in full.tolerations] == ["k"]
+    assert full.binding_conditions == ("ready",)
+    assert full.binding_failure_conditions == ("broken",)
+    without = claim("c", request(adminAccess=False))
+    assert allocate(without, resource_slice("n", "d")).devices.results == (plain,)
+
+
+def test_shares_have_ids_of_their_own() -> None:
+    shared: Document = {
+        "name": "d",
+        "allowMultipleAllocations": True,
+        "capacity": {"memory": {"value": "4"}, "cores": {"value": "2"}},
+    }
+    asked: Any = {"capacity": {"requests": {"memory": "1", "cores": "1"}}}
+    two = claim("c", request("x", **asked), request("y", **asked))
+    x, y = allocate(two, resource_slice("n", shared)).devices.results
+    assert x.device == y.device == "d"
+    assert x.consumed_capacity == {"memory": "1", "cores": "1"}
+    assert x.share_id
+    assert x.share_id != y.share_id
+    (own,) = allocate(claim("c"), resource_slice("n", "d")).devices.results
+    assert (own.share_id, own.consumed_capacity) == (None, {})
+
+
+def config(value: str, *requests: str) -> Document:
+    opaque = {"driver": "d", "parameters": {"is": value}}
+    return {"opaque": opaque, **({"requests": [*requests]} if requests else {})}
+
+
+def written(allocation: AllocationResult) -> list[tuple[Any, ...]]:
+    return [
+        (it.source, it.opaque.parameters["is"] if it.opaque else None, *it.requests)
+        for it in allocation.devices.config
+    ]
+
+
+def test_the_configuration_of_classes_comes_first_and_once() -> None:
+    classes = [
+        device_class("one", config=[config("1"), config("2")]),
+        device_class("two", config=[config("3")]),
+    ]
+    devices = resource_slice("n", "a", "b", "c")
+    requests = [request("r", of="two"), request("s", of="one"), request("t", of="two")]
+    asked = claim("c", *requests, config=[config("4"), config("5", "t", "s"), config("6", "u")])
+    assert written(allocate(asked, devices, *classes)) == [
+        ("FromClass", "3", "r", "t"),
+        *(("FromClass", "1", "s"), ("FromClass", "2", "s")),
+        ("FromClaim", "4"),
+        # Once for each request that it names.
+        *(("FromClaim", "5", "t", "s"), ("FromClaim", "5", "t", "s")),
+    ]
+
+
+def test_the_configuration_of_the_chosen_alternative() -> None:
+    classes = [device_class(name, config=[config(name)]) for name in ("one", "two")]
+    asked = claim(
+        "c",
+        first("r", request("many", 9, of="one"), request("few", of="two")),
+        config=[config("1", "r"), config("2", "r/many"), config("3", "r/few"), config("4", "few")],
+    )
+    assert written(allocate(asked, resource_slice("n", "a"), *classes)) == [
+        ("FromClass", "two", "r/few"),
+        ("FromClaim", "1", "r"),
+        ("FromClaim", "3", "r/few"),
+    ]
+
+
+def zones(*names: str, key: str = "zone") -> Document:
+    need = {"key": key, "operator": "In", "values": [*names]}
+    return {"nodeSelectorTerms": [{"matchExpressions": [need]}]}
+
+
+THIS = {
+    "nodeSelectorTerms": [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+    ]
+}
+
+
+def test_the_nodes_where_the_devices_can_be_used() -> None:
+    def nodes(*slices: Document) -> Any:
+        asked = claim("c", request(count=len(slices)))
+        selector = allocate(asked, *slices).node_selector
+        return None if selector is None else msgspec.json.decode(msgspec.json.encode(selector))
+
+    def slice_of(name: str, device: Document | str = "d", **spec: Any) -> Document:
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        return resource_slice("n", device, name=name, **{"nodeName": None, "pool": pool, **spec})
+
+    local, everywhere = slice_of("l", nodeName="n"), slice_of("e", allNodes=True)
+    in_a = slice_of("a", nodeSelector=zones("a", "b"))
+    assert nodes(local) == THIS
+    assert nodes(everywhere) is None
+    assert nodes(everywhere, local) == THIS
+    assert nodes(in_a, everywhere) == zones("a", "b")
+    assert nodes(in_a, local) == THIS
+    # The same requirement stands once, other ones together in one term.
+    assert nodes(in_a, slice_of("b", nodeSelector=zones("b", "a"))) == zones("a", "b")
+    (term,) = nodes(in_a, slice_of("b", nodeSelector=zones("a")))["nodeSelectorTerms"]
+    assert [it["values"] for it in term["matchExpressions"]] == [["a", "b"], ["a"]]
+    # A device that binds to its node, or has a node of its own.
+    assert nodes(slice_of("x", {"name": "d", "bindsToNode": True}, allNodes=True)) == THIS
+    per_device = {"perDeviceNodeSelection": True}
+    assert nodes(slice_of("x", {"name": "d", "nodeName": "n"}, **per_device)) == THIS
+    assert nodes(slice_of("x", {"name": "d", "allNodes": True}, **per_device)) is None
+    chosen = {"name": "d", "nodeSelector": zones("a")}
+    assert nodes(slice_of("x", chosen, **per_device)) == zones("a")
+
+
+def test_a_node_selector_of_several_terms() -> None:
+    terms = {"nodeSelectorTerms": [*zones("a")["nodeSelectorTerms"] * 2]}
+    expected = (
+        "create NodeSelector for claim c: unsupported ResourceSlice.NodeSelector with 2 terms"
+    )
+    with pytest.raises(AllocationError, match=expected):
+        allocate(claim("c"), resource_slice("n", "d", nodeName=None, nodeSelector=terms))
