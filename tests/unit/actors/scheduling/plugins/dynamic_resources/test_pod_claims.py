@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from berth.actors.scheduling.plugins.dynamic_resources.features import EVERY_FEATURE
 from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
     BindingFailedError,
     ClaimError,
-    check_classes,
+    check_requests,
     claims_of,
     is_ready,
     prepared_by,
@@ -90,7 +91,7 @@ def test_claims_from_templates() -> None:
     ],
 )
 def test_classes_of_requests(asked: Document, code: Code | None, message: str) -> None:
-    status = check_classes(read(claim("c", asked)), {"gpu": DeviceClass()}.get)
+    status = check_requests(read(claim("c", asked)), {"gpu": DeviceClass()}.get, EVERY_FEATURE)
     assert (status and status.code, status.message if status else "") == (code, message)
 
 
