@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from berth.actors.client.access import Calls
 from berth.actors.client.rest import Accepted, ApiError, ConnectionFailedError
-from berth.actors.scheduling.framework.status import SUCCESS, Status, error
+from berth.actors.scheduling.framework.status import SUCCESS, Code, NotFound, Status, error
 from berth.actors.scheduling.kube.kinds import BY_KIND, WatchedKind
 from berth.actors.scheduling.kube.meta import HasMetadata
 
@@ -36,7 +36,7 @@ class ApiObjects:
         try:
             await self._client.bind(namespace, name, uid, node)
         except (ApiError, ConnectionFailedError) as failure:
-            return error(str(failure))
+            return _refusal(failure)
         return SUCCESS
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T | Status:
@@ -57,7 +57,7 @@ class ApiObjects:
         try:
             await self._others.call("DELETE", path, Accepted, options)
         except (ApiError, ConnectionFailedError) as failure:
-            return error(str(failure))
+            return _refusal(failure)
         return SUCCESS
 
     async def update(
@@ -83,7 +83,7 @@ class ApiObjects:
         try:
             return await self._others.patch(path, changes, kind, "merge")
         except (ApiError, ConnectionFailedError) as failure:
-            return error(str(failure))
+            return _refusal(failure)
 
     async def _call(
         self, method: str, kind: type[T], path: str, body: object | None = None
@@ -91,7 +91,7 @@ class ApiObjects:
         try:
             return await self._others.call(method, path, kind, body)
         except (ApiError, ConnectionFailedError) as failure:
-            return error(str(failure))
+            return _refusal(failure)
 
     def _whole(self, kind: type[HasMetadata], body: Mapping[str, Any]) -> dict[str, Any]:
         known = self._known(kind)
@@ -110,3 +110,9 @@ class ApiObjects:
         if found is None:
             raise TypeError(f"expected the type of a kind that a plugin may look up, got {kind!r}")
         return found
+
+
+def _refusal(failure: ApiError | ConnectionFailedError) -> Status:
+    if isinstance(failure, ApiError) and failure.code == 404:
+        return NotFound(Code.ERROR, (str(failure),))
+    return error(str(failure))

@@ -58,7 +58,9 @@ class ApiHandle(Protocol):
         """Binds a pod to a node."""
         ...
 
-    def get(self, kind: type[T], name: str, namespace: str = "") -> Awaitable[T | Status]: ...
+    def get(self, kind: type[T], name: str, namespace: str = "") -> Awaitable[T | Status]:
+        """The object; NotFound if there is none, or another status if that cannot be learned."""
+        ...
 
     def create(
         self, kind: type[T], body: Mapping[str, Any], namespace: str = ""

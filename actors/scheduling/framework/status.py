@@ -98,5 +98,9 @@ def unresolvable(*reasons: str) -> Status:
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
 
 
+class NotFound(Status, frozen=True):
+    """The API server's answer that it has no such object."""
+
+
 def error(*reasons: str) -> Status:
     return Status(Code.ERROR, reasons)

@@ -9,7 +9,7 @@ import pytest
 
 from berth.actors.client.objects import ApiObjects
 from berth.actors.client.rest import ApiError, ConnectionFailedError, DeposedError
-from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
+from berth.actors.scheduling.framework.status import SUCCESS, Code, NotFound, Status
 from berth.actors.scheduling.kube.meta import Object, ObjectMeta
 from berth.plugin import Node, PersistentVolume, PersistentVolumeClaim, StorageClass, WatchedKind
 
@@ -169,3 +169,13 @@ async def test_refusals_are_statuses(call: Call, failure: Exception) -> None:
 async def test_a_kind_that_nobody_declares() -> None:
     with pytest.raises(TypeError, match="a kind that a plugin may look up, got <class"):
         await ApiObjects(Server()).get(Widget, "w")
+
+
+async def test_an_object_that_is_not_there_differs_from_one_that_cannot_be_read() -> None:
+    for failure, expected in (
+        (ApiError(404, "NotFound", "not found"), NotFound),
+        (ApiError(403, "Forbidden", "no"), Status),
+        (ConnectionFailedError("lost"), Status),
+    ):
+        found = await ApiObjects(Server(failure)).get(Node, "a")
+        assert type(found) is expected
