@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.devices import (
     FINALIZER,
     OpaqueDeviceConfiguration,
@@ -17,7 +18,7 @@ from berth.actors.scheduling.kube.devices import (
     ResourceClaim,
 )
 from berth.actors.scheduling.kube.kinds import BY_KIND
-from tests.kit.devices import API, claim, device_class, request, resource_slice, using
+from tests.kit.devices import API, GPU, claim, device_class, request, resource_slice, using
 from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
 
 Document = dict[str, Any]
@@ -412,4 +413,65 @@ async def test_pods_ask_for_the_same_devices_under_different_names() -> None:
             (config,) = found.status.allocation.devices.config
             assert config.opaque is not None
             assert config.opaque.parameters == {"mode": number}
+        settle(cluster)
+
+
+# ---------------------------------------------------------------------------- answers that are lost
+
+
+async def test_a_pod_whose_binding_is_not_answered_keeps_its_devices() -> None:
+    def unanswered(_method: str, path: str, _body: object) -> Fault:
+        return Fault.UNANSWERED if path.endswith("/binding") else Fault.NONE
+
+    async with virtual_cluster(late=0.1, fault=unanswered, lags={Pod: 20.0}) as cluster:
+        await furnish(cluster, claim("c"))
+        await cluster.create(using(pod("p"), "c"))
+        await cluster.clock.advance(40.0)
+        assert on(cluster)
+        assert [user.name for user in read(cluster).status.reserved_for] == ["p"]
+        assert len(cluster.decisions) == 1
+        await cluster.clock.advance(20.0)
+        settle(cluster)
+
+
+async def test_a_pod_that_may_be_bound_keeps_its_devices() -> None:
+    """The binding is not answered, and neither are the questions for it."""
+
+    def unanswered(_method: str, path: str, _body: object) -> Fault:
+        return Fault.UNANSWERED if path.endswith("/binding") else Fault.NONE
+
+    async with virtual_cluster(late=0.1, fault=unanswered) as cluster:
+        cluster.fails_read = lambda path: "/pods/" in path
+        await furnish(cluster, claim("c"))
+        await cluster.create(using(pod("p"), "c"))
+        await cluster.clock.advance(200.0)
+        assert on(cluster)
+        assert [user.name for user in read(cluster).status.reserved_for] == ["p"]
+        settle(cluster)
+
+
+@pytest.mark.parametrize("extended", [True, False])
+async def test_devices_are_kept_until_it_is_known_whether_they_were_given(extended: bool) -> None:
+    """The allocation is written, but neither its answer nor a watch says so, nor can it be read."""
+    lags = {ResourceClaim: 8.0}
+    fault = at_first_status(Fault.UNANSWERED)
+    async with virtual_cluster(late=0.1, fault=fault, lags=lags) as cluster:
+        await furnish(cluster, *([] if extended else [claim("c")]), claim("d"), claim("e"))
+        await cluster.create(device_class("ext", extendedResourceName=GPU))
+        await cluster.clock.advance(20.0)
+        cluster.fails_read = lambda path: "/resourceclaims/" in path
+        document = pod("p")
+        if extended:
+            document["spec"]["containers"][0]["resources"]["requests"][GPU] = "1"
+        await cluster.create(document if extended else using(document, "c"))
+        await cluster.clock.advance(1.0)
+        await cluster.create(using(pod("q"), "d"))
+        await cluster.create(using(pod("r"), "e"))
+        for _ in range(30):
+            await cluster.clock.advance(0.2)
+            assert all(number == 1 for number in held(cluster).values())
+        cluster.fails_read = lambda _path: False
+        # As in kube-scheduler, no event reports that a claim for extended resources is deleted.
+        await cluster.clock.advance(400.0)
+        assert sum(bool(on(cluster, name)) for name in "pqr") == 2
         settle(cluster)

@@ -105,7 +105,8 @@ class VirtualCluster:
     """The API server takes `late` seconds for a call, half of them before it does anything.
 
     A watch is as late as the second half of a call, or by the seconds in `lags`, by kind.
-    `fault` is called before each write, with its method, its path and its body.
+    `fault` is called before each write, with its method, its path and its body; `fails_read` before
+    the answer to each read, with its path.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class VirtualCluster:
         self.writes: list[Write] = []
         self.decisions: list[Decision] = []
         self._fault = fault
+        self.fails_read: Callable[[str], bool] = lambda _path: False
         self.calls: Calls = self
         self.plugins: Calls = self
         self.events: Calls = self
@@ -163,6 +165,8 @@ class VirtualCluster:
         work = partial(self.api.call, method, path, answer, body, content_type)
         if method == "GET":
             await self.clock.sleep(self.late)
+            if self.fails_read(path):
+                raise ConnectionFailedError("the connection was lost for the test")
             return await work()
         answered: T = await self._write(method, path, body, work)
         return answered

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from berth.plugin import BindPlugin, CycleState, PodInfo, Status
+from berth.plugin import SUCCESS, BindPlugin, CycleState, Pod, PodInfo, Status
 
 
 class DefaultBinder(BindPlugin):
     name = "DefaultBinder"
 
     async def bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        metadata = info.pod.metadata
-        return await self.handle.api.bind(metadata.namespace, metadata.name, metadata.uid, node)
+        metadata, api = info.pod.metadata, self.handle.api
+        status = await api.bind(metadata.namespace, metadata.name, metadata.uid, node)
+        if status.ok:
+            return status
+        # If only the answer was lost, the pod is bound, and what it has must not be undone.
+        found = await api.get(Pod, metadata.name, metadata.namespace)
+        if isinstance(found, Status) or found.metadata.uid != metadata.uid:
+            return status
+        return SUCCESS if found.spec.node_name == node else status

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,11 +30,15 @@ from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
     prepared_by,
 )
 from berth.actors.scheduling.plugins.dynamic_resources.state import PodClaims, Reserved
-from berth.plugin import SUCCESS, Handle, ObjectKey, Pod, ResourceClaim, Status, error
+from berth.plugin import SUCCESS, Handle, NotFound, ObjectKey, Pod, ResourceClaim, Status, error
 
 TRIES = 5
 # The wait until the informer has a claim that was just created.
 CREATED_SECONDS = 120.0
+# The waits between the tries to undo what was written, in seconds, while the API server refuses, or
+# does not answer. The devices are kept from others meanwhile.
+PATIENCE = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+T = TypeVar("T", Pod, ResourceClaim)
 
 
 class Binding:
@@ -75,9 +79,11 @@ class Binding:
             await self._bind_extended(pod)
         except _WriteError as problem:
             return error(str(problem))
+        status = SUCCESS
         if self._waits and any(has_binding_conditions(claim) for claim in pod.every):
-            return await self._prepared(pod)
-        return SUCCESS
+            status = await self._prepared(pod)
+        pod.prepared = status.ok
+        return status
 
     def _settle(self, pod: PodClaims, uid: str, written: ResourceClaim) -> None:
         """From here on, the claim itself holds the devices."""
@@ -294,63 +300,86 @@ class Binding:
         """Takes the pod out of the claims that were written for it, deletes the claim for its
         extended resources, and gives back the devices that no claim holds.
 
-        An allocation stays with its claim, for the next attempt.
+        An allocation stays with its claim, for the next attempt. Nothing is undone for a pod that
+        may be bound.
         """
-        for claim in pod.claims:
-            uid = claim.metadata.uid
-            if uid in pod.written or is_reserved_for(pod.info.pod, claim):
-                latest = await self._without_reservation(pod.info.pod, claim)
-                if latest is not None:
-                    self._handle.objects.assume(latest)
-            reserved = pod.reserved.pop(uid, None)
-            if reserved is not None:
-                self._handle.objects.restore(reserved.pending)
-        if pod.extended is not None and pod.extended.metadata.name != UNWRITTEN:
-            await self._delete(pod.extended)
+        if not (pod.prepared and await self._may_be_bound(pod.info.pod)):
+            for claim in pod.claims:
+                uid = claim.metadata.uid
+                if uid in pod.written or is_reserved_for(pod.info.pod, claim):
+                    latest = await self._without_reservation(pod.info.pod, claim)
+                    if latest is not None:
+                        self._handle.objects.assume(latest)
+                reserved = pod.reserved.pop(uid, None)
+                if reserved is not None:
+                    self._handle.objects.restore(reserved.pending)
+            if pod.extended is not None and pod.extended.metadata.name != UNWRITTEN:
+                await self._delete(pod.extended)
         for reserved in pod.reserved.values():
             self._handle.objects.restore(reserved.pending)
         pod.reserved.clear()
 
+    async def _may_be_bound(self, pod: Pod) -> bool:
+        """True if the pod has a node, or the API server does not say."""
+        for seconds in PATIENCE:
+            found = await self._current(Pod, pod, seconds)
+            if not isinstance(found, Status):
+                return found is not None and bool(found.spec.node_name)
+        return True
+
     async def _without_reservation(self, pod: Pod, claim: ResourceClaim) -> ResourceClaim | None:
         """The claim after the pod was taken out of it; None if it is gone, or out of reach."""
-        latest: ResourceClaim | Status = claim
-        for _ in range(TRIES):
-            latest = await self._handle.api.get(
-                ResourceClaim, claim.metadata.name, claim.metadata.namespace
-            )
+        known = None
+        for seconds in PATIENCE:
+            latest = await self._current(ResourceClaim, claim, seconds)
             if isinstance(latest, Status):
                 continue
-            if latest.metadata.uid != claim.metadata.uid:
-                return None
-            if not is_reserved_for(pod, latest):
+            if latest is None or not is_reserved_for(pod, latest):
                 return latest
+            known = latest
             users = [u for u in latest.status.reserved_for if u.uid != pod.metadata.uid]
             answer = await self._patch(
                 latest, {}, {"reservedFor": msgspec.to_builtins(users) or None}
             )
             if isinstance(answer, ResourceClaim):
                 return answer
-        return None if isinstance(latest, Status) else latest
+        return known
 
     async def _delete(self, claim: ResourceClaim) -> None:
         """Deletes a claim, without the finalizer that would keep it."""
-        for _ in range(TRIES):
-            if FINALIZER in claim.metadata.finalizers:
-                answer = await self._patch(claim, {"finalizers": without_finalizer(claim)})
+        for seconds in PATIENCE:
+            latest = await self._current(ResourceClaim, claim, seconds)
+            if latest is None:
+                return
+            if isinstance(latest, Status):
+                continue
+            if FINALIZER in latest.metadata.finalizers:
+                answer = await self._patch(latest, {"finalizers": without_finalizer(latest)})
                 if isinstance(answer, Status):
-                    latest = await self._handle.api.get(
-                        ResourceClaim, claim.metadata.name, claim.metadata.namespace
-                    )
-                    if isinstance(latest, Status) or latest.metadata.uid != claim.metadata.uid:
-                        return
-                    claim = latest
                     continue
-            metadata = claim.metadata
+            metadata = latest.metadata
+            if metadata.deletion_timestamp is not None:
+                return
             deleted = await self._handle.api.delete(
                 ResourceClaim, metadata.name, metadata.namespace, metadata.uid
             )
             if deleted.ok:
                 return
+
+    async def _current(self, kind: type[T], known: T, seconds: float) -> T | Status | None:
+        """The object as the API server has it after this wait: None if it is gone, a status if the
+        API server does not say.
+        """
+        metadata = known.metadata
+        name, namespace = metadata.name, metadata.namespace
+        if seconds:
+            await self._handle.objects.wait_for(lambda: [(kind, namespace, name)], seconds)
+        found = await self._handle.api.get(kind, name, namespace)
+        if isinstance(found, NotFound):
+            return None
+        if isinstance(found, Status) or found.metadata.uid == metadata.uid:
+            return found
+        return None
 
 
 class _WriteError(Exception):

@@ -37,7 +37,7 @@ class PodClaims:
     allocated, None if nothing has to. `nowhere` are the indices of allocated claims whose devices
     cannot be prepared, `unavailable` those of claims that a node could not use. `reserved`, by the
     claim's uid, and `mappings` belong to the chosen node, from Reserve on; `written` are the uids
-    of the claims that PreBind has begun to write.
+    of the claims that PreBind has begun to write. `prepared` if PreBind succeeded.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class PodClaims:
         self.unavailable: set[int] = set()
         self.reserved: dict[str, Reserved] = {}
         self.written: set[str] = set()
+        self.prepared = False
         self.mappings: tuple[RequestMapping, ...] = ()
 
     @property

@@ -1,0 +1,261 @@
+"""Pods with claims while writes and reads fail, watches are late, and objects come and go.
+
+At every moment no device is held by two claims, and a bound pod has its devices. Afterwards no
+allocation is pending, the cache has the API server's claims, and every pod gets its devices.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import anyio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.devices import (
+    EXTENDED_RESOURCE_CLAIM,
+    DeviceClass,
+    PendingAllocation,
+    ResourceClaim,
+    ResourceSlice,
+)
+from berth.actors.scheduling.kube.kinds import BY_KIND
+from tests.kit.devices import API, GPU, claim, device_class, request, resource_slice, using
+from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
+
+EXAMPLES = int(os.environ.get("BERTH_HISTORIES", "500")) // 20
+CLAIMS = BY_KIND[API, "ResourceClaim"]
+SLICES = BY_KIND[API, "ResourceSlice"]
+CLAIM = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{}"
+NODES = ("a", "b", "c")
+LONG = 330.0  # seconds after which every pod that waits has been tried again
+
+
+CHANGES = (
+    *("pod", "pod", "pod", "extended", "shared", "many", "preempt"),
+    *("delete", "delete", "claim", "slice", "touch", "touch", "node"),
+)
+
+
+class Story:
+    """Random changes to a cluster of three nodes with two devices each."""
+
+    def __init__(self, cluster: VirtualCluster, rng: Random) -> None:
+        self.cluster = cluster
+        self.rng = rng
+        self.number = 0
+
+    async def furnish(self) -> None:
+        for name in NODES:
+            await self.cluster.create(node(name, 1000))
+            await self.publish(name)
+        await self.cluster.create(device_class())
+        await self.cluster.create(device_class("ext", extendedResourceName=GPU))
+        await self.cluster.clock.advance(1.0)
+
+    async def publish(self, name: str) -> None:
+        await self.cluster.create(resource_slice(name, "gpu-0", "gpu-1"))
+
+    async def step(self) -> None:
+        what = self.rng.choice(CHANGES)
+        self.number += 1
+        name = f"x{self.number}"
+        match what:
+            case "pod":
+                await self.cluster.create(claim(name, request(count=self.rng.choice((1, 1, 2)))))
+                await self.cluster.create(using(pod(name), name))
+            case "shared":
+                await self.cluster.create(claim(name))
+                for user in range(3):
+                    await self.cluster.create(using(pod(f"{name}-{user}"), name))
+            case "many":
+                for part in range(2):
+                    await self.cluster.create(claim(f"{name}-{part}"))
+                await self.cluster.create(using(pod(name), f"{name}-0", f"{name}-1"))
+            case "extended":
+                await self.cluster.create(extended(name))
+            case "preempt":
+                await self.cluster.create(claim(name))
+                await self.cluster.create(using(pod(name, cpu=900, priority=10), name))
+            case "delete" if self.cluster.pods():
+                await self.cluster.delete_pod(self.rng.choice(sorted(self.cluster.pods())))
+            case "claim":
+                await self.remake()
+            case "slice":
+                name = self.rng.choice(NODES)
+                if ("", f"{name}-gpus") in self.cluster.objects(SLICES):
+                    await self.cluster.delete("ResourceSlice", f"{name}-gpus", "", API)
+                else:
+                    await self.publish(name)
+            case "touch":
+                await self.touch()
+            case "node":
+                name = self.rng.choice(NODES)
+                await self.cluster.delete("Node", name)
+                await self.cluster.create(node(name, 1000))
+
+    async def remake(self) -> None:
+        """Replaces a claim that has no devices by another of its name."""
+        free = [c.metadata.name for c in self.claims() if not c.metadata.finalizers]
+        if free:
+            name = self.rng.choice(free)
+            await self.cluster.delete("ResourceClaim", name, "default", API)
+            await self.cluster.create(claim(name))
+
+    async def touch(self) -> None:
+        if self.claims():
+            name = self.rng.choice(self.claims()).metadata.name
+            body = {"metadata": {"labels": {"n": str(self.number)}}}
+            await self.cluster.api.patch(CLAIM.format(name), body, object, "merge")
+
+    def claims(self) -> list[ResourceClaim]:
+        found = self.cluster.objects(CLAIMS)
+        return [found[name] for name in sorted(found)]
+
+    # --------------------------------------------------------------------------- the controllers
+
+    async def control(self) -> None:
+        """Takes pods that are gone out of claims, frees what nobody uses, and deletes what was made
+        for a pod that is gone.
+        """
+        there = {pod.metadata.uid for pod in self.cluster.pods().values()}
+        for found in self.claims():
+            name, users = found.metadata.name, found.status.reserved_for
+            if made(found) and found.metadata.owner_references[0].uid not in there:
+                await self.cluster.delete("ResourceClaim", name, "default", API)
+                continue
+            left = [user for user in users if user.uid in there]
+            if len(left) == len(users):
+                continue
+            kept = [{"resource": "pods", "name": user.name, "uid": user.uid} for user in left]
+            status: dict[str, Any] = {"reservedFor": kept or None}
+            if not left:
+                status["allocation"] = None
+            path = CLAIM.format(name) + "/status"
+            await self.cluster.api.patch(path, {"status": status}, object, "merge")
+
+    # ------------------------------------------------------------------------------ what must hold
+
+    def check(self) -> None:
+        held: dict[tuple[str, str, str], str] = {}
+        for found in self.claims():
+            allocation = found.status.allocation
+            for result in () if allocation is None else allocation.devices.results:
+                device = (result.driver, result.pool, result.device)
+                assert device not in held, (device, held[device], found.metadata.name)
+                held[device] = found.metadata.name
+        for bound in self.cluster.pods().values():
+            if bound.spec.node_name:
+                self.check_bound(bound)
+
+    def check_bound(self, bound: Pod) -> None:
+        names = [str(entry.resource_claim_name) for entry in bound.spec.resource_claims]
+        found = self.cluster.objects(CLAIMS)
+        if bound.metadata.name.startswith("e"):
+            (its_own,) = (
+                one.metadata.name
+                for one in self.claims()
+                if made(one)
+                and one.metadata.owner_references[0].uid == bound.metadata.uid
+                and one.status.allocation is not None
+            )
+            names.append(its_own)
+        for name in names:
+            its = found["default", name]
+            assert bound.metadata.uid in [user.uid for user in its.status.reserved_for], name
+            assert its.status.allocation is not None
+            pools = {result.pool for result in its.status.allocation.devices.results}
+            assert pools == {bound.spec.node_name}, (name, pools, bound.spec.node_name)
+
+    def settle(self) -> None:
+        cluster = self.cluster
+        assert cluster.snapshot is not None
+        objects = cluster.snapshot.objects
+        assert objects.assumed() == []
+        assert [*objects.every(PendingAllocation)] == []
+        known = {
+            (it.metadata.namespace, it.metadata.name): it for it in objects.every(ResourceClaim)
+        }
+        assert known == cluster.objects(CLAIMS)
+        objects.validate()
+
+
+def extended(name: str) -> dict[str, Any]:
+    document = pod(f"e{name}")
+    document["spec"]["containers"][0]["resources"]["requests"][GPU] = "1"
+    return document
+
+
+def made(found: ResourceClaim) -> bool:
+    """True for a claim for extended resources."""
+    return EXTENDED_RESOURCE_CLAIM in found.metadata.annotations
+
+
+def failing(rng: Random, rate: float, working: list[bool]) -> Callable[[str, str, object], Fault]:
+    faults = (Fault.REFUSED, Fault.LOST, Fault.UNANSWERED)
+
+    def choose(_method: str, _path: str, _body: object) -> Fault:
+        return rng.choice(faults) if working and rng.random() < rate else Fault.NONE
+
+    return choose
+
+
+async def play(seed: int, rate: float, late: float, lags: tuple[float, float, float]) -> None:
+    rng, failing_now = Random(seed), [True]
+    kinds = (ResourceClaim, ResourceSlice, DeviceClass)
+    async with virtual_cluster(
+        late=late,
+        fault=failing(rng, rate, failing_now),
+        lags={**dict(zip(kinds, lags, strict=True)), Pod: lags[1]},
+    ) as cluster:
+        cluster.fails_read = lambda _path: bool(failing_now) and rng.random() < rate
+        story = Story(cluster, rng)
+        await story.furnish()
+        for _ in range(20):
+            await story.step()
+            for _ in range(rng.randrange(1, 8)):
+                await cluster.clock.advance(rng.choice((0.05, 0.3, 1.0)))
+                story.check()
+            if rng.random() < 0.5:
+                await story.control()
+        failing_now.clear()
+        for _ in range(12):
+            await story.control()
+            await cluster.clock.advance(2.0)
+            story.check()
+        for name in "defghijk":
+            await cluster.create(node(name, 100_000))
+            await cluster.create(resource_slice(name, *(f"gpu-{n}" for n in range(12))))
+        for name in NODES:
+            if ("", f"{name}-gpus") not in cluster.objects(SLICES):
+                await story.publish(name)
+        for _ in range(4):
+            await cluster.clock.advance(LONG)
+            await story.control()
+            story.check()
+        waiting = {
+            name: [c.message for c in its.status.conditions]
+            for name, its in cluster.pods().items()
+            if not its.spec.node_name
+        }
+        assert not waiting, waiting
+        await cluster.create(pod("last"))
+        await cluster.clock.advance(10.0)
+        story.settle()
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    st.integers(0, 1 << 32),
+    st.sampled_from((0.0, 0.1, 0.3, 0.7)),
+    st.sampled_from((0.0, 0.1, 0.5)),
+    st.tuples(*[st.sampled_from((0.0, 0.2, 1.5, 6.0))] * 3),
+)
+def test_no_device_is_given_twice_and_no_pod_is_forgotten(
+    seed: int, rate: float, late: float, lags: tuple[float, float, float]
+) -> None:
+    anyio.run(play, seed, rate, late, lags)
