@@ -8,7 +8,14 @@ import msgspec
 
 from berth.actors.scheduling.kube.core import Node
 from berth.actors.scheduling.kube.devices import ResourceSlice
-from berth.actors.scheduling.plugins.dynamic_resources.pools import NodePools, Slice, pools_of
+from berth.actors.scheduling.plugins.dynamic_resources.pools import (
+    NodePools,
+    Slice,
+    pools_of,
+    serving,
+    unreadable,
+)
+from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
 from tests.kit.devices import DRIVER, Document, node, resource_slice
 
 N = msgspec.convert(node("n", {"zone": "a"}), Node)
@@ -21,7 +28,11 @@ def pool(count: int = 1, generation: int = 1, name: str = "p") -> Document:
 
 def seen(*documents: Document) -> NodePools:
     slices = [Slice(msgspec.convert(one, ResourceSlice), lambda *_: 0) for one in documents]
-    return pools_of(N, slices, lambda id_: [s for s in slices if s.pool == id_])
+    try:
+        served = serving(N, slices)
+    except AllocationError as problem:
+        return unreadable(problem)
+    return pools_of(N, served, lambda id_: [s for s in slices if s.pool == id_])
 
 
 def states(*documents: Document) -> dict[str, str]:
