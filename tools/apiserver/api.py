@@ -147,6 +147,8 @@ class Api:
             after = {**before, "metadata": metadata, "status": document.get("status") or {}}
             if kind is DEVICE_CLAIMS[0]:
                 after = self._checked_status(kind, after, before)
+            else:
+                _refuse(kind, after, status_problems(kind.type_name, after, before))
             return self.store.update(kind, defaulted(kind, after) if kind == NODES else after)
         metadata = {**given, "name": name, "resourceVersion": wanted}
         for field in OWNED_BY_SERVER:

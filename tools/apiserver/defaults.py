@@ -16,7 +16,7 @@ SERVICE_NETWORK = int(IPv4Address("10.96.0.0"))
 
 def defaulted(kind: Kind, document: Document) -> Document:
     """A well-formed document with its defaults; unchanged parts are shared with the one given."""
-    fill = _DEFAULTS.get(kind.kind)
+    fill = _DEFAULTS.get(kind.type_name)
     return document if fill is None else fill(document)
 
 
@@ -271,5 +271,6 @@ _DEFAULTS: dict[str, Callable[[Document], Document]] = {
     "ResourceClaim": _resource_claim,
     "ResourceClaimTemplate": _resource_claim_template,
     "ResourceSlice": _resource_slice,
+    "v1alpha2.ResourceClaim": _of_spec(allocationMode="WaitForFirstConsumer"),
     "PriorityClass": lambda document: {"preemptionPolicy": "PreemptLowerPriority", **document},
 }

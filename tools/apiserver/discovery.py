@@ -50,9 +50,10 @@ def _groups() -> list[str]:
 
 
 def _group(name: str) -> Document:
+    """A group and its versions, which sort by preference: v1, v1alpha2."""
     versions = sorted({kind.version for kind in KINDS if kind.group == name})
     served = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
-    return {"name": name, "versions": served, "preferredVersion": served[-1]}
+    return {"name": name, "versions": served, "preferredVersion": served[0]}
 
 
 def _resources(group: str, version: str) -> Document | None:

@@ -46,9 +46,9 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
     @property
     def type_name(self) -> str:
         """The name of its type in types.txt."""
-        return (
-            self.kind if self.stored_as is None else f"{self.group.partition('.')[0]}.{self.kind}"
-        )
+        if self.stored_as is not None:
+            return f"{self.group.partition('.')[0]}.{self.kind}"
+        return self.kind if self.version == "v1" else f"{self.version}.{self.kind}"
 
     @property
     def resource(self) -> str:
@@ -151,6 +151,23 @@ KINDS = (
     ),
     Kind("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False),
     Kind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False, status=False),
+    # Of two kinds with the same name, the later one is meant where only the name is given.
+    Kind(
+        "resource.k8s.io",
+        "v1alpha2",
+        "resourceclasses",
+        "ResourceClass",
+        namespaced=False,
+        status=False,
+    ),
+    Kind("resource.k8s.io", "v1alpha2", "resourceclaims", "ResourceClaim", namespaced=True),
+    Kind(
+        "resource.k8s.io",
+        "v1alpha2",
+        "podschedulingcontexts",
+        "PodSchedulingContext",
+        namespaced=True,
+    ),
     Kind("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", namespaced=True),
     Kind(
         "resource.k8s.io",

@@ -14,6 +14,7 @@ from berth.tools.apiserver.rules import (
     cluster,
     device_claims,
     devices,
+    negotiation,
     pod_updates,
     pods,
     storage,
@@ -51,7 +52,15 @@ def problems(kind: str, document: Document, before: Document | None = None) -> l
 
 def status_problems(kind: str, document: Document, before: Document) -> list[str]:
     """The problems of an update of an object's status; both documents are whole objects."""
-    return device_claims.status(document, before) if kind == "ResourceClaim" else []
+    match kind:
+        case "ResourceClaim":
+            return device_claims.status(document, before)
+        case "v1alpha2.ResourceClaim":
+            return negotiation.claim_status(document, before)
+        case "v1alpha2.PodSchedulingContext":
+            return negotiation.context_status(document)
+        case _:
+            return []
 
 
 def _of_kind(kind: str, document: Document, before: Document | None) -> list[str]:
@@ -81,6 +90,10 @@ def _of_kind(kind: str, document: Document, before: Document | None) -> list[str
             return storage.volume_attachment(spec, was)
         case "ResourceClaim" | "ResourceClaimTemplate" | "ResourceSlice" | "DeviceClass":
             return _of_device_kind(kind, spec, was)
+        case "v1alpha2.ResourceClaim":
+            return negotiation.claim(spec, was)
+        case "v1alpha2.PodSchedulingContext":
+            return negotiation.context(spec)
         case "Service":
             return cluster.service(spec)
         case "Lease":
@@ -117,6 +130,8 @@ def _of_flat_kind(kind: str, document: Document, before: Document | None) -> lis
             return storage.storage_class(document, before)
         case "CSIStorageCapacity":
             return storage.storage_capacity(document, before)
+        case "v1alpha2.ResourceClass":
+            return negotiation.resource_class(document, before)
         case "RuntimeClass":
             return cluster.runtime_class(document, before)
         case "Event":

@@ -214,7 +214,7 @@ async def run_kubelets(
                 group.start_soon(kubelets.follow_storage, kind.kind, stored)
             elif kind.kind == preparation.FOLLOWED:
                 claims = Reflector(client, kind.path(), dict, clock, rng)
-                group.start_soon(kubelets.follow_claims, claims)
+                group.start_soon(kubelets.follow_claims, kind.version, claims)
         group.start_soon(kubelets.follow_pods, bound)
         task_status.started()
 
@@ -286,17 +286,17 @@ class _Kubelets:
             for pod in pods:
                 self._group.start_soon(self._start, pod)
 
-    async def follow_claims(self, claims: Reflector[dict[str, Any]]) -> None:
+    async def follow_claims(self, version: str, claims: Reflector[dict[str, Any]]) -> None:
         """Starts the pods whose devices have become ready."""
         async for change in claims.changes():
             pods: list[Pod] = []
             match change:
                 case Listed(items):
-                    pods = self._preparation.replace(items)
+                    pods = self._preparation.replace(items, version)
                 case Changed(claim):
-                    pods = self._preparation.put(claim)
+                    pods = self._preparation.put(claim, version)
                 case Deleted(claim):
-                    self._preparation.remove(claim)
+                    self._preparation.remove(claim, version)
             for pod in pods:
                 self._group.start_soon(self._start, pod)
 

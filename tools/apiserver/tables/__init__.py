@@ -47,6 +47,12 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("node.k8s.io", "runtimeclasses"): workloads.RUNTIME_CLASSES,
     ("resource.k8s.io", "resourceclaims"): workloads.RESOURCE_CLAIMS,
     ("resource.k8s.io", "resourceslices"): workloads.RESOURCE_SLICES,
+    ("resource.k8s.io", "resourceclasses"): workloads.RESOURCE_CLASSES,
+    ("resource.k8s.io", "podschedulingcontexts"): workloads.POD_SCHEDULING_CONTEXTS,
+}
+# Those of an older version, where they differ.
+_OLDER: dict[tuple[str, str], tuple[Column, ...]] = {
+    ("resource.k8s.io/v1alpha2", "resourceclaims"): workloads.NEGOTIATED_CLAIMS,
 }
 
 
@@ -70,7 +76,9 @@ def table(
         raise Refused(
             400, "BadRequest", f"includeObject: expected Metadata, Object or None, got {include!r}"
         )
-    columns = COLUMNS.get((kind.group, kind.plural), (NAME, AGE))
+    columns = _OLDER.get((kind.api_version, kind.plural)) or COLUMNS.get(
+        (kind.group, kind.plural), (NAME, AGE)
+    )
     metadata = {"resourceVersion": revision} | ({"continue": continue_} if continue_ else {})
     return {
         "apiVersion": "meta.k8s.io/v1",

@@ -91,8 +91,10 @@ def _claim_state(claim: Document, _: datetime) -> str:
     deleted = ["deleted"] if claim["metadata"].get("deletionTimestamp") else []
     if at(claim, "status", "allocation") is None:
         return ",".join(deleted or ["pending"])
-    reserved = ["reserved"] if entries(claim, "status", "reservedFor") else []
-    return ",".join([*deleted, "allocated", *reserved])
+    used = ["reserved"] if entries(claim, "status", "reservedFor") else []
+    if not used and at(claim, "status", "deallocationRequested"):
+        used = ["deallocating"]
+    return ",".join([*deleted, "allocated", *used])
 
 
 CONTAINERS = Column(
@@ -224,6 +226,24 @@ RUNTIME_CLASSES = (
 RESOURCE_CLAIMS = (
     NAME,
     Column("State", _claim_state, "Whether it is allocated and reserved for pods."),
+    AGE,
+)
+# Of resource.k8s.io/v1alpha2.
+RESOURCE_CLASSES = (
+    NAME,
+    Column("DriverName", field("driverName"), "The driver that allocates its claims."),
+    AGE,
+)
+NEGOTIATED_CLAIMS = (
+    NAME,
+    Column("ResourceClassName", field("spec", "resourceClassName"), "The class it names."),
+    Column("AllocationMode", field("spec", "allocationMode"), "When it is allocated."),
+    Column("State", _claim_state, "Whether it is allocated and reserved for pods."),
+    AGE,
+)
+POD_SCHEDULING_CONTEXTS = (
+    NAME,
+    Column("SelectedNode", field("spec", "selectedNode"), "The node to allocate for."),
     AGE,
 )
 RESOURCE_SLICES = (

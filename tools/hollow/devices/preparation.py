@@ -18,25 +18,25 @@ FOLLOWED = "ResourceClaim"
 
 
 class Preparation:
-    """Keeps the claims, and the pods that wait for them."""
+    """Keeps the claims of each version of the API, and the pods that wait for them."""
 
     def __init__(self) -> None:
-        self._claims: dict[str, Document] = {}
+        self._claims: dict[str, dict[str, Document]] = defaultdict(dict)
         self._waiting: dict[str, dict[str, Pod]] = defaultdict(dict)
 
-    def replace(self, claims: Iterable[Document]) -> list[Pod]:
-        """Replaces all claims. Returns the waiting pods that may be ready."""
-        self._claims = {key_of(claim): claim for claim in claims}
+    def replace(self, claims: Iterable[Document], version: str = "v1") -> list[Pod]:
+        """Replaces all claims of a version. Returns the waiting pods that may be ready."""
+        self._claims[version] = {key_of(claim): claim for claim in claims}
         found = {uid: pod for pods in self._waiting.values() for uid, pod in pods.items()}
         return list(found.values())
 
-    def put(self, claim: Document) -> list[Pod]:
+    def put(self, claim: Document, version: str = "v1") -> list[Pod]:
         """Stores a claim. Returns the waiting pods that may be ready."""
-        self._claims[key_of(claim)] = claim
+        self._claims[version][key_of(claim)] = claim
         return list(self._waiting.get(key_of(claim), {}).values())
 
-    def remove(self, claim: Document) -> None:
-        self._claims.pop(key_of(claim), None)
+    def remove(self, claim: Document, version: str = "v1") -> None:
+        self._claims[version].pop(key_of(claim), None)
 
     def wait(self, pod: Pod) -> str:
         """The reason why the pod must wait, or "".
@@ -63,7 +63,7 @@ class Preparation:
         uid = pod.metadata.uid
         if not name:
             return f'pod "{key(pod)}": ResourceClaim not created yet'
-        claim = self._claims.get(f"{pod.metadata.namespace}/{name}")
+        claim = self._claim(f"{pod.metadata.namespace}/{name}")
         if claim is None:
             return f'fetch ResourceClaim {name}: resourceclaims.resource.k8s.io "{name}" not found'
         if of_pod and (controller_of(claim) or {}).get("uid") != uid:
@@ -75,6 +75,11 @@ class Preparation:
             who = f"pod {pod.metadata.name} ({uid})"
             return f"{who} is not allowed to use resource claim {name_of(claim)} ({uid_of(claim)})"
         return ""
+
+    def _claim(self, key: str) -> Document | None:
+        """The claim of v1, or else of an older version."""
+        found = (self._claims[version].get(key) for version in sorted(self._claims))
+        return next(filter(None, found), None)
 
 
 def _claims_of(pod: Pod) -> Iterator[tuple[str, bool]]:

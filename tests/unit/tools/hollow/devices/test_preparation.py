@@ -79,3 +79,13 @@ def test_a_pod_that_is_gone_is_forgotten() -> None:
     assert preparation.wait(user)
     preparation.forget(user)
     assert preparation.put(claim("c", DOCUMENT, allocated=True)) == []
+
+
+def test_a_claim_of_an_older_version_counts_where_v1_has_none() -> None:
+    preparation, user = Preparation(), typed(DOCUMENT)
+    preparation.replace([])
+    preparation.wait(user)
+    assert preparation.put(claim("c", DOCUMENT, allocated=True), "v1alpha2") == [user]
+    assert preparation.wait(user) == ""
+    preparation.put(claim("c"))
+    assert preparation.wait(user).endswith("ResourceClaim n/c is not allocated")
