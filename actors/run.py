@@ -97,7 +97,7 @@ DURATION = DurationParameter()
     help="Requests at once; ignored with --config. [default: 100]",
 )
 @click.option("--feature-gates", default="", metavar="NAME=BOOL,...",
-              help="Feature gates of Kubernetes: checked, and passed to plugins.")  # fmt: skip
+              help="Feature gates: checked, and passed to plugins.")  # fmt: skip
 @click.option("--pod-max-in-unschedulable-pods-duration", "max_unschedulable",
               type=DURATION, default="5m", show_default=True,
               help="A pod parked for this long is tried again, even without an event.")  # fmt: skip

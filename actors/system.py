@@ -56,7 +56,7 @@ from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.events import KINDS, Resource
 from berth.actors.scheduling.framework.interface import ApiHandle, Handle, Objects
 from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind, type_of
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.scheduling.plugins.in_tree import GATED, IN_TREE
 from berth.actors.server.actor import Address, ServerActor
 from berth.actors.server.debug import Debug
 from berth.actors.server.metrics import Metrics
@@ -103,7 +103,9 @@ def profiles_of(configuration: KubeSchedulerConfiguration, handle: Handle) -> di
     """The profiles by scheduler name. Raises RegistryError or ProfileError, with the path of the
     field that is wrong.
     """
-    return build_profiles(without_ignored_resources(configuration), with_installed(IN_TREE), handle)
+    gated = {plugin.name: plugin for gate, plugin in GATED.items() if handle.feature_gates[gate]}
+    registry = with_installed({**IN_TREE, **gated})
+    return build_profiles(without_ignored_resources(configuration), registry, handle)
 
 
 # ---------------------------------------------------------------------- from the queue to a binding
@@ -266,8 +268,8 @@ def _resource_of(kind: WatchedKind, waited_for: Set[str]) -> Resource | str | No
     known = KINDS.get(kind.kind)
     if kind in LOOKED_UP:
         return known or (kind.kind if kind.kind in waited_for else None)
-    # A plugin's kind that has the name of one of Kubernetes' has no events.
-    return kind.kind if known is None else None
+    # Another kind with the name of one of Kubernetes' needs its version and group.
+    return kind.kind if known is None else kind.full_name
 
 
 # ------------------------------------------------------------------------------- health and metrics

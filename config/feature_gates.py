@@ -1,11 +1,18 @@
-"""The feature gates of Kubernetes 1.36 that affect a scheduler's decisions, with their defaults."""
+"""The feature gates of Kubernetes 1.36 that affect a scheduler's decisions, with their defaults.
+
+Those that begin with Berth are berth's own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
 
+# The older negotiation of devices, of resource.k8s.io/v1alpha2.
+POD_SCHEDULING_CONTEXT = "BerthPodSchedulingContext"
+
 DEFAULTS: Mapping[str, bool] = {
+    POD_SCHEDULING_CONTEXT: False,
     "ClearingNominatedNodeNameAfterBinding": True,
     "DRAAdminAccess": True,
     "DRAConsumableCapacity": True,

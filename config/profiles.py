@@ -12,6 +12,7 @@ from difflib import get_close_matches
 
 import msgspec
 
+from berth.config.feature_gates import POD_SCHEDULING_CONTEXT
 from berth.config.types import EXTENSION_POINTS, KubeSchedulerProfile, PluginRef, PluginSet
 
 DEFAULT_MULTI_POINT = (
@@ -36,6 +37,8 @@ DEFAULT_MULTI_POINT = (
     PluginRef("DefaultBinder"),
     PluginRef("NodeDeclaredFeatures"),
 )
+# The plugins that are added behind another one with a feature gate of berth's own.
+_GATED = ((POD_SCHEDULING_CONTEXT, "DynamicResources", PluginRef("PodSchedulingContext")),)
 WEIGHTLESS = frozenset(ref.name for ref in DEFAULT_MULTI_POINT if ref.weight is None)
 EVERY = "*"
 MAX_WEIGHT = (
@@ -52,8 +55,20 @@ class WeighedPlugin(msgspec.Struct, frozen=True):
     weight: int
 
 
+def default_multi_point(gates: Mapping[str, bool]) -> tuple[PluginRef, ...]:
+    """The default multiPoint with these feature gates."""
+    found = list(DEFAULT_MULTI_POINT)
+    for gate, behind, added in _GATED:
+        if gates[gate]:
+            found.insert(1 + [ref.name for ref in found].index(behind), added)
+    return tuple(found)
+
+
 def expand_profile(
-    profile: KubeSchedulerProfile, points_of: Mapping[str, frozenset[str]], path: str
+    profile: KubeSchedulerProfile,
+    points_of: Mapping[str, frozenset[str]],
+    path: str,
+    gates: Mapping[str, bool],
 ) -> dict[str, list[WeighedPlugin]]:
     """The plugins of every extension point, in the order in which they run.
 
@@ -65,7 +80,7 @@ def expand_profile(
         _check_known(entry.name, points_of, f"{path}.pluginConfig[{j}].name")
     for point in (*EXTENSION_POINTS, "multiPoint"):
         _check(profile.plugins.at(point), point, points_of, f"{path}.plugins.{point}")
-    multi_point = _merged(profile.plugins.multi_point)
+    multi_point = _merged(profile.plugins.multi_point, default_multi_point(gates))
     weights = {
         ref.name: ref.weight or 1
         for ref in reversed((*profile.plugins.score.enabled, *multi_point))
@@ -97,7 +112,7 @@ def expand_profile(
     return expanded
 
 
-def _merged(own: PluginSet) -> list[PluginRef]:
+def _merged(own: PluginSet, default: tuple[PluginRef, ...]) -> list[PluginRef]:
     """The default multiPoint without what the profile's disables, with the profile's entries of the
     same name in their places, followed by its new ones.
     """
@@ -106,7 +121,7 @@ def _merged(own: PluginSet) -> list[PluginRef]:
     kept = (
         []
         if EVERY in disabled
-        else [named.pop(r.name, r) for r in DEFAULT_MULTI_POINT if r.name not in disabled]
+        else [named.pop(r.name, r) for r in default if r.name not in disabled]
     )
     return [*kept, *named.values()]
 

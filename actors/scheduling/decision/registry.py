@@ -89,7 +89,7 @@ def build_profiles(
     for i, profile in enumerate(configuration.profiles):
         path = f"profiles[{i}]"
         try:
-            expanded = expand_profile(profile, points_of, path)
+            expanded = expand_profile(profile, points_of, path, handle.feature_gates)
         except RegistryError as problem:
             raise RegistryError(f"{path}.plugins: {problem}") from None
         wanted = {reference.name for enabled in expanded.values() for reference in enabled}

@@ -33,6 +33,12 @@ class WatchedKind(msgspec.Struct, frozen=True):
     type: type[Any]
     selector: str = ""
 
+    @property
+    def full_name(self) -> str:
+        """The kind with its version and group, such as Deployment.v1.apps."""
+        group, _, version = self.api_version.rpartition("/")
+        return ".".join(filter(None, (self.kind, version, group)))
+
 
 # A finished pod no longer uses resources. With this selector, a watch reports it as deleted.
 NOT_FINISHED = f"fieldSelector={quote('status.phase!=Succeeded,status.phase!=Failed')}"

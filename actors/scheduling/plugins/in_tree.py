@@ -21,11 +21,15 @@ from berth.actors.scheduling.plugins.node_resources_balanced_allocation import (
 )
 from berth.actors.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from berth.actors.scheduling.plugins.node_volume_limits.plugin import NodeVolumeLimits
+from berth.actors.scheduling.plugins.pod_scheduling_context.plugin import (
+    PodSchedulingContexts,
+)
 from berth.actors.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from berth.actors.scheduling.plugins.taint_toleration import TaintToleration
 from berth.actors.scheduling.plugins.volume_binding.plugin import VolumeBinding
 from berth.actors.scheduling.plugins.volume_restrictions import VolumeRestrictions
 from berth.actors.scheduling.plugins.volume_zone import VolumeZone
+from berth.config.feature_gates import POD_SCHEDULING_CONTEXT
 from berth.plugin import Plugin
 
 IN_TREE: dict[str, type[Plugin]] = {
@@ -53,3 +57,6 @@ IN_TREE: dict[str, type[Plugin]] = {
         DefaultPreemption,
     )
 }
+
+# The plugins that exist only with a feature gate of berth's own, by the gate.
+GATED: dict[str, type[Plugin]] = {POD_SCHEDULING_CONTEXT: PodSchedulingContexts}

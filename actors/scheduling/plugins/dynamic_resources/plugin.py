@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from berth.actors.scheduling.kube import resource_v1alpha2
 from berth.actors.scheduling.kube.claims import controller_uid
 from berth.actors.scheduling.kube.devices import PendingAllocation
 from berth.actors.scheduling.kube.meta import key
 from berth.actors.scheduling.kube.node_selector import validate_node_selector_term
+from berth.actors.scheduling.kube.resource_v1alpha2 import RESOURCE_CLAIMS
 from berth.actors.scheduling.model.vectors import any_true
 from berth.actors.scheduling.plugins.dynamic_resources.answers import Answers, Asked, Verdict
 from berth.actors.scheduling.plugins.dynamic_resources.binding import Binding, without_finalizer
@@ -28,12 +31,14 @@ from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
     ClaimError,
     check_requests,
     claims_of,
+    is_negotiated,
     is_ready,
     prepared_by,
     uses,
 )
 from berth.actors.scheduling.plugins.dynamic_resources.state import CLAIMS, PodClaims
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
+from berth.config.feature_gates import POD_SCHEDULING_CONTEXT
 from berth.config.types import Duration
 from berth.plugin import (
     SKIP,
@@ -122,7 +127,9 @@ class DynamicResources(
         given = read_args(args, DynamicResourcesArgs)
         self._enabled = handle.feature_gates["DynamicResourceAllocation"]
         if self._enabled:
-            self.lookups = (ResourceClaim, ResourceSlice, DeviceClass)
+            negotiates = handle.feature_gates[POD_SCHEDULING_CONTEXT]
+            older = (RESOURCE_CLAIMS,) if negotiates else ()
+            self.lookups = (ResourceClaim, ResourceSlice, DeviceClass, *older)
         self._features = features = features_of(handle.feature_gates)
         _check_gates(given, features)
         filter_timeout = _seconds(given.filter_timeout, "filterTimeout", least=0, default=10)
@@ -142,13 +149,16 @@ class DynamicResources(
         if not self._enabled:
             return SUCCESS
         try:
-            claims_of(pod, self._listed)
+            claims_of(pod, self._listed, self._is_negotiated)
         except ClaimError as problem:
             return unresolvable(str(problem))
         return SUCCESS
 
     def _listed(self, name: str, namespace: str) -> ResourceClaim | None:
         return self.handle.objects.get(ResourceClaim, name, namespace)
+
+    def _is_negotiated(self, name: str, namespace: str) -> bool:
+        return is_negotiated(self.handle, self.handle.objects, name, namespace)
 
     # ------------------------------------------------------------------------------- in a decision
 
@@ -167,7 +177,7 @@ class DynamicResources(
             return objects.get(DeviceClass, name)
 
         try:
-            claims = claims_of(info.pod, find)
+            claims = claims_of(info.pod, find, partial(is_negotiated, self.handle, objects))
         except ClaimError as problem:
             return unresolvable(str(problem))
         resources = None
@@ -382,6 +392,13 @@ class DynamicResources(
                 return Hint.SKIP
             return Hint.QUEUE if self.pre_enqueue(new).ok else Hint.SKIP
 
+        def negotiated_added(pod: Pod, _old: object | None, new: object | None) -> Hint:
+            assert isinstance(new, resource_v1alpha2.ResourceClaim)
+            return Hint.QUEUE if uses(pod, new) and self.pre_enqueue(pod).ok else Hint.SKIP
+
+        negotiated = (
+            Registration(ClusterEvent(RESOURCE_CLAIMS.full_name, Action.ADD), negotiated_added),
+        )
         return (
             Registration(ClusterEvent(Resource.NODE, nodes)),
             Registration(
@@ -396,6 +413,7 @@ class DynamicResources(
             ),
             Registration(ClusterEvent(Resource.DEVICE_CLASS, changed)),
             Registration(ClusterEvent(Resource.RESOURCE_SLICE, changed)),
+            *(negotiated if RESOURCE_CLAIMS in self.lookups else ()),
         )
 
     def _helps(self, pod: Pod, old: object | None, new: ResourceClaim) -> bool:
@@ -404,7 +422,7 @@ class DynamicResources(
         if not is_freed and not uses(pod, new):
             return False
         try:
-            claims = claims_of(pod, self._listed)
+            claims = claims_of(pod, self._listed, self._is_negotiated)
         except ClaimError:
             return False
         if is_freed:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from typing import Protocol, TypeVar
 
+from berth.actors.scheduling.kube import resource_v1alpha2
 from berth.actors.scheduling.kube.claims import controller_uid
 from berth.actors.scheduling.kube.core import PodResourceClaim
 from berth.actors.scheduling.kube.devices import (
@@ -15,13 +17,24 @@ from berth.actors.scheduling.kube.devices import (
     AllocatedDeviceStatus,
     DeviceRequestAllocationResult,
 )
-from berth.actors.scheduling.kube.meta import key
+from berth.actors.scheduling.kube.meta import HasMetadata, key
 from berth.actors.scheduling.plugins.dynamic_resources.features import Features
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import ClassByName
-from berth.plugin import Pod, ResourceClaim, Status, error, unresolvable
+from berth.config.feature_gates import POD_SCHEDULING_CONTEXT
+from berth.plugin import Handle, Pod, ResourceClaim, Status, error, unresolvable
 
+# A claim of any version of the API: only metadata is read here.
+C = TypeVar("C", bound=HasMetadata)
 # Finds a claim by its name and namespace.
-FindClaim = Callable[[str, str], ResourceClaim | None]
+FindClaim = Callable[[str, str], C | None]
+# True for the name and namespace of a claim that another plugin takes care of.
+IsElsewhere = Callable[[str, str], bool]
+
+
+class Lookup(Protocol):
+    """The objects of a snapshot, or those that the API server last sent."""
+
+    def get(self, kind: type[C], name: str, namespace: str = "") -> C | None: ...
 
 
 class ClaimError(Exception):
@@ -30,21 +43,28 @@ class ClaimError(Exception):
     """
 
 
-def claims_of(pod: Pod, find: FindClaim) -> list[ResourceClaim]:
+def nowhere(_name: str, _namespace: str) -> bool:
+    return False
+
+
+def claims_of(pod: Pod, find: FindClaim[C], is_elsewhere: IsElsewhere = nowhere) -> list[C]:
     """The claims that the pod's spec names or had made, in order. Raises ClaimError.
 
-    An entry for which no claim is needed is left out.
+    An entry for which no claim is needed is left out, and one whose claim is elsewhere.
     """
-    return list(each_claim(pod, find))
+    return [claim for _, claim in each_claim(pod, find, is_elsewhere)]
 
 
-def each_claim(pod: Pod, find: FindClaim) -> Iterator[ResourceClaim]:
+def each_claim(pod: Pod, find: FindClaim[C], is_elsewhere: IsElsewhere) -> Iterator[tuple[str, C]]:
+    """The claims with the names of the pod's entries for them. Raises ClaimError."""
     namespace = pod.metadata.namespace
     for entry in pod.spec.resource_claims:
         name = claim_name(pod, entry)
         if name is None:
             continue
         claim = find(name, namespace)
+        if claim is None and is_elsewhere(name, namespace):
+            continue
         if claim is None:
             raise ClaimError(f'could not find ResourceClaim "{namespace}/{name}"')
         if claim.metadata.deletion_timestamp is not None:
@@ -54,7 +74,14 @@ def each_claim(pod: Pod, find: FindClaim) -> Iterator[ResourceClaim]:
                 f"ResourceClaim {namespace}/{name} was not created for Pod {key(pod)} "
                 "(Pod is not owner)"
             )
-        yield claim
+        yield entry.name, claim
+
+
+def is_negotiated(handle: Handle, objects: Lookup, name: str, namespace: str) -> bool:
+    """True for a claim of v1alpha2, which DynamicResources leaves to PodSchedulingContext."""
+    if not handle.feature_gates[POD_SCHEDULING_CONTEXT]:
+        return False
+    return objects.get(resource_v1alpha2.ResourceClaim, name, namespace) is not None
 
 
 def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
@@ -75,7 +102,7 @@ def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
     raise ClaimError(f'pod "{key(pod)}": ResourceClaim not created yet')
 
 
-def uses(pod: Pod, claim: ResourceClaim) -> bool:
+def uses(pod: Pod, claim: HasMetadata) -> bool:
     """True if the pod names the claim, or had it made under this name."""
     name, status = claim.metadata.name, pod.status.resource_claim_statuses
     return claim.metadata.namespace == pod.metadata.namespace and (
@@ -84,7 +111,7 @@ def uses(pod: Pod, claim: ResourceClaim) -> bool:
     )
 
 
-def is_reserved_for(pod: Pod, claim: ResourceClaim) -> bool:
+def is_reserved_for(pod: Pod, claim: ResourceClaim | resource_v1alpha2.ResourceClaim) -> bool:
     return any(user.uid == pod.metadata.uid for user in claim.status.reserved_for)
 
 

@@ -46,7 +46,9 @@ def refusal(api: Api, kind: Kind, document: Document) -> str:
 
 def set_status(api: Api, kind: Kind, **status: Any) -> Document:
     patch = {"status": status}
-    return api.patch(kind, "default", "it", patch, MERGE, "status").document["status"]
+    document = api.patch(kind, "default", "it", patch, MERGE, "status").document
+    found: Document = document["status"]
+    return found
 
 
 def refused_status(api: Api, kind: Kind, **status: Any) -> str:

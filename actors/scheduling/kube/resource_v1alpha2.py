@@ -1,0 +1,88 @@
+"""resource.k8s.io/v1alpha2: claims that drivers allocate, after negotiating a node with the
+scheduler.
+
+Kubernetes 1.27 to 1.30 had these kinds, and 1.31 kept them as v1alpha3. Only the scheduling of pods
+reads them here, and only with the gate BerthPodSchedulingContext. Mirrors the API types of the same
+names.
+"""
+
+from __future__ import annotations
+
+from berth.actors.scheduling.kube.core import NodeSelector
+from berth.actors.scheduling.kube.devices import ResourceClaimConsumerReference
+from berth.actors.scheduling.kube.kinds import WatchedKind
+from berth.actors.scheduling.kube.meta import Object, ObjectMeta
+
+API_VERSION = "resource.k8s.io/v1alpha2"
+IMMEDIATE, WAIT_FOR_FIRST_CONSUMER = "Immediate", "WaitForFirstConsumer"
+# Limits of the API.
+MOST_POTENTIAL_NODES = 128
+
+
+class ResourceClass(Object, frozen=True, kw_only=True):
+    """Without `suitable_nodes`, the driver may have resources on every node."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    driver_name: str = ""
+    suitable_nodes: NodeSelector | None = None
+
+
+class ResourceClaimSpec(Object, frozen=True, kw_only=True):
+    resource_class_name: str = ""
+    allocation_mode: str = ""
+
+
+class AllocationResult(Object, frozen=True, kw_only=True):
+    """Without `available_on_nodes`, the resource can be used on every node."""
+
+    available_on_nodes: NodeSelector | None = None
+    shareable: bool = False
+
+
+class ResourceClaimStatus(Object, frozen=True, kw_only=True):
+    allocation: AllocationResult | None = None
+    reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
+    deallocation_requested: bool = False
+
+
+class ResourceClaim(Object, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+    status: ResourceClaimStatus = ResourceClaimStatus()
+
+
+class PodSchedulingContextSpec(Object, frozen=True, kw_only=True):
+    """What the scheduler proposes."""
+
+    selected_node: str = ""
+    potential_nodes: tuple[str, ...] = ()
+
+
+class ResourceClaimSchedulingStatus(Object, frozen=True, kw_only=True):
+    """`name` is that of an entry in the pod's spec.resourceClaims."""
+
+    name: str = ""
+    unsuitable_nodes: tuple[str, ...] = ()
+
+
+class PodSchedulingContextStatus(Object, frozen=True, kw_only=True):
+    """What the drivers answer."""
+
+    resource_claims: tuple[ResourceClaimSchedulingStatus, ...] = ()
+
+
+class PodSchedulingContext(Object, frozen=True, kw_only=True):
+    """Has the name of its pod, which owns it."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSchedulingContextSpec = PodSchedulingContextSpec()
+    status: PodSchedulingContextStatus = PodSchedulingContextStatus()
+
+
+def _watched(kind: type[Object], plural: str) -> WatchedKind:
+    return WatchedKind(API_VERSION, kind.__name__, f"/apis/{API_VERSION}/{plural}", kind)
+
+
+RESOURCE_CLASSES = _watched(ResourceClass, "resourceclasses")
+RESOURCE_CLAIMS = _watched(ResourceClaim, "resourceclaims")
+POD_SCHEDULING_CONTEXTS = _watched(PodSchedulingContext, "podschedulingcontexts")

@@ -1,0 +1,95 @@
+"""What the plugin keeps of a pod through its scheduling cycle and its binding cycle."""
+
+from __future__ import annotations
+
+import msgspec
+
+from berth.actors.scheduling.kube.core import NodeSelector
+from berth.actors.scheduling.kube.resource_v1alpha2 import (
+    WAIT_FOR_FIRST_CONSUMER,
+    PodSchedulingContext,
+    PodSchedulingContextSpec,
+    ResourceClaim,
+)
+from berth.actors.scheduling.model.node_selection import NodeTerms
+from berth.plugin import Pod, StateKey
+
+CLAIM_NOT_AVAILABLE = "resourceclaim not available on the node"
+EXCLUDED_BY_CLASS = "excluded by resource class node filter"
+UNSUITABLE = "resourceclaim cannot be allocated for the node (unsuitable)"
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """An entry of the pod's spec.resourceClaims, with its claim."""
+
+    name: str
+    claim: ResourceClaim
+
+    @property
+    def is_pending(self) -> bool:
+        return self.claim.status.allocation is None
+
+    @property
+    def is_delayed(self) -> bool:
+        """True if the claim is allocated for a pod, and not when it is created."""
+        return self.claim.spec.allocation_mode == WAIT_FOR_FIRST_CONSUMER
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """Nodes that an entry leaves, and the reason for the others."""
+
+    index: int
+    terms: NodeTerms
+    reason: str
+
+
+class PodNegotiation:
+    """The negotiated claims of a pod that is being scheduled.
+
+    `unavailable` are the indices of delayed claims that a node that was tried cannot use.
+    `potential` are the nodes that PreScore found, () if the drivers know them. `proposal` is the
+    spec that PreBind has to publish, None if it is published. `written` are the claims that PreBind
+    reserved.
+    """
+
+    def __init__(
+        self, pod: Pod, entries: tuple[Entry, ...], context: PodSchedulingContext | None
+    ) -> None:
+        self.pod = pod
+        self.entries = entries
+        self.context = context
+        self.limits: list[Limit] = []
+        self.unavailable: set[int] = set()
+        self.potential: tuple[str, ...] = ()
+        self.proposal: PodSchedulingContextSpec | None = None
+        self.written: list[ResourceClaim] = []
+
+    @property
+    def pending(self) -> list[Entry]:
+        return [entry for entry in self.entries if entry.is_pending]
+
+    @property
+    def published(self) -> PodSchedulingContextSpec:
+        return PodSchedulingContextSpec() if self.context is None else self.context.spec
+
+    def limit(self, index: int, selector: NodeSelector | None, reason: str) -> None:
+        if selector is not None:
+            terms = NodeTerms([(term, 1) for term in selector.node_selector_terms])
+            self.limits.append(Limit(index, terms, reason))
+
+    def unsuitable_nodes(self) -> set[str]:
+        """The nodes that the driver of a claim that is not allocated yet has ruled out."""
+        pending = {entry.name for entry in self.pending}
+        answers = () if self.context is None else self.context.status.resource_claims
+        return {
+            node for answer in answers if answer.name in pending for node in answer.unsuitable_nodes
+        }
+
+    def is_informed(self) -> bool:
+        """True if the drivers have answered for every claim that is not allocated yet."""
+        answers = () if self.context is None else self.context.status.resource_claims
+        return {entry.name for entry in self.pending} <= {answer.name for answer in answers}
+
+
+# None for a pod without negotiated claims.
+NEGOTIATION: StateKey[PodNegotiation | None] = StateKey("PodSchedulingContext")
