@@ -1,0 +1,149 @@
+"""Runs the hollow driver: follow, decide about every object, write.
+
+Every change is answered by a look at all contexts and claims, which is enough for a toy cluster.
+"""
+
+from __future__ import annotations
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup, TaskStatus
+
+from berth.actors.client.rest import ApiError, Client, ConnectionFailedError
+from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
+from berth.actors.runtime.backoff import Backoff, Rng
+from berth.actors.runtime.clock import Clock
+from berth.tools.apiserver.resources import BY_KIND, Kind
+from berth.tools.hollow.cluster import Change, Cluster
+from berth.tools.hollow.device_claims import key_of
+from berth.tools.hollow.devices.release import ClaimRelease
+from berth.tools.hollow.documents import Document, name_of, namespace_of
+from berth.tools.hollow.negotiation.decisions import allocate_immediately, answer, free
+from berth.tools.hollow.writes import Again, Delete, Patch, Write
+
+log = structlog.get_logger(__name__)
+API_VERSION = "resource.k8s.io/v1alpha2"
+CLAIMS, CONTEXTS = "ResourceClaim", "PodSchedulingContext"
+FOLLOWED = {
+    kind: BY_KIND[version, kind]
+    for version, kind in (
+        ("v1", "Pod"),
+        ("v1", "Node"),
+        (API_VERSION, "ResourceClass"),
+        (API_VERSION, CLAIMS),
+        (API_VERSION, CONTEXTS),
+    )
+}
+RETRY = Backoff(initial=0.05, most=10.0, jitter=0.2)
+
+
+async def run_negotiating_driver(
+    client: Client,
+    clock: Clock,
+    rng: Rng,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Acts as the driver of every resource class until cancelled."""
+    async with anyio.create_task_group() as group:
+        driver = _Driver(client, clock, rng, group)
+        for kind in FOLLOWED.values():
+            await group.start(driver.follow, kind)
+        task_status.started()
+        await driver.run()
+
+
+class _Driver:
+    def __init__(self, client: Client, clock: Clock, rng: Rng, group: TaskGroup) -> None:
+        self._client = client
+        self._clock = clock
+        self._rng = rng
+        self._group = group
+        self._cluster = Cluster()
+        self._release = ClaimRelease()
+        self._news = anyio.Event()
+
+    async def follow(self, kind: Kind, *, task_status: TaskStatus[None]) -> None:
+        """Keeps the cluster up to date with one kind."""
+        listed = False
+        served = {"apiVersion": kind.api_version, "kind": kind.kind}
+        stream = Reflector(self._client, kind.path(), dict, self._clock, self._rng)
+        async for change in stream.changes():
+            found: list[Change] | Change | None
+            match change:
+                case Listed(items):
+                    found = self._cluster.replace(kind.kind, [{**one, **served} for one in items])
+                    if not listed:
+                        task_status.started()
+                        listed = True
+                case Changed(document):
+                    found = self._cluster.put(document)
+                case Deleted(document):
+                    found = self._cluster.remove(document)
+                    if kind.kind == CLAIMS:
+                        self._release.forget(key_of(document))
+            if found:
+                self._news.set()
+
+    async def run(self) -> None:
+        failures = 0
+        while True:
+            self._news = anyio.Event()
+            items = [
+                (kind, namespace_of(one), name_of(one))
+                for kind in (CLAIMS, CONTEXTS)
+                for one in self._cluster.all(kind)
+            ]
+            done = [await self._carry_out(self._decide(*item)) for item in items]
+            if all(done):
+                failures = 0
+                await self._news.wait()
+            else:
+                failures += 1
+                await self._clock.sleep(RETRY.delay(failures, self._rng))
+
+    def _decide(self, kind: str, namespace: str, name: str) -> list[Write]:
+        """Decides about the latest version of a claim or context."""
+        found = self._cluster.find(kind, namespace, name)
+        if found is None:
+            return []
+        if kind == CONTEXTS:
+            return answer(self._cluster, found)
+
+        def pod(name: str) -> Document | None:
+            return self._cluster.find("Pod", namespace, name)
+
+        wall = self._clock.wall()
+        released = self._release.reconcile(found, pod, self._cluster.is_gone, wall)
+        return released or free(found) or allocate_immediately(self._cluster, found)
+
+    async def _carry_out(self, writes: list[Write]) -> bool:
+        """Makes the writes one after another. Returns False if one failed; the rest is left out."""
+        for write in writes:
+            try:
+                await self._write(write)
+            except (ApiError, ConnectionFailedError) as failure:
+                code = failure.code if isinstance(failure, ApiError) else 0
+                report = log.debug if code in (404, 409) else log.warning
+                report("driver's write failed", why=str(failure))
+                return False
+        return True
+
+    async def _write(self, write: Write) -> None:
+        """Makes one write, and stores the server's answer at once."""
+        match write:
+            case Patch(kind, namespace, name, body, subresource):
+                path = FOLLOWED[kind].path(namespace, name)
+                path += f"/{subresource}" if subresource else ""
+                self._cluster.put(await self._client.patch(path, body, dict, "merge"))
+                self._news.set()
+            case Delete(kind, namespace, name, uid):
+                options = {"preconditions": {"uid": uid}}
+                path = FOLLOWED[kind].path(namespace, name)
+                await self._client.call("DELETE", path, dict, options)
+            case Again(seconds):
+                self._group.start_soon(self._remind, seconds)
+
+    async def _remind(self, seconds: float) -> None:
+        await self._clock.sleep(max(seconds, 0.0))
+        self._news.set()
