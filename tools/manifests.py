@@ -90,7 +90,7 @@ def kind_of(document: Document, where: str) -> Kind:
     kind = BY_KIND.get((version, name))
     if kind is None:
         raise ManifestError(f"{where}: unknown kind {version} {name}")
-    found = unknown_and_mistyped(kind.kind, document)
+    found = unknown_and_mistyped(kind.type_name, document)
     if found.mistyped:
         raise ManifestError(f"{_named(where, document)}: {found.where}: {found.mistyped}")
     if found.unknown:

@@ -79,7 +79,7 @@ def from_manifests(
     for kind, document in sorted(found, key=lambda one: one[0] not in CLASSES):
         made = _completed(kind, document, store)
         metadata = made["metadata"]
-        key = (kind.kind, metadata.get("namespace", ""), metadata["name"])
+        key = (kind.type_name, metadata.get("namespace", ""), metadata["name"])
         if key in named:
             raise SourceError(
                 f"{kind.kind} {'/'.join(filter(None, key[1:]))}: expected once, found twice"
