@@ -192,3 +192,44 @@ def test_a_demo_ends_though_pods_lack_their_resource_claims(tmp_path: Path) -> N
         'could not find ResourceClaim "default/lost"',
         'pod "default/b": ResourceClaim not created yet',
     ]
+
+
+NEGOTIATED = """
+apiVersion: resource.k8s.io/v1alpha2
+kind: ResourceClaim
+metadata: {name: NAME}
+spec: {resourceClassName: gpu}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  containers: [{name: c, image: i}]
+  resourceClaims: [{name: gpu, resourceClaimName: NAME}]
+"""
+CLASS = """
+apiVersion: resource.k8s.io/v1alpha2
+kind: ResourceClass
+metadata: {name: gpu}
+driverName: gpu.example.com
+"""
+
+
+def test_devices_are_negotiated_with_the_gate(tmp_path: Path) -> None:
+    documents = [CLASS, *(NEGOTIATED.replace("NAME", name) for name in "abc")]
+    (tmp_path / "cluster.yaml").write_text("---".join(documents))
+    options = ["-f", str(tmp_path / "cluster.yaml"), "--nodes", "2", "-o", "json"]
+    gate = ["--feature-gates", "BerthPodSchedulingContext=true"]
+    result = CliRunner().invoke(demo, [*options, *gate])
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.stdout)
+    assert (summary["placed"], summary["pending"]) == (2, 1)
+    (message,) = (pod["message"] for pod in summary["pods"] if not pod["node"])
+    reason = "resourceclaim cannot be allocated for the node (unsuitable)"
+    assert message.startswith(f"0/2 nodes are available: 2 {reason}.")
+
+
+def test_an_unknown_gate_is_an_error_in_one_line() -> None:
+    result = CliRunner().invoke(demo, ["--feature-gates", "BerthPod=true"])
+    assert result.exit_code == 1
+    assert result.output == "Error: feature gates: unknown gate 'BerthPod'\n"

@@ -24,7 +24,13 @@ from rich.table import Table
 from berth.actors.client.rest import ApiError, Client, Connection
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.logs import configure_logs
-from berth.actors.system import run_scheduler
+from berth.actors.system import Options, run_scheduler
+from berth.config.feature_gates import (
+    POD_SCHEDULING_CONTEXT,
+    FeatureGateError,
+    parse_gates,
+    with_defaults,
+)
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.kubeconfig import kubeconfig
@@ -35,6 +41,7 @@ from berth.tools.hollow.devices.driver import run_driver
 from berth.tools.hollow.devices.inventory import InventoryError, read_inventories, read_objects
 from berth.tools.hollow.documents import namespace_of
 from berth.tools.hollow.kubelet import hollow_node, run_kubelets
+from berth.tools.hollow.negotiation.driver import run_negotiating_driver
 from berth.tools.manifests import ManifestError, kind_of, read
 
 SAMPLE = Path(__file__).parent / "sample.yaml"
@@ -53,7 +60,17 @@ WORKLOADS = tuple(
     )
 )
 # Objects that others refer to are created first.
-FIRST = ("Namespace", "PriorityClass", "RuntimeClass", "StorageClass", "DeviceClass", "Node")
+FIRST = (
+    "Namespace",
+    "PriorityClass",
+    "RuntimeClass",
+    "StorageClass",
+    "DeviceClass",
+    "ResourceClass",
+    "Node",
+)
+# The message of a pod for which drivers are about to answer.
+NEGOTIATES = "waiting for resource driver"
 SETTLED_SECONDS = 0.5
 REFRESH_SECONDS = 0.1
 MOST_ROWS = 30
@@ -66,6 +83,13 @@ class Row(msgspec.Struct, frozen=True):
     node: str
     phase: str
     message: str
+
+    @property
+    def is_decided(self) -> bool:
+        """True if the pod runs, or is known not to fit."""
+        if self.phase != "Pending":
+            return True
+        return bool(self.message) and not self.node and NEGOTIATES not in self.message
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -80,6 +104,7 @@ class Settings(msgspec.Struct, frozen=True):
     manifests: list[tuple[Kind, Document]]
     nodes: int
     devices: Path | None
+    gates: dict[str, bool]
     keep: bool
     port: int
     kubeconfig_out: Path | None
@@ -111,6 +136,12 @@ class Settings(msgspec.Struct, frozen=True):
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Give nodes the devices that this file describes; without FILE, built-in ones.",
 )
+@click.option(
+    "--feature-gates",
+    default="",
+    metavar="NAME=BOOL,...",
+    help="Feature gates, as for berth run.",
+)
 @click.option("--keep", is_flag=True, help="Stay up until interrupted, for kubectl.")
 @click.option(
     "--port",
@@ -138,6 +169,7 @@ def demo(
     paths: tuple[Path, ...],
     nodes: int,
     devices: Path | None,
+    feature_gates: str,
     keep: bool,
     port: int,
     kubeconfig_out: Path | None,
@@ -162,6 +194,7 @@ def demo(
             manifests=[*read(paths or (SAMPLE,)), *_of_devices(devices)],
             nodes=nodes,
             devices=devices,
+            gates=with_defaults(parse_gates(feature_gates)),
             keep=keep,
             port=port,
             kubeconfig_out=kubeconfig_out,
@@ -171,7 +204,7 @@ def demo(
         summary = anyio.run(_run, settings, backend_options={"use_uvloop": True})
     except KeyboardInterrupt:
         return
-    except (ManifestError, InventoryError, ApiError) as problem:
+    except (ManifestError, InventoryError, ApiError, FeatureGateError) as problem:
         raise click.ClickException(str(problem)) from None
     except OSError as problem:
         where = f"{problem.filename}: " if problem.filename else ""
@@ -222,11 +255,16 @@ async def _run(settings: Settings) -> Summary:
         await group.start(run_controllers, client, clock, rng)
         if settings.devices is not None:
             await group.start(run_driver, client, clock, rng, settings.devices)
+        if settings.gates[POD_SCHEDULING_CONTEXT]:
+            await group.start(run_negotiating_driver, client, clock, rng)
         unlimited = msgspec.structs.replace(KubeSchedulerConfiguration().client_connection, qps=0)
         configuration = msgspec.structs.replace(
             KubeSchedulerConfiguration(), client_connection=unlimited
         )
-        await group.start(partial(run_scheduler, configuration, Connection(url), clock, rng))
+        options = Options(feature_gates=settings.gates)
+        await group.start(
+            partial(run_scheduler, configuration, Connection(url), clock, rng, options)
+        )
         watching = _Watching(client, settings.live)
         if settings.keep:
             group.start_soon(_stop_on_signal, group)
@@ -275,7 +313,7 @@ class _Watching:
     async def run(self, *, ends: bool) -> Summary:
         """Waits until every pod is decided and nothing has changed for a moment.
 
-        A pod is decided if it runs, or if it is known not to fit. Waits for ever if not `ends`.
+        Waits for ever if not `ends`.
         """
         last, since = None, anyio.current_time()
         console = Console(stderr=True)
@@ -292,10 +330,7 @@ class _Watching:
                     live.update(
                         Group(nodes_table(nodes, pods), pods_table(self.summary.pods)), refresh=True
                     )
-                decided = all(
-                    row.phase != "Pending" or (row.message and not row.node)
-                    for row in self.summary.pods
-                )
+                decided = all(row.is_decided for row in self.summary.pods)
                 if self.summary != last or not decided or not await self._expanded():
                     last, since = self.summary, anyio.current_time()
                 elif ends and anyio.current_time() - since > SETTLED_SECONDS:
