@@ -22,6 +22,8 @@ from berth.tools.hollow.controllers import run_controllers
 from berth.tools.hollow.kubelet import hollow_node, run_kubelets
 from berth.tools.hollow.negotiation.driver import run_negotiating_driver
 from tests.integration.test_hollow import CONFIGURATION
+from tests.kit.devices import claim as claim_of_v1
+from tests.kit.devices import device_class, request, resource_slice
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
 Document = dict[str, Any]
@@ -224,6 +226,24 @@ async def test_an_immediate_claim_decides_where_its_pod_runs() -> None:
         await running.create("Pod", pod("p", "c"))
         assert await running.runs("p") == handle["data"]
         assert await running.all("PodSchedulingContext") == []
+
+
+@in_virtual_time
+async def test_a_pod_uses_claims_of_both_apis() -> None:
+    async with cluster() as running:
+        v1 = "/apis/resource.k8s.io/v1"
+        for path, document in (
+            ("deviceclasses", device_class("fpga")),
+            ("resourceslices", resource_slice("node-2", "fpga-0")),
+            ("namespaces/default/resourceclaims", claim_of_v1("v1", request(of="fpga"))),
+        ):
+            await running.client.call("POST", f"{v1}/{path}", dict, document)
+        await running.create("ResourceClaim", claim("c"))
+        await running.create("Pod", pod("p", "c", "v1"))
+        assert await running.runs("p") == "node-2"
+        found = await running.client.call("GET", f"{v1}/namespaces/default/resourceclaims/v1", dict)
+        assert [user["name"] for user in found["status"]["reservedFor"]] == ["p"]
+        await running.settle()
 
 
 @in_virtual_time

@@ -1,0 +1,136 @@
+"""What the hollow driver answers, allocates and frees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from berth.tools.hollow.cluster import Cluster
+from berth.tools.hollow.negotiation.decisions import allocate_immediately, answer, free
+from berth.tools.hollow.writes import Delete, Patch, Write
+
+Document = dict[str, Any]
+FINALIZER = "gpu.example.com/deletion-protection"
+GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+def made(kind: str, name: str, metadata: Document | None = None, **fields: Any) -> Document:
+    namespace = {} if kind in ("Node", "ResourceClass") else {"namespace": "n"}
+    known = {"name": name, "uid": f"uid-{name}", "resourceVersion": "1", **namespace}
+    return {"kind": kind, "metadata": {**known, **(metadata or {})}, **fields}
+
+
+def claim(
+    name: str, on: str = "", metadata: Document | None = None, /, mode: str = "", **status: Any
+) -> Document:
+    """A claim, allocated on a node if one is given."""
+    spec = {"resourceClassName": "gpu", "allocationMode": mode or "WaitForFirstConsumer"}
+    allocation = {"allocation": {"resourceHandles": [{"data": on}]}} if on else {}
+    return made("ResourceClaim", name, metadata, spec=spec, status={**allocation, **status})
+
+
+def pod(*claims: str) -> Document:
+    entries = [{"name": name, "resourceClaimName": name} for name in claims]
+    return made("Pod", "p", spec={"resourceClaims": entries}, status={"phase": "Pending"})
+
+
+def context(selected: str = "", *potential: str, owner: str = "uid-p", **status: Any) -> Document:
+    owners = [{"kind": "Pod", "name": "p", "uid": owner, "controller": True}]
+    spec = {"selectedNode": selected, "potentialNodes": list(potential)}
+    metadata = {"ownerReferences": owners, "uid": "uid-context"}
+    return made("PodSchedulingContext", "p", metadata, spec=spec, status=status)
+
+
+def cluster(*documents: Document, room: str = "1") -> Cluster:
+    found = Cluster()
+    annotations = {"annotations": {"berth.dev/claims-per-node": room}}
+    of_class = made("ResourceClass", "gpu", annotations, driverName="gpu.example.com")
+    for document in (of_class, *documents):
+        found.put(document)
+    return found
+
+
+def answers(writes: list[Write]) -> dict[str, list[str]]:
+    """The unsuitable nodes that are reported for each claim."""
+    (patch,) = writes
+    assert isinstance(patch, Patch)
+    assert (patch.kind, patch.subresource) == ("PodSchedulingContext", "status")
+    reported = patch.body["status"]["resourceClaims"]
+    return {entry["name"]: entry.get("unsuitableNodes", []) for entry in reported}
+
+
+def allocated(writes: list[Write]) -> dict[str, str]:
+    """The claims that are allocated, with the node."""
+    found = {}
+    for protects, allocates in zip(writes[::2], writes[1::2], strict=True):
+        assert isinstance(protects, Patch)
+        assert isinstance(allocates, Patch)
+        assert protects.body["metadata"]["finalizers"] == [FINALIZER]
+        status = allocates.body["status"]
+        assert status["driverName"] == "gpu.example.com"
+        found[allocates.name] = status["allocation"]["resourceHandles"][0]["data"]
+    return found
+
+
+def test_claims_are_allocated_for_a_selected_node_with_room() -> None:
+    used = (claim("used", "a"), pod("c", "d"), claim("c"), claim("d"))
+    writes = answer(cluster(*used, room="2"), context("b", "a", "b"))
+    assert allocated(writes) == {"c": "b", "d": "b"}
+    (_, first, *_) = writes
+    assert isinstance(first, Patch)
+    user = {"resource": "pods", "name": "p", "uid": "uid-p"}
+    assert first.body["status"]["reservedFor"] == [user]
+
+
+def test_nodes_without_room_for_all_claims_of_the_pod_are_unsuitable() -> None:
+    known = cluster(claim("used", "a"), pod("c", "d"), claim("c"), claim("d"), room="2")
+    assert answers(answer(known, context("a", "a", "b"))) == {"c": ["a"], "d": ["a"]}
+    assert answers(answer(known, context("", "b"))) == {"c": [], "d": []}
+    same = [{"name": name, "unsuitableNodes": ["a"]} for name in ("c", "d")]
+    assert answer(known, context("a", "a", "b", resourceClaims=same)) == []
+
+
+def test_claims_that_need_no_negotiation_get_no_answer() -> None:
+    other = {**claim("o"), "spec": {"resourceClassName": "other"}}
+    found = (claim("a", "x"), claim("i", mode="Immediate"), claim("g", "", GONE), other)
+    known = cluster(pod("a", "i", "g", "o", "missing"), *found)
+    assert answer(known, context("b", "b")) == []
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_the_context_of_a_pod_that_is_gone_is_deleted(is_known: bool) -> None:
+    known = cluster(pod("c"), claim("c"))
+    if not is_known:
+        known.remove(pod("c"))
+    (write,) = answer(known, context("a", "a", owner="uid-before" if is_known else "uid-p"))
+    assert isinstance(write, Delete)
+    assert (write.kind, write.name) == ("PodSchedulingContext", "p")
+
+
+def test_a_pod_that_the_driver_has_not_heard_of_has_to_wait() -> None:
+    assert answer(cluster(claim("c")), context("a", "a")) == []
+
+
+def test_immediate_claims_get_the_first_node_with_room() -> None:
+    nodes = [made("Node", name) for name in ("b", "a", "c")]
+    known = cluster(*nodes, claim("used", "a"))
+    assert allocated(allocate_immediately(known, claim("c", mode="Immediate"))) == {"c": "b"}
+    assert allocate_immediately(known, claim("c")) == []
+    assert allocate_immediately(known, claim("c", "a", mode="Immediate")) == []
+
+
+def test_claims_without_users_are_freed() -> None:
+    protected = {"finalizers": ["other", FINALIZER]}
+    user = {"resource": "pods", "name": "p", "uid": "uid-p"}
+    assert free(claim("c", "a", protected, reservedFor=[user])) == []
+    (freed,) = free(claim("c", "a", protected, driverName="gpu.example.com"))
+    assert isinstance(freed, Patch)
+    assert freed.body["status"] == {"allocation": None, "driverName": None}
+    (unprotected,) = free(claim("c", "", protected))
+    assert isinstance(unprotected, Patch)
+    assert unprotected.body["metadata"]["finalizers"] == ["other"]
+    assert free(claim("c")) == []
+    assert free(claim("c", "a", mode="Immediate")) == []
+    assert free(claim("c", "a", GONE, mode="Immediate"))
+    assert free(claim("c", "a", mode="Immediate", deallocationRequested=True))
