@@ -1,0 +1,315 @@
+"""DynamicResources at each extension point, without an API server."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from berth.actors.scheduling.kube.devices import PendingAllocation
+from berth.actors.scheduling.kube.kinds import decode
+from berth.actors.scheduling.kube.meta import ObjectMeta
+from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
+from berth.plugin import (
+    SKIP,
+    ArgsError,
+    Code,
+    CycleState,
+    FailedAttempt,
+    Hint,
+    Patch,
+    Pod,
+    PodInfo,
+    PostFiltered,
+    Resource,
+    ResourceClaim,
+    Snapshot,
+    Status,
+)
+from tests.kit.devices import (
+    DRIVER,
+    GPU,
+    Document,
+    allocated,
+    claim,
+    cluster,
+    device_class,
+    handle,
+    node,
+    pod,
+    request,
+    resource_slice,
+    using,
+)
+
+CLASS = device_class()
+WAITS = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+
+
+class Attempt:
+    """An attempt at a pod in a cluster of these objects."""
+
+    def __init__(self, document: Document, *objects: Document, **args: str) -> None:
+        made = handle()
+        self.snapshot: Snapshot = cluster(*objects)
+        made.objects = cast("Any", self.snapshot.objects)
+        self.plugin = DynamicResources(args, made)
+        self.info = PodInfo(msgspec.convert(document, Pod))
+        self.state = CycleState()
+
+    def pre_filter(self) -> tuple[Code, str] | None:
+        found = self.plugin.pre_filter(self.state, self.info, self.snapshot)
+        return None if not isinstance(found, Status) or found.ok else (found.code, found.message)
+
+    def filter(self) -> dict[str, str]:
+        """Why each node is rejected; "" if it passes."""
+        nodes = self.snapshot.all()
+        verdicts = self.plugin.filter(self.state, self.info, nodes)
+        names = [nodes.columns.names[row] for row in range(nodes.size)]
+        if verdicts is None:
+            return dict.fromkeys(names, "")
+        return {
+            name: "".join(verdicts.explain(int(verdicts.keys[i]))) if verdicts.codes[i] else ""
+            for i, name in enumerate(names)
+        }
+
+    def run(self) -> dict[str, str]:
+        assert self.pre_filter() is None
+        return self.filter()
+
+    def score(self) -> list[int]:
+        self.run()
+        found: list[int] = self.plugin.score(self.state, self.info, self.snapshot.all()).tolist()
+        return found
+
+    def post_filter(self) -> PostFiltered:
+        failed = SimpleNamespace(state=self.state, info=self.info, snapshot=self.snapshot)
+        return self.plugin.post_filter(cast("FailedAttempt", failed))
+
+
+def with_claims(*names: str) -> Document:
+    return using(pod({}), *names)
+
+
+def uid(document: Document) -> Document:
+    document["metadata"] |= {"uid": document["metadata"]["name"], "resourceVersion": "7"}
+    return document
+
+
+# --------------------------------------------------------------------------------------- arguments
+
+
+def test_arguments() -> None:
+    DynamicResources({"filterTimeout": "0s", "bindingTimeout": "1s"}, handle())
+    for args in (
+        {"filterTimeout": "-1s"},
+        {"bindingTimeout": "999ms"},
+        {"bindingTimeout": "soon"},
+        {"other": "1s"},
+    ):
+        with pytest.raises(ArgsError):
+            DynamicResources(args, handle())
+
+
+# ------------------------------------------------------------------------- PreEnqueue and PreFilter
+
+
+def test_pods_without_devices_are_skipped() -> None:
+    attempt = Attempt(pod({"cpu": 1}), node(), CLASS)
+    assert attempt.plugin.pre_filter(attempt.state, attempt.info, attempt.snapshot) == SKIP
+    assert attempt.plugin.pre_enqueue(attempt.info.pod).ok
+    assert attempt.filter() == {"n": ""}
+    assert attempt.post_filter().status.message == "no new claims to deallocate"
+
+
+def test_claims_that_cannot_be_allocated_anywhere() -> None:
+    missing = (WAITS, 'could not find ResourceClaim "default/c"')
+    attempt = Attempt(with_claims("c"), node())
+    status = attempt.plugin.pre_enqueue(attempt.info.pod)
+    assert (status.code, status.message) == attempt.pre_filter() == missing
+    assert attempt.post_filter().status.message == "no new claims to deallocate"
+    unknown = (WAITS, "request r: device class gpu does not exist")
+    assert Attempt(with_claims("c"), node(), claim("c")).pre_filter() == unknown
+    # The class does not matter any more.
+    assert Attempt(with_claims("c"), node(), allocated("c", "n", "a")).pre_filter() is None
+
+
+def test_a_claim_that_is_being_allocated() -> None:
+    attempt = Attempt(with_claims("c"), node(), CLASS, uid(claim("c")))
+    attempt.snapshot.objects.assume(PendingAllocation(metadata=ObjectMeta(name="c")))
+    expected = "resource claim default/c is in the process of being allocated"
+    assert attempt.pre_filter() == (WAITS, expected)
+
+
+# -------------------------------------------------------------------------------- Filter and Score
+
+
+def test_nodes_with_devices_pass() -> None:
+    nodes = [node("a"), node("b")]
+    devices = resource_slice("a", "d")
+    found = Attempt(with_claims("c"), *nodes, CLASS, devices, claim("c")).run()
+    assert found == {"a": "", "b": "cannot allocate all claims"}
+    twice = resource_slice("b", "d", "d")
+    found = Attempt(with_claims("c"), *nodes, CLASS, devices, twice, claim("c")).run()
+    assert found == {"a": "", "b": "invalid resource pools were encountered"}
+
+
+def test_a_selector_that_fails_ends_the_attempt() -> None:
+    wrong = device_class("gpu", "device.no")
+    attempt = Attempt(with_claims("c"), node(), wrong, resource_slice("n", "d"), claim("c"))
+    assert attempt.run()["n"].startswith("class gpu: selector #0: CEL compile error: ")
+    verdicts = attempt.plugin.filter(attempt.state, attempt.info, attempt.snapshot.all())
+    assert verdicts is not None
+    assert verdicts.codes.tolist() == [Code.ERROR]
+
+
+def elsewhere(name: str, on: str, *users: str) -> Document:
+    document = uid(allocated(name, on, "d"))
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [on]}]}]
+    document["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": terms}
+    document["status"]["reservedFor"] = [
+        {"resource": "pods", "name": user, "uid": user} for user in users
+    ]
+    return document
+
+
+def test_allocated_claims_bind_to_their_nodes() -> None:
+    nodes = [node("a"), node("b")]
+    attempt = Attempt(with_claims("c"), *nodes, CLASS, elsewhere("c", "a"))
+    assert attempt.run() == {"a": "", "b": "resourceclaim not available on the node"}
+    # The devices of other claims are looked for first.
+    both = Attempt(with_claims("c", "e"), *nodes, CLASS, elsewhere("c", "a"), claim("e"))
+    assert both.run() == dict.fromkeys("ab", "cannot allocate all claims")
+
+
+def test_scores_prefer_the_first_alternatives() -> None:
+    size = 'device.attributes["{}"].size == {}'
+
+    def sub(name: str, number: int) -> Document:
+        expression = {"cel": {"expression": size.format(DRIVER, number)}}
+        return {"name": name, **request(selectors=[expression])["exactly"]}
+
+    asked = claim("c", {"name": "r", "firstAvailable": [sub("s", 1), sub("t", 2), sub("u", 3)]})
+    slices = [
+        resource_slice(name, {"name": "d", "attributes": {"size": {"int": number}}})
+        for name, number in (("a", 3), ("b", 1))
+    ]
+    nodes = [node("a"), node("b")]
+    assert Attempt(with_claims("c"), *nodes, CLASS, *slices, asked).score() == [6, 8]
+    plain = Attempt(with_claims("c"), *nodes, CLASS, *slices, claim("c"))
+    assert plain.score() == [0, 0]
+
+
+def test_extended_resources() -> None:
+    gpus = device_class("gpu", extendedResourceName=GPU)
+    nodes = [node("a"), node("b", gpu=4), node("c")]
+    asked = pod({GPU: 1, "example.com/nic": 1})
+    devices = resource_slice("a", "d")
+    assert Attempt(pod({GPU: 1}), *nodes, gpus, devices).run() == {
+        "a": "",
+        "b": "",
+        "c": "cannot allocate all claims",
+    }
+    assert Attempt(asked, *nodes, gpus, devices).run() == dict.fromkeys(
+        "abc", "cannot fit resource"
+    )
+
+
+# -------------------------------------------------------------------------------------- PostFilter
+
+
+def deallocated(attempt: Attempt) -> tuple[str, list[str]]:
+    attempt.run()
+    found = attempt.post_filter()
+    return found.status.message, [it.name for it in found.patches if isinstance(it, Patch)]
+
+
+def test_an_allocation_that_no_node_can_use_is_given_up() -> None:
+    done = "deallocation of ResourceClaim completed"
+    nothing: tuple[str, list[str]] = ("still not schedulable", [])
+    for users, expected in (
+        ((), (done, ["c"])),
+        (("p",), (done, ["c"])),
+        (("other",), nothing),
+        (("p", "other"), nothing),
+    ):
+        attempt = Attempt(with_claims("c"), node(), CLASS, elsewhere("c", "gone", *users))
+        assert deallocated(attempt) == expected
+    # It does not help where other claims cannot be allocated.
+    both = Attempt(with_claims("c", "e"), node(), CLASS, elsewhere("c", "gone"), claim("e"))
+    assert deallocated(both) == nothing
+    fine = Attempt(with_claims("c"), node(), CLASS, elsewhere("c", "n"))
+    assert deallocated(fine) == nothing
+
+
+def left_over() -> Document:
+    document = uid(claim("p-extended"))
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p", "controller": True}
+    document["metadata"] |= {
+        "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+        "ownerReferences": [owner],
+    }
+    return document
+
+
+def test_a_claim_for_extended_resources_that_is_left_over_is_deleted() -> None:
+    gpus = device_class("gpu", extendedResourceName=GPU)
+    attempt = Attempt(pod({GPU: 1}), node(), gpus, resource_slice("n", "d"), left_over())
+    assert attempt.run() == {"n": "cannot schedule extended resource claim"}
+    found = attempt.post_filter()
+    assert found.status.message == "deletion of ResourceClaim completed"
+    assert [it.name for it in found.patches] == ["p-extended", "p-extended"]
+
+
+# ------------------------------------------------------------------------------------------- hints
+
+
+def hint(
+    resource: Resource, document: Document, old: object, new: object, *objects: Document
+) -> Hint:
+    attempt = Attempt(document, node(), CLASS, *objects)
+    (asked,) = [
+        it.hint for it in attempt.plugin.events_to_register() if it.event.resource == resource
+    ]
+    assert asked is not None
+    return asked(attempt.info.pod, old, new)
+
+
+def read(document: Document) -> ResourceClaim:
+    found = decode(uid(document))
+    assert isinstance(found, ResourceClaim)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (None, claim("c"), Hint.QUEUE),
+        (None, claim("other"), Hint.SKIP),
+        (claim("c"), claim("c"), Hint.SKIP),
+        (claim("c"), allocated("c", "n", "a"), Hint.QUEUE),
+        (claim("other"), allocated("other", "n", "a"), Hint.SKIP),
+        # A device is free.
+        (allocated("other", "n", "a"), claim("other"), Hint.QUEUE),
+        (elsewhere("c", "n", "p"), elsewhere("c", "n"), Hint.QUEUE),
+    ],
+)
+def test_changes_of_claims(old: Document | None, new: Document, expected: Hint) -> None:
+    before = None if old is None else read(old)
+    found = hint(Resource.RESOURCE_CLAIM, with_claims("c"), before, read(new), uid(claim("c")))
+    assert found == expected
+
+
+def test_a_change_does_not_help_while_another_claim_is_missing() -> None:
+    before, after = read(allocated("other", "n", "a")), read(claim("other"))
+    assert hint(Resource.RESOURCE_CLAIM, with_claims("c"), before, after) == Hint.SKIP
+
+
+def test_claims_that_were_made_for_the_pod() -> None:
+    there, changed = uid(claim("c")), msgspec.convert(with_claims("c"), Pod)
+    other = msgspec.convert(using(pod({}, "q"), "c"), Pod)
+    assert hint(Resource.POD, with_claims("c"), None, changed, there) == Hint.QUEUE
+    assert hint(Resource.POD, with_claims("c"), None, changed) == Hint.SKIP
+    assert hint(Resource.POD, with_claims("c"), None, other, there) == Hint.SKIP
