@@ -46,6 +46,7 @@ from berth.actors.runtime.workers import Line, Workers
 from berth.actors.scheduling.decision.profile import PreBindStep, Profile
 from berth.actors.scheduling.framework.events import ASSIGNED_POD_DELETE
 from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
+from berth.actors.scheduling.model.pod_info import PodInfo
 
 MOST_IDLE = 64  # workers that are kept for later placements
 CANCELLED = float("-inf")  # the effective deadline of a task that was cancelled
@@ -232,13 +233,14 @@ class BindingActor(Actor[BindingMessage]):
         """
         info, node = placement.pod.info, placement.node
         self._release(profile, placement)
-        where: str = await ask(self._cache, lambda reply: WhereBound(reply, info.key, info.uid))
+        where = await self._where_bound(info)
+        if not where:
+            await profile.roll_back(placement.cycle, info, node, _is_cancelled)
+            where = await self._where_bound(info)
         if where == node:
             # The binding was written after all: its answer was lost, and the watch came in time.
             self._attempts.scheduled(placement.pod, node, placement.started)
             return
-        if not where:
-            await profile.roll_back(placement.cycle, info, node, _is_cancelled)
         self._attempts.failed(
             placement.pod, failure, placement.started, node, bound_elsewhere=bool(where)
         )
@@ -246,6 +248,10 @@ class BindingActor(Actor[BindingMessage]):
         spec = msgspec.structs.replace(info.pod.spec, node_name=node)
         pod = msgspec.structs.replace(info.pod, spec=spec)
         self._queue.tell(ClusterChanged(ASSIGNED_POD_DELETE, pod, None, except_uid=info.uid))
+
+    async def _where_bound(self, info: PodInfo) -> str:
+        where: str = await ask(self._cache, lambda reply: WhereBound(reply, info.key, info.uid))
+        return where
 
 
 def _is_cancelled() -> bool:

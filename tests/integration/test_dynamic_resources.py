@@ -475,3 +475,24 @@ async def test_devices_are_kept_until_it_is_known_whether_they_were_given(extend
         await cluster.clock.advance(400.0)
         assert sum(bool(on(cluster, name)) for name in "pqr") == 2
         settle(cluster)
+
+
+async def test_a_pod_that_is_found_to_be_bound_is_not_tried_again() -> None:
+    def unanswered(_method: str, path: str, _body: object) -> Fault:
+        return Fault.UNANSWERED if path.endswith("/binding") else Fault.NONE
+
+    failures = [True]
+    lags = {Pod: 20.0}
+    async with virtual_cluster(late=0.1, fault=unanswered, lags=lags) as cluster:
+        cluster.fails_read = lambda path: "/pods/" in path and bool(failures and failures.pop())
+        await furnish(cluster)
+        await cluster.create(device_class("ext", extendedResourceName=GPU))
+        document = pod("p")
+        document["spec"]["containers"][0]["resources"]["requests"][GPU] = "1"
+        await cluster.create(document)
+        await cluster.clock.advance(100.0)
+        assert on(cluster)
+        assert len(cluster.decisions) == 1
+        (made,) = cluster.objects(CLAIMS).values()
+        assert made.status.allocation is not None
+        settle(cluster)

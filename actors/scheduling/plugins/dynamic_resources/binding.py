@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -35,6 +36,8 @@ from berth.plugin import SUCCESS, Handle, NotFound, ObjectKey, Pod, ResourceClai
 TRIES = 5
 # The wait until the informer has a claim that was just created.
 CREATED_SECONDS = 120.0
+# The wait until the informer has the node of a pod that is bound.
+BOUND_SECONDS = 120.0
 # The waits between the tries to undo what was written, in seconds, while the API server refuses, or
 # does not answer. The devices are kept from others meanwhile.
 PATIENCE = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -320,12 +323,27 @@ class Binding:
         pod.reserved.clear()
 
     async def _may_be_bound(self, pod: Pod) -> bool:
-        """True if the pod has a node, or the API server does not say."""
+        """True if the pod has a node, or the API server does not say.
+
+        It returns once the informer has the node too, so that the pod is not tried again.
+        """
         for seconds in PATIENCE:
             found = await self._current(Pod, pod, seconds)
-            if not isinstance(found, Status):
-                return found is not None and bool(found.spec.node_name)
+            if isinstance(found, Status):
+                continue
+            if found is None or not found.spec.node_name:
+                return False
+            await self._handle.objects.wait_for(
+                partial(self._is_listed_bound, found), BOUND_SECONDS
+            )
+            return True
         return True
+
+    def _is_listed_bound(self, pod: Pod) -> Status | Sequence[ObjectKey]:
+        name, namespace = pod.metadata.name, pod.metadata.namespace
+        known = self._handle.objects.get(Pod, name, namespace)
+        is_pending = known is not None and not known.spec.node_name
+        return [(Pod, namespace, name)] if is_pending else SUCCESS
 
     async def _without_reservation(self, pod: Pod, claim: ResourceClaim) -> ResourceClaim | None:
         """The claim after the pod was taken out of it; None if it is gone, or out of reach."""
