@@ -10,10 +10,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from berth.actors.client.rest import ApiError
+from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, type_of
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.server.actor import Address
 from berth.actors.system import Options
+from berth.config.load import from_mapping
 from berth.plugin import (
     Action,
     ClusterEvent,
@@ -31,6 +33,7 @@ from berth.plugin import (
 )
 from tests.kit.clock import VirtualClock
 from tests.kit.daemon import Daemon, daemon
+from tests.kit.handle import NoApi
 from tests.kit.processes import free_port
 
 BUDGETS, NAMESPACES, SERVICES = (
@@ -223,10 +226,11 @@ async def test_system_default_spreading_ignores_forbidden_kinds_and_a_profiles_d
 
 
 OF_VOLUMES = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
+OF_DEVICES = ("DynamicResources", "NodeResourcesFit")
 
 
 async def test_only_kinds_that_an_enabled_plugin_uses_are_followed() -> None:
-    names = ("InterPodAffinity", "PodTopologySpread", *OF_VOLUMES)
+    names = ("InterPodAffinity", "PodTopologySpread", *OF_VOLUMES, *OF_DEVICES)
     only = {"disabled": [{"name": name} for name in names]}
     async with daemon({"profiles": [{"plugins": {"multiPoint": only}}]}) as running:
         await running.advance(1)
@@ -243,7 +247,8 @@ async def test_only_kinds_that_an_enabled_plugin_uses_are_followed() -> None:
             for request in running.api.asked
             if request.startswith("GET")
         }
-    used = {type_of(kind) for plugin in IN_TREE.values() for kind in plugin.lookups}
+    (profile,) = build_profiles(from_mapping(None), IN_TREE, NoApi()).values()
+    used = {type_of(kind) for plugin in profile.plugins for kind in plugin.lookups}
     paths = {kind.path for kind in LOOKED_UP if kind.type in used}
     assert listed == {NODES.path, PODS.path, *paths}
 
@@ -271,7 +276,7 @@ class Waits(FilterPlugin):
 
 async def test_a_kind_that_a_plugin_waits_for_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(IN_TREE, "Waits", Waits)
-    names = ("InterPodAffinity", "PodTopologySpread", "DefaultPreemption", *OF_VOLUMES)
+    names = ("InterPodAffinity", "PodTopologySpread", "DefaultPreemption", *OF_VOLUMES, *OF_DEVICES)
     only = {"disabled": [{"name": name} for name in names], "enabled": [{"name": "Waits"}]}
     async with daemon({"profiles": [{"plugins": {"multiPoint": only}}]}) as running:
         running.put_node("n")
