@@ -26,6 +26,7 @@ from berth.actors.scheduling.kube.devices import (
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
 from berth.actors.scheduling.plugins.dynamic_resources.search import Outcome, search
+from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import (
     AllocationError,
     Wanted,
@@ -309,7 +310,7 @@ def test_search_finds_what_a_slow_one_finds_first(
         event("a constraint excludes some of all devices")
         assert expected is None
         return
-    outcome = search(wanted, inventory.pools(node), inventory, STEPS)
+    outcome = search(wanted, inventory.pools(node), inventory, Steps(STEPS))
     event("found" if expected else "not found")
     assert _found(outcome) == expected
 
@@ -317,7 +318,7 @@ def test_search_finds_what_a_slow_one_finds_first(
 def _is_refused(wanted: Sequence[Wanted], inventory: Inventory, node: Node) -> bool:
     """True if a request for all devices breaks a constraint, which is an error."""
     try:
-        search(wanted, inventory.pools(node), inventory, STEPS)
+        search(wanted, inventory.pools(node), inventory, Steps(STEPS))
     except AllocationError as problem:
         return "cannot add device" in str(problem)
     return False

@@ -26,7 +26,8 @@ from berth.actors.scheduling.plugins.dynamic_resources.pools import (
     Pool,
     SliceDevice,
 )
-from berth.actors.scheduling.plugins.dynamic_resources.search import TimedOutError, search
+from berth.actors.scheduling.plugins.dynamic_resources.search import search
+from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps, TimedOutError
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import (
     AllocationError,
     Alternative,
@@ -107,7 +108,7 @@ class _Judge:
         the message of an error, "" without one.
         """
         try:
-            outcome = search(claims, self._pools, self._inventory, STEPS)
+            outcome = search(claims, self._pools, self._inventory, Steps(STEPS))
         except TimedOutError:
             return None
         except AllocationError as problem:

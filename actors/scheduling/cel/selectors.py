@@ -8,6 +8,7 @@ DRAListTypeAttributes is off: attributes are scalars of the type `any`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -66,8 +67,12 @@ class Selector:
         """The cost in the worst case, which the API server limits to 1,000,000."""
         return MAX_UINT64 if self._root is None else worst_cost(self._root)
 
-    def matches(self, driver: str, device: Device) -> bool:
-        """True if the device is selected. Raises CelError."""
+    def matches(
+        self, driver: str, device: Device, spend: Callable[[int], None] | None = None
+    ) -> bool:
+        """True if the device is selected. Raises CelError. `spend` is called with what was done, in
+        units of cost.
+        """
         if self._program is None:
             raise CelError(self.error)
         step, slots = self._program
@@ -85,6 +90,9 @@ class Selector:
             raise CelError("expression recursion limit exceeded") from None
         except _DEFECTS as defect:
             raise CelError(f"internal error: {defect}") from defect
+        finally:
+            if spend is not None:
+                spend(run.cost + run.effort)
         if run.cost > LIMIT:
             raise LimitError
         if type(result) is not bool:

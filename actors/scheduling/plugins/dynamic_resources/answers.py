@@ -30,10 +30,10 @@ from berth.actors.scheduling.plugins.dynamic_resources.search import (
     Found,
     Outcome,
     Picked,
-    TimedOutError,
     search,
 )
 from berth.actors.scheduling.plugins.dynamic_resources.stale_rows import StaleRows
+from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps, TimedOutError
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import (
     AllocationError,
     ClassByName,
@@ -43,10 +43,6 @@ from berth.actors.scheduling.plugins.dynamic_resources.wanted import (
 from berth.plugin import Ints, NodeView, Pod, Snapshot
 
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
-
-
-# How many searches of the longest kind one attempt may make at a time.
-MOST_SEARCHES = 5
 
 
 class Verdict(enum.IntEnum):
@@ -221,53 +217,50 @@ class Answers:
 
     # ----------------------------------------------------------------------------------- keeping up
 
-    def settle(self, nodes: NodeView, asked: Asked, steps: int) -> None:
-        """Brings the answers for the nodes of a view up to date. It stops at a node that FAILED."""
+    def settle(self, nodes: NodeView, asked: Asked, steps: Steps) -> None:
+        """Brings the answers for the nodes of a view up to date. It stops at a node that FAILED,
+        also because no steps are left.
+        """
         self._stale.follow()
         if self._stale.size > len(self.verdicts):
             self.verdicts = grown(self.verdicts, self._stale.size)
             self.scores = grown(self.scores, self._stale.size)
-        most = MOST_SEARCHES * steps
         for position in self._stale.positions(nodes):
             node, row = nodes.node(position), nodes.row(position)
             if node is None:
                 continue
-            verdict, taken = self._search(node, row, asked, min(steps, most))
-            most -= taken
+            verdict = self._search(node, row, asked, steps)
             self.verdicts[row] = verdict
             if verdict is Verdict.FAILED:
                 return
             self._stale.renewed(row)
 
-    def _search(self, node: Node, row: int, asked: Asked, steps: int) -> tuple[Verdict, int]:
-        """The verdict on a node, and the steps that it took."""
+    def _search(self, node: Node, row: int, asked: Asked, steps: Steps) -> Verdict:
         self._offers.pop(row, None)
         self.scores[row] = 0
         need = self.need(node, asked)
         if need is None:
-            return Verdict.NO_RESOURCE, 0
+            return Verdict.NO_RESOURCE
         if not need.claims:
-            return Verdict.PASSES, 0
+            return Verdict.PASSES
         try:
-            outcome, taken = self._outcome(node, need, asked, steps)
+            outcome = self._outcome(node, need, asked, steps)
         except TimedOutError:
             self.failure = f"node {node.metadata.name}: timed out trying to allocate devices"
-            return Verdict.FAILED, steps
+            return Verdict.FAILED
         except AllocationError as problem:
             self.failure = str(problem)
-            return Verdict.FAILED, 0
+            return Verdict.FAILED
         if outcome.found is None:
-            return (
-                Verdict.INVALID_POOLS if outcome.invalid_pools else Verdict.NOT_ALLOCATED
-            ), taken
+            return Verdict.INVALID_POOLS if outcome.invalid_pools else Verdict.NOT_ALLOCATED
         offer = Offer(outcome.found, need.missing)
         self._offers[row] = offer
         self.scores[row] = offer.score
-        return Verdict.PASSES, taken
+        return Verdict.PASSES
 
-    def _outcome(self, node: Node, need: Need, asked: Asked, steps: int) -> tuple[Outcome, int]:
-        """The outcome of the search, and the steps that it took: none if a node that sees the same
-        pools was searched since the last change.
+    def _outcome(self, node: Node, need: Need, asked: Asked, steps: Steps) -> Outcome:
+        """The outcome of the search, or that of a node that sees the same pools, if it was searched
+        since the last change.
         """
         version = self.inventory.changed.version
         if version != self._outcomes_version:
@@ -276,7 +269,7 @@ class Answers:
         pools = self.inventory.pools(node)
         known = self._outcomes.get((pools, id(need)))
         if known is not None:
-            return known, 0
+            return known
         try:
             outcome = search(need.claims, pools, self.inventory, steps)
         except AllocationError:
@@ -287,7 +280,7 @@ class Answers:
             wanted = [*own, *need.claims[len(own) :]]
             outcome = search(wanted, pools, self.inventory, steps)
         self._outcomes[pools, id(need)] = outcome
-        return outcome, outcome.steps
+        return outcome
 
     def _missing(self, node: Node, asked: Asked) -> frozenset[str] | None:
         """The extended resources that devices must provide on this node; None if the node has one

@@ -8,7 +8,7 @@ lists of slices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -37,11 +37,16 @@ from berth.actors.scheduling.plugins.dynamic_resources.pools import (
     serving,
     unreadable,
 )
+from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
 from berth.plugin import ResourceClaim, ResourceSlice
 
 # The selectors whose answers are kept, and the answers of each.
 MOST_SELECTORS, MOST_ANSWERS = 1024, 1 << 16
+# What the evaluation of a selector may cost, in cel-go's units, in a step of the search.
+COSTS_PER_STEP = 5
+# The steps that its compilation costs.
+STEPS_PER_CHARACTER = 3
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 EVERY_NODE = ""
 
@@ -357,32 +362,39 @@ class Inventory:
                             left[counter] -= amount
         return left
 
-    def matches(self, expression: str, device: SliceDevice) -> bool:
-        """True if a selector accepts the device. Raises CelError, also if it does not compile."""
+    def matches(self, expression: str, device: SliceDevice, steps: Steps | None = None) -> bool:
+        """True if a selector accepts the device. Raises CelError, also if it does not compile, and
+        TimedOutError.
+        """
         answers = self._answers.get(expression)
         if answers is None:
             if len(self._answers) >= MOST_SELECTORS:
                 self._answers.clear()
             answers = self._answers[expression] = {}
+            if steps is not None:
+                steps.take(STEPS_PER_CHARACTER * len(expression))  # It may have to be compiled.
         answer = answers.get(device.content)
         if answer is None:
             if len(answers) >= MOST_ANSWERS:
                 answers.clear()
+            spent: list[int] = []
             try:
-                answer = self._evaluate(expression, device)
+                answer = self._evaluate(expression, device, spent.append)
             except CelError as failure:
                 answer = str(failure)
             answers[device.content] = answer
+            if steps is not None:
+                steps.take(sum(spent) // COSTS_PER_STEP)
         if isinstance(answer, str):
             raise CelError(answer)
         return answer
 
     @staticmethod
-    def _evaluate(expression: str, device: SliceDevice) -> bool:
+    def _evaluate(expression: str, device: SliceDevice, spend: Callable[[int], None]) -> bool:
         compiled = selector(expression)
         if compiled.error:
             raise CelError(f"CEL compile error: {compiled.error}")
         try:
-            return compiled.matches(device.id[0], device.device)
+            return compiled.matches(device.id[0], device.device, spend)
         except CelError as failure:
             raise CelError(f"CEL runtime error: {failure}") from None

@@ -37,6 +37,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
     uses,
 )
 from berth.actors.scheduling.plugins.dynamic_resources.state import CLAIMS, PodClaims
+from berth.actors.scheduling.plugins.dynamic_resources.steps import STEPS_PER_SECOND, Steps
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
 from berth.config.feature_gates import POD_SCHEDULING_CONTEXT
 from berth.config.types import Duration
@@ -86,10 +87,8 @@ from berth.plugin import (
 )
 
 MOST_SHAPES = 64
-# The search for the devices of one node stands still for the other pods; it is cut off after this
-# many steps, some millionths of a second each, for a second of filterTimeout. One second is the
-# most that is granted.
-STEPS_PER_SECOND = 200_000
+# The most that filterTimeout grants: the other pods wait for the search.
+MOST_SECONDS = 1
 _NOT_AVAILABLE = 10  # the key of nodes that an allocated claim excludes
 _MESSAGES = {
     Verdict.NOT_ALLOCATED: "cannot allocate all claims",
@@ -100,8 +99,8 @@ _MESSAGES = {
 
 
 class DynamicResourcesArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """`filter_timeout` limits the search for the devices of one node; 0 sets no limit of the
-    user's. `binding_timeout` limits the wait for devices to be prepared. Durations are Go's.
+    """`filter_timeout` limits the search for the devices of a pod; 0 sets no limit of the user's.
+    `binding_timeout` limits the wait for devices to be prepared. Durations are Go's.
     """
 
     filter_timeout: str | None = None
@@ -136,7 +135,7 @@ class DynamicResources(
         self._binding_timeout = _seconds(
             given.binding_timeout, "bindingTimeout", least=1, default=600
         )
-        self._steps = int(STEPS_PER_SECOND * min(filter_timeout or 1, 1))
+        self._steps = int(STEPS_PER_SECOND * min(filter_timeout or MOST_SECONDS, MOST_SECONDS))
         self._binding = Binding(handle, self._binding_timeout, features)
         self._classes = ClassesByResource()
         self._inventory: Inventory | None = None
@@ -209,6 +208,7 @@ class DynamicResources(
         if to_allocate or extended is not None:
             asked = Asked(info.pod, tuple(to_allocate), resources or {}, extended)
             pod.asked, pod.answers = asked, self._answers_for(asked, snapshot)
+            pod.steps = Steps(self._steps)
         return SUCCESS
 
     def _cannot_be_prepared(self, claim: ResourceClaim) -> bool:
@@ -273,7 +273,7 @@ class DynamicResources(
         keys = np.zeros(nodes.size, dtype=np.int64)
         failure = ""
         if pod.answers is not None and pod.asked is not None:
-            pod.answers.settle(nodes, pod.asked, self._steps)
+            pod.answers.settle(nodes, pod.asked, pod.steps)
             keys += pod.answers.verdicts[nodes.rows]
             failure = pod.answers.failure
         self._exclude(pod, keys, nodes)
@@ -307,7 +307,7 @@ class DynamicResources(
         if pod is None or pod.answers is None or not self._features.prioritized_lists:
             return np.zeros(nodes.size, dtype=np.int64)
         if pod.asked is not None:
-            pod.answers.settle(nodes, pod.asked, self._steps)
+            pod.answers.settle(nodes, pod.asked, pod.steps)
         scores: Ints = pod.answers.scores[nodes.rows] + pod.allocated_score
         return scores
 

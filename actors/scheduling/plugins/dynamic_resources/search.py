@@ -11,6 +11,7 @@ stays counted by the constraints.
 from __future__ import annotations
 
 import enum
+import sys
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -29,6 +30,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.pools import (
     PoolID,
     SliceDevice,
 )
+from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps, TimedOutError
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import (
     AllocationError,
     Alternative,
@@ -37,10 +39,9 @@ from berth.actors.scheduling.plugins.dynamic_resources.wanted import (
 )
 
 Candidate = tuple[SliceDevice, Pool]
-
-
-class TimedOutError(Exception):
-    """The search took too many steps."""
+# The number of constraints or capacities, and of counters, that are looked at in a step.
+MANY, MANY_COUNTERS = 8, 64
+FRAMES_BESIDES, MOST_FRAMES = 2000, 50_000
 
 
 class Picked(msgspec.Struct, frozen=True):
@@ -59,12 +60,11 @@ Found = tuple[tuple[Picked, ...], ...]
 
 class Outcome(msgspec.Struct, frozen=True):
     """`found` is None if the claims cannot be allocated on the node; with `invalid_pools`, perhaps
-    because pools are invalid. `steps` were taken.
+    because pools are invalid.
     """
 
     found: Found | None
     invalid_pools: bool = False
-    steps: int = 0
 
 
 class _Result(enum.Enum):
@@ -73,26 +73,39 @@ class _Result(enum.Enum):
     TOO_MANY = enum.auto()  # more devices than a claim may hold: fewer might do
 
 
-def search(claims: Sequence[Wanted], pools: NodePools, inventory: Inventory, steps: int) -> Outcome:
+def search(
+    claims: Sequence[Wanted], pools: NodePools, inventory: Inventory, steps: Steps
+) -> Outcome:
     """Allocates devices to all claims together. Raises AllocationError and TimedOutError."""
     if pools.problem:
         raise AllocationError(pools.problem)
     running = _Search(claims, pools, inventory, steps)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _frames(claims)))
     try:
         result = running.run()
     except RecursionError:
         raise TimedOutError from None
+    finally:
+        sys.setrecursionlimit(limit)
     if result is _Result.TOO_MANY:
         raise AllocationError("allocation max size exceeded")
-    taken = steps - running.steps
     if result is _Result.NOT:
-        return Outcome(None, pools.any_invalid, taken)
-    return Outcome(tuple([tuple(picked) for picked in running.picked]), steps=taken)
+        return Outcome(None, pools.any_invalid)
+    return Outcome(tuple([tuple(picked) for picked in running.picked]))
+
+
+def _frames(claims: Sequence[Wanted]) -> int:
+    """The depth that a search may need: a few calls for each request and device, and some for the
+    caller and for selectors.
+    """
+    each = sum(3 * len(claim.requests) + 2 * MOST_RESULTS + 1 for claim in claims)
+    return min(FRAMES_BESIDES + each, MOST_FRAMES)
 
 
 class _Search:
     def __init__(
-        self, claims: Sequence[Wanted], pools: NodePools, inventory: Inventory, steps: int
+        self, claims: Sequence[Wanted], pools: NodePools, inventory: Inventory, steps: Steps
     ) -> None:
         self.picked: list[list[Picked]] = [[] for _ in claims]
         self._claims = claims
@@ -100,7 +113,8 @@ class _Search:
         self._inventory = inventory
         self._usage = inventory.usage
         self._features = inventory.features
-        self.steps = steps
+        self._steps = steps
+        self._step = steps.take
         self._constraints: list[list[Constraint]] = []
         self._all: dict[Alternative, list[Candidate]] = {}
         self._holding: dict[DeviceID, set[int]] = {}  # the claims that would get a device
@@ -144,6 +158,7 @@ class _Search:
                     f"claim {claim.name}, request {alternative.name}: asks for all devices, "
                     f"but resource pool {pool} is {state}{reason}"
                 )
+            self._step(len(pool.devices) // MANY)
             found += [
                 (device, pool)
                 for device in pool.devices
@@ -157,7 +172,7 @@ class _Search:
             return False
         for expression, whose in alternative.selectors:
             try:
-                if not self._inventory.matches(expression, device):
+                if not self._inventory.matches(expression, device, self._steps):
                     return False
             except CelError as failure:
                 raise AllocationError(
@@ -239,11 +254,6 @@ class _Search:
             self._give_back(c, alternative, candidate)
         return result
 
-    def _step(self) -> None:
-        self.steps -= 1
-        if self.steps < 0:
-            raise TimedOutError
-
     # ----------------------------------------------------------------------------------- one device
 
     def _in_use(self, c: int, alternative: Alternative, device: SliceDevice) -> bool:
@@ -258,6 +268,8 @@ class _Search:
         demand = self._demand(alternative, device)
         if not demand:
             return demand is not None
+        if len(demand) >= MANY:
+            self._step(len(demand) // MANY)
         taken, taking = self._usage.capacity(device.id), self._taking.get(device.id, {})
         return all(
             taken.get(name, 0) + taking.get(name, 0) + share.nano
@@ -291,6 +303,8 @@ class _Search:
         request = alternative.parent or alternative.name
         sub_request = alternative.name if alternative.parent else ""
         constraints = self._constraints[c]
+        if len(constraints) >= MANY:
+            self._step(len(constraints) // MANY)
         for i, constraint in enumerate(constraints):
             if not constraint.add(request, sub_request, device.device, device.id[0]):
                 if must:
@@ -342,6 +356,8 @@ class _Search:
         for counter, amount in device.counters:
             charged[counter] = charged.get(counter, 0) + amount
         left = self._inventory.left_of(pool)
+        if len(left) >= MANY_COUNTERS:
+            self._step(len(left) // MANY_COUNTERS)
         if all(amount >= charged.get(counter, 0) for counter, amount in left.items()):
             return True
         self._discharge(device, pool)

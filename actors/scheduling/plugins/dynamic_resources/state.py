@@ -18,6 +18,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.extended import (
     RequestMapping,
 )
 from berth.actors.scheduling.plugins.dynamic_resources.results import allocation_of
+from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps
 from berth.plugin import PodInfo, ResourceClaim, StateKey
 
 
@@ -34,10 +35,11 @@ class PodClaims:
 
     `claims` are those of its spec, as they were last written; `extended` is the one for its
     extended resources, if it may need one. `asked` and `answers` stand for what has to be
-    allocated, None if nothing has to. `nowhere` are the indices of allocated claims whose devices
-    cannot be prepared, `unavailable` those of claims that a node could not use. `reserved`, by the
-    claim's uid, and `mappings` belong to the chosen node, from Reserve on; `written` are the uids
-    of the claims that PreBind has begun to write. `prepared` if PreBind succeeded.
+    allocated, None if nothing has to; `steps` limit the search. `nowhere` are the indices of
+    allocated claims whose devices cannot be prepared, `unavailable` those of claims that a node
+    could not use. `reserved`, by the claim's uid, and `mappings` belong to the chosen node, from
+    Reserve on; `written` are the uids of the claims that PreBind has begun to write. `prepared` if
+    PreBind succeeded.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class PodClaims:
         self.extended = extended
         self.asked: Asked | None = None
         self.answers: Answers | None = None
+        self.steps = Steps(0)
         self.nowhere: list[int] = []
         self.unavailable: set[int] = set()
         self.reserved: dict[str, Reserved] = {}

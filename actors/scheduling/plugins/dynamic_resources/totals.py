@@ -16,6 +16,11 @@ from berth.actors.scheduling.plugins.dynamic_resources.extended import ClassesBy
 from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
 from berth.actors.scheduling.plugins.dynamic_resources.pools import SliceDevice
 from berth.actors.scheduling.plugins.dynamic_resources.stale_rows import StaleRows
+from berth.actors.scheduling.plugins.dynamic_resources.steps import (
+    STEPS_PER_SECOND,
+    Steps,
+    TimedOutError,
+)
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
 from berth.plugin import DeviceClass, Ints, NodeView, ResourceClaim, ResourceSlice
 
@@ -74,7 +79,8 @@ class _Totals:
         return self._stale.is_of(columns) and self._selectors == device_class.spec.selectors
 
     def settle(self, nodes: NodeView) -> None:
-        """Counts again where something changed."""
+        """Counts again where something changed, in the next decision if that takes long."""
+        steps = Steps(STEPS_PER_SECOND)
         self._stale.follow()
         if self._stale.size > len(self.devices):
             self.devices = grown(self.devices, self._stale.size)
@@ -82,16 +88,25 @@ class _Totals:
         for position in self._stale.positions(nodes):
             node, row = nodes.node(position), nodes.row(position)
             if node is not None:
-                self.devices[row], self.allocated[row] = self._count(node)
+                try:
+                    self.devices[row], self.allocated[row] = self._count(node, steps)
+                except TimedOutError:
+                    return
                 self._stale.renewed(row)
 
-    def _count(self, node: Node) -> tuple[int, int]:
+    def _count(self, node: Node, steps: Steps) -> tuple[int, int]:
         """Counts none if a selector fails, of the class or of a slice."""
         try:
-            ids = [device.id for device in self._inventory.devices(node) if self._selects(device)]
+            ids = [
+                device.id
+                for device in self._inventory.devices(node)
+                if self._selects(device, steps)
+            ]
         except (AllocationError, CelError):
             return 0, 0
         return len(ids), sum(map(self._inventory.usage.is_allocated, ids))
 
-    def _selects(self, device: SliceDevice) -> bool:
-        return all(self._inventory.matches(expression, device) for expression in self._expressions)
+    def _selects(self, device: SliceDevice, steps: Steps) -> bool:
+        return all(
+            self._inventory.matches(expression, device, steps) for expression in self._expressions
+        )

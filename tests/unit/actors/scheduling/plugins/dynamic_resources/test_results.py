@@ -14,6 +14,7 @@ from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
 from berth.actors.scheduling.plugins.dynamic_resources.results import allocation_of
 from berth.actors.scheduling.plugins.dynamic_resources.search import search
+from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError, wanted_by
 from tests.kit.devices import Document, claim, device_class, node, request, resource_slice
 
@@ -33,7 +34,7 @@ def allocate(asked: Document, *objects: Document) -> AllocationResult:
     inventory.refresh()
     its_claim = msgspec.convert(asked, ResourceClaim)
     wanted = wanted_by(its_claim, classes.get)
-    found = search([wanted], inventory.pools(N), inventory, 1000).found
+    found = search([wanted], inventory.pools(N), inventory, Steps(1000)).found
     assert found is not None
     return allocation_of(its_claim, found[0], "n")
 

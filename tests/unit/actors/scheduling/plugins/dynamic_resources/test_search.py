@@ -12,7 +12,8 @@ from berth.actors.scheduling.kube.devices import DeviceClass, ResourceClaim
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
-from berth.actors.scheduling.plugins.dynamic_resources.search import TimedOutError, search
+from berth.actors.scheduling.plugins.dynamic_resources.search import search
+from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps, TimedOutError
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError, wanted_by
 from tests.kit.devices import (
     DRIVER,
@@ -45,7 +46,7 @@ def find(claims: list[Document], *objects: Document, steps: int = 10**5) -> list
     inventory.refresh()
     wanted = [wanted_by(msgspec.convert(one, ResourceClaim), classes.get) for one in claims]
     try:
-        outcome = search(wanted, inventory.pools(N), inventory, steps)
+        outcome = search(wanted, inventory.pools(N), inventory, Steps(steps))
     except AllocationError as problem:
         return str(problem)
     if outcome.found is None:
