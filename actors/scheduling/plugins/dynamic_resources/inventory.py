@@ -8,7 +8,7 @@ lists of slices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -49,6 +49,8 @@ COSTS_PER_STEP = 5
 STEPS_PER_CHARACTER = 3
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 EVERY_NODE = ""
+# The nodes of which something may be kept though they are gone.
+MOST_GONE = 256
 
 
 class _Hold(msgspec.Struct, frozen=True):
@@ -337,6 +339,11 @@ class Inventory:
         if alike is not None:
             self._alike[alike] = found
         return found
+
+    def forget_nodes(self, there: Collection[str]) -> None:
+        """Forgets the nodes that are not there, if they may be many."""
+        if len(self._node_pools) > 2 * len(there) + MOST_GONE:
+            self._node_pools = {n: kept for n, kept in self._node_pools.items() if n in there}
 
     def _slices_near(self, node: str) -> tuple[Slice, ...]:
         """The slices that may serve a node."""

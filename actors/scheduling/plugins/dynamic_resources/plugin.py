@@ -238,6 +238,7 @@ class DynamicResources(
     def _answers_for(self, asked: Asked, snapshot: Snapshot) -> Answers:
         """The answers of the nodes for what a pod asks for."""
         objects, inventory = snapshot.objects, self._up_to_date(snapshot)
+        inventory.forget_nodes(snapshot.columns.row_of)
         version = objects.version(DeviceClass)
         if self._answers_version != version:
             self._answers.clear()

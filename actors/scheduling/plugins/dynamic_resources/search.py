@@ -43,6 +43,9 @@ Candidate = tuple[SliceDevice, Pool]
 MANY, MANY_COUNTERS = 8, 64
 FRAMES_BESIDES, MOST_FRAMES = 2000, 50_000
 
+# The devices for which each alternative remembers what it consumes of them.
+MOST_DEMANDS = 1 << 16
+
 
 class Picked(msgspec.Struct, frozen=True):
     """A device for one request of a claim. `shares` is what the claim takes of the capacity of a
@@ -282,6 +285,8 @@ class _Search:
         try:
             return alternative.demands[device.content]
         except KeyError:
+            if len(alternative.demands) >= MOST_DEMANDS:
+                alternative.demands.clear()
             demand = consumed(device.device.capacity, alternative.capacity)
             alternative.demands[device.content] = demand
             return demand

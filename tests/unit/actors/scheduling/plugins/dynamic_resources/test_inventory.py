@@ -1,0 +1,68 @@
+"""The memory of devices and nodes does not grow without end."""
+
+from __future__ import annotations
+
+import gc
+
+import msgspec
+import pytest
+
+from berth.actors.scheduling.plugins.dynamic_resources import search as searching
+from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
+from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
+from berth.actors.scheduling.plugins.dynamic_resources.pools import NodePools
+from berth.actors.scheduling.plugins.dynamic_resources.search import search
+from berth.actors.scheduling.plugins.dynamic_resources.steps import Steps
+from berth.actors.scheduling.plugins.dynamic_resources.wanted import wanted_by
+from berth.plugin import CycleState, Pod, PodInfo, ResourceClaim, ResourceSlice
+from tests.kit.devices import (
+    claim,
+    cluster,
+    device_class,
+    handle,
+    node,
+    pod,
+    resource_slice,
+    using,
+)
+
+
+def kept() -> int:
+    gc.collect()
+    return sum(isinstance(item, NodePools) for item in gc.get_objects())
+
+
+def test_nodes_that_are_gone() -> None:
+    """One inventory serves a cluster whose nodes all have new names in each round."""
+    before = kept()
+    anywhere = {"name": "d", "allNodes": True}
+    each = resource_slice("n", anywhere, nodeName=None, perDeviceNodeSelection=True)
+    first = cluster(device_class(), claim("c"), each, node("n"))
+    plugin = DynamicResources({}, handle())
+    info = PodInfo(msgspec.convert(using(pod({}), "c"), Pod))
+    for round_ in range(10):
+        nodes = [node(f"n-{round_}-{number}") for number in range(100)]
+        snapshot = cluster(*nodes)
+        snapshot.objects = first.objects
+        state = CycleState()
+        plugin.pre_filter(state, info, snapshot)
+        plugin.filter(state, info, snapshot.all())
+    assert kept() - before < 600
+
+
+def test_devices_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "MOST_DEMANDS", 10)
+    snapshot = cluster(device_class(), node("n"))
+    inventory = Inventory(snapshot.objects)
+    made = msgspec.convert(claim("c"), ResourceClaim)
+    wanted = wanted_by(made, lambda name: None)
+    (alternative,) = wanted.requests[0].alternatives
+    alternative.problem = ""
+    on = snapshot.all().node(0)
+    assert on is not None
+    for number in range(50):
+        device = {"name": "d", "attributes": {"heat": {"int": number}}}
+        snapshot.objects.put(msgspec.convert(resource_slice("n", device), ResourceSlice))
+        inventory.refresh()
+        assert search([wanted], inventory.pools(on), inventory, Steps(100)).found
+    assert len(alternative.demands) <= 10
