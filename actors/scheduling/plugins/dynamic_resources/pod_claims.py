@@ -6,7 +6,7 @@ Mirrors k8s.io/dynamic-resource-allocation/resourceclaim.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeVar
 
 from berth.actors.scheduling.kube import resource_v1alpha2
@@ -188,7 +188,10 @@ def prepared_by(claim: ResourceClaim, seconds: float) -> datetime | None:
         return None
     if not has_binding_conditions(claim):
         return None
-    return datetime.fromisoformat(allocation.allocation_timestamp) + timedelta(seconds=seconds)
+    try:
+        return datetime.fromisoformat(allocation.allocation_timestamp) + timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)
 
 
 def has_binding_conditions(claim: ResourceClaim) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from berth.actors.scheduling.plugins.dynamic_resources.features import EVERY_FEATURE
 from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
@@ -132,3 +133,11 @@ def test_the_time_to_prepare_devices() -> None:
     assert prepared_by(read(claim("c")), 10.0) is None
     assert prepared_by(prepared(), 10.0) is None
     assert prepared_by(prepared(READY, **NEEDS), 10.0) == datetime(2026, 1, 1, 0, 0, 10, tzinfo=UTC)
+
+
+def test_devices_that_are_allocated_at_the_end_of_time() -> None:
+    found = prepared(READY, **NEEDS)
+    assert found.status.allocation is not None
+    late = replace(found.status.allocation, allocation_timestamp="9999-12-31T23:59:59Z")
+    found = replace(found, status=replace(found.status, allocation=late))
+    assert prepared_by(found, 10.0) == datetime.max.replace(tzinfo=UTC)
