@@ -157,6 +157,9 @@ def _read(document: Any, where: str) -> Inventory:
             raise InventoryError(
                 f"{where}, {group.name}: count: expected 0 to {MOST_OF_GROUP}, got {group.count}"
             )
+    for group in found.devices:
+        for part in group.partitions:
+            _check_counters(group, part, where)
     node = {"metadata": {"name": "node", "labels": {}}}
     pool = "node" if not found.network else found.pool
     for spec in _specs(found.driver, pool, None if found.network else node, [found]):
@@ -168,6 +171,16 @@ def _read(document: Any, where: str) -> Inventory:
         if wrong:
             raise InventoryError(f"{where}: {wrong[0]}")
     return found
+
+
+def _check_counters(group: Group, part: Partition, where: str) -> None:
+    """Raises InventoryError unless the part has counters, all of them counters of its device."""
+    place = f"{where}, {group.name}, partition {part.name}: counters"
+    if not part.counters:
+        raise InventoryError(f"{place}: expected the amounts that the part takes of its device")
+    for counter in part.counters:
+        if counter not in group.counters:
+            raise InventoryError(f"{place}: {group.name} has no counter {counter!r}")
 
 
 def with_pool(spec: Document, pool: str, generation: int, count: int) -> Document:

@@ -165,6 +165,21 @@ BROKEN = [
         'pool: expected another name than "network", which an earlier document has',
     ),
     ("{", "cannot be read: line 2"),
+    (
+        (
+            "{driver: d.com, devices: [{name: gpu, counters: {m: 8},"
+            " partitions: [{name: part, counters: {slices: 1}}]}]}"
+        ),
+        "gpu, partition part: counters: gpu has no counter 'slices'",
+    ),
+    (
+        "{driver: d.com, devices: [{name: gpu, partitions: [{name: part, counters: {m: 1}}]}]}",
+        "gpu, partition part: counters: gpu has no counter 'm'",
+    ),
+    (
+        "{driver: d.com, devices: [{name: gpu, counters: {m: 8}, partitions: [{name: part}]}]}",
+        "gpu, partition part: counters: expected the amounts that the part takes",
+    ),
 ]
 
 
