@@ -92,6 +92,16 @@ INVOLVED = {"kind": "Pod", "namespace": "default", "name": "a", "apiVersion": "v
 # Valid parts for the kinds with required fields, and parts that their tables and defaults
 # read.
 GOOD: dict[str, dict[str, Any]] = {
+    "ResourceSlice": {
+        "spec": {
+            "driver": "d.com",
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+            "nodeName": "n",
+            "devices": [{"name": "d", "attributes": {"a": {"string": "b"}}}],
+        }
+    },
+    "v1alpha2.ResourceClass": {"driverName": "d.com"},
+    "v1alpha2.ResourceClaim": {"spec": {"resourceClassName": "c"}},
     "Pod": {
         "spec": CONTAINERS,
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},

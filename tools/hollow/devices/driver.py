@@ -86,10 +86,10 @@ class _Driver:
 
     async def follow_file(self) -> None:
         """Reads the file whenever it has changed."""
-        seen = await self._content()
+        seen = self._content()
         while True:
             await self._clock.sleep(FILE_SECONDS)
-            content = await self._content()
+            content = self._content()
             if content in (seen, None):
                 continue
             seen = content
@@ -100,9 +100,10 @@ class _Driver:
             else:
                 self._news.set()
 
-    async def _content(self) -> bytes | None:
+    def _content(self) -> bytes | None:
+        # The file is small, and a thread would fall behind virtual time.
         try:
-            return await anyio.Path(self._path).read_bytes()
+            return self._path.read_bytes()
         except OSError as problem:
             log.debug("file cannot be read", path=str(self._path), why=problem.strerror)
             return None
