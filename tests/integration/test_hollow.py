@@ -81,7 +81,7 @@ class Cluster:
         """Waits until all objects of a kind together meet the condition."""
         with anyio.fail_after(seconds):
             while not holds(found := await self.all(kind)):
-                await anyio.sleep(0.02)
+                await anyio.sleep(seconds / 400)
         return found
 
 
