@@ -175,7 +175,9 @@ class SmallApi:
             raise ApiError(404, "NotFound", f"{key} not found")
         if not isinstance(pod, dict) or not isinstance(pod.get("status") or {}, dict):
             raise ApiError(500, "InternalError", "not an object")
-        there = pod.get("metadata") or {}
+        there = pod.get("metadata")
+        if not isinstance(there, dict):
+            there = {}
         if any(there.get(name) != value for name, value in patch.get("metadata", {}).items()):
             raise ApiError(409, "Conflict", f"{key} has changed")
         pod["status"] = {**(pod.get("status") or {}), **patch.get("status", {})}
