@@ -23,10 +23,10 @@ from berth.actors.runtime.signals import until_signalled
 from berth.actors.runtime.watchdog import Watchdog
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.scheduling.decision.whereabouts import whereabouts
-from berth.actors.server.actor import Address
-from berth.actors.system import Options, run_scheduler
+from berth.actors.system import run_scheduler
 from berth.config.feature_gates import FeatureGateError, parse_gates, with_defaults
 from berth.config.load import ConfigError, dump, from_mapping, validated
+from berth.config.options import Options, SecureServing
 from berth.config.profiles import ProfileError
 from berth.config.types import Duration, KubeSchedulerConfiguration
 
@@ -150,7 +150,8 @@ def run(
         connection = load(
             kubeconfig or configuration.client_connection.kubeconfig or None, master=master
         )
-        options = Options(max_unschedulable, gates, Address(bind_address, port) if port else None)
+        serving = SecureServing(bind_address, port) if port else None
+        options = Options(max_unschedulable, gates, serving)
         tune_collector()
         daemon = partial(run_scheduler, configuration, connection, SystemClock(), Random(), options)
         watchdog = Watchdog(Heartbeat(), whereabouts)

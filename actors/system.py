@@ -16,7 +16,6 @@ from typing import Any
 from uuid import UUID
 
 import anyio
-import msgspec
 from anyio.abc import TaskStatus
 
 from berth.actors.binding.actor import BindingActor
@@ -57,26 +56,13 @@ from berth.actors.scheduling.framework.events import KINDS, Resource
 from berth.actors.scheduling.framework.interface import ApiHandle, Handle, Objects
 from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind, type_of
 from berth.actors.scheduling.plugins.in_tree import GATED, IN_TREE
-from berth.actors.server.actor import Address, ServerActor
+from berth.actors.server.actor import ServerActor
 from berth.actors.server.debug import Debug
 from berth.actors.server.metrics import Metrics
 from berth.config.extenders import without_ignored_resources
-from berth.config.feature_gates import DEFAULTS
 from berth.config.load import to_document
+from berth.config.options import Options, SecureServing
 from berth.config.types import KubeSchedulerConfiguration
-
-
-class Options(msgspec.Struct, frozen=True):
-    """The settings that are flags of `berth run`, as they are of kube-scheduler, and not part of
-    the configuration.
-
-    `max_unschedulable` is in seconds. Health and metrics are served at `serve_at`, if it is given.
-    """
-
-    max_unschedulable: float = 300.0
-    feature_gates: Mapping[str, bool] = msgspec.field(default_factory=lambda: DEFAULTS)
-    serve_at: Address | None = None
-
 
 DEFAULT_OPTIONS = Options()
 
@@ -305,7 +291,7 @@ def _debugger(core: Core, informers: Informers) -> CacheDebugger:
 
 
 def _server(
-    address: Address,
+    serving: SecureServing,
     core: Core,
     informers: Informers,
     debugger: CacheDebugger,
@@ -323,7 +309,7 @@ def _server(
     )
     document = to_document(core.configuration)
     return Child(
-        "server", ServerActor(address, readiness.missing, metrics.text, document, debug).run
+        "server", ServerActor(serving, readiness.missing, metrics.text, document, debug).run
     )
 
 
@@ -378,10 +364,10 @@ async def schedule(
     readiness = Readiness(task_status, informers)
 
     served: tuple[Child, ...] = ()
-    if options.serve_at is not None:
+    if options.serving is not None:
         metrics = Metrics(mailboxes, informers.count_unreadable)
         observer = metrics if observer is NOBODY else Both(observer, metrics)
-        served = (_server(options.serve_at, core, informers, debugger, readiness, metrics),)
+        served = (_server(options.serving, core, informers, debugger, readiness, metrics),)
 
     outbox = RecorderState(SeriesTracker(socket.gethostname()))
     recorder = RecorderActor(mailboxes, outbox, access.events, clock, rng)

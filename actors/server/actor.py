@@ -18,13 +18,9 @@ from aiohttp import web
 from anyio.abc import TaskStatus
 
 from berth.actors.server.debug import Debug, answered
+from berth.config.options import SecureServing
 
 log = structlog.get_logger(__name__)
-
-
-class Address(msgspec.Struct, frozen=True):
-    host: str
-    port: int
 
 
 class ServerActor:
@@ -37,13 +33,13 @@ class ServerActor:
 
     def __init__(
         self,
-        address: Address,
+        serving: SecureServing,
         missing: Callable[[], str | None],
         metrics: Callable[[], Awaitable[bytes]],
         configuration: object,
         debug: Debug,
     ) -> None:
-        self._address = address
+        self._serving = serving
         self._missing = missing
         self._metrics = metrics
         self._debug = debug
@@ -61,8 +57,8 @@ class ServerActor:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         try:
-            await web.TCPSite(runner, self._address.host, self._address.port).start()
-            log.info("serving", url=f"http://{self._address.host}:{runner.addresses[0][1]}")
+            await web.TCPSite(runner, self._serving.bind_address, self._serving.secure_port).start()
+            log.info("serving", url=f"http://{self._serving.bind_address}:{runner.addresses[0][1]}")
             task_status.started()
             await anyio.sleep_forever()
         finally:

@@ -34,8 +34,9 @@ from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.scheduling.kube.core import PodSpec
 from berth.actors.scheduling.kube.meta import ObjectMeta
-from berth.actors.server.actor import Address, ServerActor
+from berth.actors.server.actor import ServerActor
 from berth.actors.server.debug import SLICE, Debug, QueuePage
+from berth.config.options import SecureServing
 from berth.plugin import SUCCESS, Node, Pod, PodInfo
 from tests.integration.test_daemon import cluster
 from tests.kit.clock import VirtualClock
@@ -155,7 +156,7 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
         mailboxes, lambda: told_nodes, lambda: told_pods, {"ours"}, clock, waiting.statistics
     )
     rules = QueueRules(lambda info, at: (-info.priority, at), lambda _: SUCCESS, {})
-    address = Address("127.0.0.1", free_port())
+    address = SecureServing("127.0.0.1", free_port())
     odd = UnreadableObject("Node", "n1", "uid-1", "status.allocatable[cpu]: expected a quantity")
     debug = Debug(
         debugger.nodes,
@@ -169,7 +170,7 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
         await group.start(ServerActor(address, lambda: None, no_metrics, {}, debug).run)
         await group.start(CacheActor(mailboxes, CacheState()).run)
         await group.start(QueueActor(mailboxes, QueueState(rules), clock).run)
-        yield f"http://{address.host}:{address.port}", mailboxes.queue
+        yield f"http://{address.bind_address}:{address.secure_port}", mailboxes.queue
         group.cancel_scope.cancel()
     mailboxes.close()
 
@@ -238,13 +239,13 @@ async def test_a_page_whose_actor_has_stopped_is_503() -> None:
         await ask(queue, ListQueued)
         return ()
 
-    address = Address("127.0.0.1", free_port())
+    address = SecureServing("127.0.0.1", free_port())
     debug = Debug(no_nodes, compare, queue, tuple, SystemClock())
     async with anyio.create_task_group() as group, ClientSession() as session:
         await group.start(ServerActor(address, lambda: None, no_metrics, {}, debug).run)
         for path in ("cache", "comparison", "queue", "pods/ns/p"):
             async with session.get(
-                f"http://{address.host}:{address.port}/debug/{path}"
+                f"http://{address.bind_address}:{address.secure_port}/debug/{path}"
             ) as response:
                 assert (response.status, await response.text()) == (503, "no answer: queue\n"), path
         group.cancel_scope.cancel()

@@ -14,8 +14,9 @@ import anyio
 import pytest
 
 from berth.actors.client.rest import ApiError, Client, Connection
-from berth.actors.system import Options, run_scheduler
+from berth.actors.system import run_scheduler
 from berth.config.feature_gates import with_defaults
+from berth.config.options import Options
 from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.hollow.controllers import run_controllers

@@ -9,8 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from berth.actors.scheduling.kube.kinds import NODES, PODS
-from berth.actors.server.actor import Address
-from berth.actors.system import Options
+from berth.config.options import Options, SecureServing
 from tests.kit.daemon import daemon
 from tests.kit.processes import free_port
 
@@ -208,14 +207,15 @@ async def test_a_pod_that_becomes_unreadable_during_its_attempt_does_not_block_t
 
 
 async def test_an_unreadable_object_is_named_in_the_log_the_metric_and_the_debug_page() -> None:
-    address = Address("127.0.0.1", free_port())
+    port = free_port()
+    url, serving = f"http://127.0.0.1:{port}", SecureServing("127.0.0.1", port)
     async with (
-        daemon(options=Options(serve_at=address)) as running,
+        daemon(options=Options(serving=serving)) as running,
         aiohttp.ClientSession() as session,
     ):
 
         async def get(path: str) -> str:
-            async with session.get(f"http://{address.host}:{address.port}/{path}") as response:
+            async with session.get(f"{url}/{path}") as response:
                 return await response.text()
 
         with capture_logs() as logs:

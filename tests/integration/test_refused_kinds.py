@@ -13,9 +13,8 @@ from berth.actors.client.rest import ApiError
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, type_of
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.actors.server.actor import Address
-from berth.actors.system import Options
 from berth.config.load import from_mapping
+from berth.config.options import Options, SecureServing
 from berth.plugin import (
     Action,
     ClusterEvent,
@@ -96,15 +95,16 @@ async def test_an_absent_kind_is_an_empty_list_until_it_is_created() -> None:
     "error", [FORBIDDEN, ApiError(401, "Unauthorized", 'User "berth" cannot list it')]
 )
 async def test_forbidden_budgets_block_only_preemption(error: ApiError) -> None:
-    address = Address("127.0.0.1", free_port())
+    port = free_port()
+    url, serving = f"http://127.0.0.1:{port}", SecureServing("127.0.0.1", port)
     given = refusing(error, BUDGETS)
     async with (
-        daemon(options=Options(serve_at=address), given=given) as running,
+        daemon(options=Options(serving=serving), given=given) as running,
         aiohttp.ClientSession() as session,
     ):
 
         async def ready() -> tuple[int, str]:
-            async with session.get(f"http://{address.host}:{address.port}/readyz") as response:
+            async with session.get(f"{url}/readyz") as response:
                 return response.status, await response.text()
 
         assert running.started.is_set()
@@ -142,13 +142,14 @@ async def test_a_missing_permission_is_logged_once_a_minute() -> None:
 
 @pytest.mark.parametrize("path", [NODES.path, PODS.path])
 async def test_nothing_starts_until_nodes_and_pods_may_be_listed(path: str) -> None:
-    address = Address("127.0.0.1", free_port())
+    port = free_port()
+    url, serving = f"http://127.0.0.1:{port}", SecureServing("127.0.0.1", port)
     given = refusing(FORBIDDEN, path)
     given.put_node("n")
     given.put_pod("a")
     with capture_logs() as logs:
         async with (
-            daemon(options=Options(serve_at=address), given=given) as running,
+            daemon(options=Options(serving=serving), given=given) as running,
             aiohttp.ClientSession() as session,
         ):
             await running.advance(120)
@@ -158,13 +159,13 @@ async def test_nothing_starts_until_nodes_and_pods_may_be_listed(path: str) -> N
                 f"cannot list it"
             )
             assert [line["event"] for line in logs if line["log_level"] == "warning"] == [told] * 3
-            async with session.get(f"http://{address.host}:{address.port}/readyz") as response:
+            async with session.get(f"{url}/readyz") as response:
                 assert (response.status, told in await response.text()) == (500, True)
             del running.api.refusals[path]
             await running.advance(90)
             assert running.started.is_set()
             assert running.node_of("a") == "n"
-            async with session.get(f"http://{address.host}:{address.port}/readyz") as response:
+            async with session.get(f"{url}/readyz") as response:
                 assert response.status == 200
 
 

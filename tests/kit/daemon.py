@@ -13,8 +13,9 @@ from anyio.abc import TaskStatus
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.runtime.observer import NOBODY, Observer
 from berth.actors.scheduling.kube.kinds import NODES, PODS
-from berth.actors.system import DEFAULT_OPTIONS, Options, schedule
+from berth.actors.system import DEFAULT_OPTIONS, schedule
 from berth.config.load import from_mapping
+from berth.config.options import Options
 from tests.kit.clock import VirtualClock
 from tests.kit.small_api import NOTHING, Hostile, SmallApi
 

@@ -31,8 +31,9 @@ from berth.actors.scheduling.kube.kinds import PODS, WatchedKind
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.system import Options, schedule
+from berth.actors.system import schedule
 from berth.config.load import from_mapping
+from berth.config.options import Options
 from berth.tools.apiserver.app import target_of
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.bench.inproc import InProcess

@@ -23,7 +23,7 @@ from structlog.testing import capture_logs
 
 from berth.actors.runtime.signals import DUMP
 from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind
-from berth.actors.system import Options
+from berth.config.options import Options
 from tests.kit.clock import VirtualClock
 from tests.kit.daemon import Daemon, Document, daemon, node, pod
 from tests.kit.odd import broken, document

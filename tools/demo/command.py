@@ -24,13 +24,14 @@ from rich.table import Table
 from berth.actors.client.rest import ApiError, Client, Connection
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.logs import configure_logs
-from berth.actors.system import Options, run_scheduler
+from berth.actors.system import run_scheduler
 from berth.config.feature_gates import (
     POD_SCHEDULING_CONTEXT,
     FeatureGateError,
     parse_gates,
     with_defaults,
 )
+from berth.config.options import Options
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.kubeconfig import kubeconfig

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from berth.actors.server.actor import Address
-from berth.actors.system import Options
+from berth.config.options import Options, SecureServing
 from tests.kit.daemon import Daemon, daemon
 from tests.kit.processes import free_port
 
@@ -23,9 +22,9 @@ class Counts:
 
 
 async def test_an_observer_sees_every_decision_also_where_metrics_are_served() -> None:
-    for address in (None, Address("127.0.0.1", free_port())):
+    for address in (None, SecureServing("127.0.0.1", free_port())):
         running, counts = Daemon(), Counts()
-        async with daemon(options=Options(serve_at=address), given=running, observer=counts):
+        async with daemon(options=Options(serving=address), given=running, observer=counts):
             running.put_node("n")
             running.put_pod("p")
             await running.advance(2)

@@ -1,0 +1,105 @@
+"""The settings of the process that are flags of `berth run`, and not part of the configuration
+file, with kube-scheduler's defaults.
+
+Each group is named as the group of its flags in `--help`. Durations are in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from berth.config.feature_gates import DEFAULTS
+from berth.config.types import Duration
+
+HEALTH_PATHS = ("/healthz", "/readyz", "/livez")
+
+
+class NamedCertificate(msgspec.Struct, frozen=True):
+    """`--tls-sni-cert-key`: PEM files, and the domain patterns that they serve. Without patterns,
+    the names in the certificate count.
+    """
+
+    cert_file: str
+    key_file: str
+    names: tuple[str, ...] = ()
+
+
+class SecureServing(msgspec.Struct, frozen=True):
+    """Where and how HTTPS is served; nothing is served if `secure_port` is 0.
+
+    Without `tls_cert_file` and `tls_private_key_file`, the process makes a certificate of its own,
+    and keeps it in `cert_dir` if that is given. `tls_cipher_suites` and `tls_min_version` have the
+    names of Go's constants; empty means Go's defaults.
+    """
+
+    bind_address: str = "0.0.0.0"  # noqa: S104 - kube-scheduler's default; requests are authorized
+    secure_port: int = 10259
+    cert_dir: str = ""
+    tls_cert_file: str = ""
+    tls_private_key_file: str = ""
+    tls_cipher_suites: tuple[str, ...] = ()
+    tls_min_version: str = ""
+    tls_sni_cert_keys: tuple[NamedCertificate, ...] = ()
+    permit_address_sharing: bool = False
+    permit_port_sharing: bool = False
+
+
+class Authentication(msgspec.Struct, frozen=True):
+    """Who asks: by client certificate, by an authenticating proxy's headers, or by bearer token,
+    for which a TokenReview is made with `kubeconfig`.
+
+    Unless `skip_lookup`, authorities and header names that are not given are read from the
+    ConfigMap kube-system/extension-apiserver-authentication.
+    """
+
+    kubeconfig: str = ""
+    skip_lookup: bool = False
+    tolerate_lookup_failure: bool = True
+    token_webhook_cache_ttl: Duration = Duration(10)
+    client_ca_file: str = ""
+    requestheader_client_ca_file: str = ""
+    requestheader_allowed_names: tuple[str, ...] = ()
+    requestheader_username_headers: tuple[str, ...] = ("x-remote-user",)
+    requestheader_uid_headers: tuple[str, ...] = ()
+    requestheader_group_headers: tuple[str, ...] = ("x-remote-group",)
+    requestheader_extra_headers_prefix: tuple[str, ...] = ("x-remote-extra-",)
+
+
+class Authorization(msgspec.Struct, frozen=True):
+    """Who may: members of system:masters, everybody for `always_allow_paths`, and otherwise who a
+    SubjectAccessReview, made with `kubeconfig`, allows.
+    """
+
+    kubeconfig: str = ""
+    always_allow_paths: tuple[str, ...] = HEALTH_PATHS
+    webhook_cache_authorized_ttl: Duration = Duration(10)
+    webhook_cache_unauthorized_ttl: Duration = Duration(10)
+
+
+class MetricsOptions(msgspec.Struct, frozen=True):
+    """`disabled` are names of families. `allow_labels` maps "family,label" to the values that are
+    kept; other values become "unexpected".
+    """
+
+    show_hidden_for_version: str = ""
+    disabled: tuple[str, ...] = ()
+    allow_labels: Mapping[str, frozenset[str]] = {}
+
+
+class Options(msgspec.Struct, frozen=True):
+    """`max_unschedulable` is `--pod-max-in-unschedulable-pods-duration`. `feature_gates` has every
+    gate with its value. Nothing is served if `serving` is None. `flags` are all flags with their
+    values, as /flagz shows them. /livez fails if the event loop has stood still for
+    `liveness_stall` seconds.
+    """
+
+    max_unschedulable: float = 300.0
+    feature_gates: Mapping[str, bool] = msgspec.field(default_factory=lambda: DEFAULTS)
+    serving: SecureServing | None = None
+    authentication: Authentication = Authentication()
+    authorization: Authorization = Authorization()
+    metrics: MetricsOptions = MetricsOptions()
+    flags: Mapping[str, str] = {}
+    liveness_stall: float = 60.0
