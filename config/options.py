@@ -88,6 +88,18 @@ class MetricsOptions(msgspec.Struct, frozen=True):
     allow_labels: Mapping[str, frozenset[str]] = {}
 
 
+class LoggingOptions(msgspec.Struct, frozen=True):
+    """`format` is text (klog's) or json. `vmodule` has patterns of file names with the verbosity
+    for their lines. With `split_stream`, errors go to standard error and other lines to standard
+    output.
+    """
+
+    format: str = "text"
+    verbosity: int = 0
+    vmodule: tuple[tuple[str, int], ...] = ()
+    split_stream: bool = False
+
+
 class Options(msgspec.Struct, frozen=True):
     """`max_unschedulable` is `--pod-max-in-unschedulable-pods-duration`. `feature_gates` has every
     gate with its value. Nothing is served if `serving` is None. `flags` are all flags with their
