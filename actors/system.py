@@ -141,7 +141,9 @@ class Core:
         preemption = PreemptionActor(
             mailboxes, calls, api, clock, rng, self.configuration.parallelism
         )
-        binding = BindingActor(mailboxes, profiles, extenders, clock, self.in_binding, observer)
+        binding = BindingActor(
+            mailboxes, profiles, extenders, api, clock, self.in_binding, observer
+        )
         cycle = CycleActor(mailboxes, profiles, scheduler, extenders, clock, observer)
         return (
             Child("preemption", preemption.run),

@@ -45,12 +45,17 @@ from berth.actors.runtime.observer import NOBODY, Observer
 from berth.actors.runtime.workers import Line, Workers
 from berth.actors.scheduling.decision.profile import PreBindStep, Profile
 from berth.actors.scheduling.framework.events import ASSIGNED_POD_DELETE
-from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
+from berth.actors.scheduling.framework.interface import ApiHandle
+from berth.actors.scheduling.framework.status import SUCCESS, Code, NotFound, Status
+from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 
 MOST_IDLE = 64  # workers that are kept for later placements
 CANCELLED = float("-inf")  # the effective deadline of a task that was cancelled
 MOST_WRITES = 256
+# The waits before the requests for a pod whose binding has failed, in seconds, while the API server
+# does not answer.
+PATIENCE = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
 class BindingActor(Actor[BindingMessage]):
@@ -59,6 +64,7 @@ class BindingActor(Actor[BindingMessage]):
         mailboxes: Mailboxes,
         profiles: Mapping[str, Profile],
         extenders: Extenders,
+        api: ApiHandle,
         clock: Clock,
         pods: PodsInBinding,
         observer: Observer = NOBODY,
@@ -69,6 +75,7 @@ class BindingActor(Actor[BindingMessage]):
         self._recorder = mailboxes.recorder
         self._profiles = profiles
         self._extenders = extenders
+        self._api = api
         self._clock = clock
         self._pods = pods
         self._observer = observer
@@ -107,29 +114,44 @@ class BindingActor(Actor[BindingMessage]):
 
     async def _bind(self, placement: Placement) -> None:
         """Run one binding cycle."""
+        info, node = placement.pod.info, placement.node
         profile = self._profiles[placement.scheduler_name]
         failure: Failure | None = None
+        where: str | None = node
         ended = False
         try:
-            failure = await self._bound(profile, placement)
+            flight = profile.pre_bind_pre_flight(placement.cycle, info, node)
+            failure = await self._readied(profile, placement, flight)
+            if failure is not None:
+                where = await self._where_bound(info)
+            else:
+                status = await self._written(profile, placement)
+                if not status.ok:
+                    failure = failed(Stage.AFTER_DONE, status)
+                    where = await self._where_bound(info)
+                    if not where and flight.ok:
+                        where = await self._where_written(info)
             ended = True
         finally:
-            self._pods.forget(placement.pod.info.uid)
+            self._pods.forget(info.uid)
             if (
                 not ended
             ):  # Cancelled: the process stops, and the pod is pending for the next leader.
                 self._release(profile, placement)
-        if failure is None:
+        if (
+            failure is None or where == node
+        ):  # The binding may be written though its answer is lost.
             self._finish(profile, placement)
         else:
-            await self._undo(profile, placement, failure)
+            await self._undo(profile, placement, failure, where)
 
-    async def _bound(self, profile: Profile, placement: Placement) -> Failure | None:
-        """Wait on Permit, run PreBind and Bind, and return the failure, if there is one. An
-        extender may bind in place of the plugins.
+    async def _readied(
+        self, profile: Profile, placement: Placement, flight: Status
+    ) -> Failure | None:
+        """Wait on Permit, run PreBind, and return the failure, if there is one. `flight` is the
+        answer of PreBindPreFlight.
         """
         info, node = placement.pod.info, placement.node
-        flight = profile.pre_bind_pre_flight(placement.cycle, info, node)
         if not flight.ok and flight.code is not Code.SKIP:
             return failed(Stage.BEFORE_DONE, flight)
         if (placement.waits or flight.ok) and info.pod.status.nominated_node_name != node:
@@ -144,8 +166,7 @@ class BindingActor(Actor[BindingMessage]):
             status = await self._prepared(profile, placement)
             if not status.ok:
                 return failed(Stage.AFTER_DONE, status)
-        status = await self._written(profile, placement)
-        return None if status.ok else failed(Stage.AFTER_DONE, status)
+        return None
 
     async def _written(self, profile: Profile, placement: Placement) -> Status:
         """Bind, by an extender or by plugins, and return the status."""
@@ -227,20 +248,17 @@ class BindingActor(Actor[BindingMessage]):
         profile.unreserve(placement.cycle, info, node)
         self._cache.tell(Forget(info, node))
 
-    async def _undo(self, profile: Profile, placement: Placement, failure: Failure) -> None:
-        """Release the room and the reservations of the pod, and have it tried again, unless the API
-        server has bound it.
+    async def _undo(
+        self, profile: Profile, placement: Placement, failure: Failure, where: str | None
+    ) -> None:
+        """Release the room and the reservations of the pod, and have it tried again. `where` is the
+        pod's node, which another scheduler gave it; "" if it has none, None if that is not known.
         """
         info, node = placement.pod.info, placement.node
         self._release(profile, placement)
-        where = await self._where_bound(info)
-        if not where:
+        if where == "":
             await profile.roll_back(placement.cycle, info, node, _is_cancelled)
             where = await self._where_bound(info)
-        if where == node:
-            # The binding was written after all: its answer was lost, and the watch came in time.
-            self._attempts.scheduled(placement.pod, node, placement.started)
-            return
         self._attempts.failed(
             placement.pod, failure, placement.started, node, bound_elsewhere=bool(where)
         )
@@ -252,6 +270,22 @@ class BindingActor(Actor[BindingMessage]):
     async def _where_bound(self, info: PodInfo) -> str:
         where: str = await ask(self._cache, lambda reply: WhereBound(reply, info.key, info.uid))
         return where
+
+    async def _where_written(self, info: PodInfo) -> str | None:
+        """The node of a pod as the API server has it, "" for none, None if there is no answer.
+
+        The answer to a binding may be lost while the binding is not. What PreBind wrote for the pod
+        may be undone only if the pod has no node.
+        """
+        metadata = info.pod.metadata
+        for seconds in PATIENCE:
+            await self._clock.sleep(seconds)
+            found = await self._api.get(Pod, metadata.name, metadata.namespace)
+            if isinstance(found, NotFound):
+                return ""
+            if not isinstance(found, Status):
+                return found.spec.node_name if found.metadata.uid == info.uid else ""
+        return None
 
 
 def _is_cancelled() -> bool:

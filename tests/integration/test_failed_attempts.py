@@ -19,6 +19,7 @@ from berth.plugin import (
     SUCCESS,
     CycleState,
     PermitPlugin,
+    Pod,
     PodInfo,
     PreBindPlugin,
     Status,
@@ -52,6 +53,54 @@ class Picky(PermitPlugin, PreBindPlugin):
 
     async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
         return self._status("pre-bind", info)
+
+
+class Writer(PreBindPlugin):
+    """Counts its roll-backs, as a plugin whose PreBind writes would undo them."""
+
+    name = "Writer"
+    rolled_back = 0
+
+    async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        return SUCCESS
+
+    async def roll_back(self, state: CycleState, info: PodInfo, node: str) -> None:
+        type(self).rolled_back += 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "readable", "bound", "rolled_back"),
+    [
+        (Fault.REFUSED, True, False, 1),
+        (Fault.LOST, True, False, 1),
+        (Fault.UNANSWERED, True, True, 0),
+        (Fault.UNANSWERED, False, True, 0),
+    ],
+    ids=["refused", "not arrived", "written", "written, and the pod cannot be read"],
+)
+async def test_what_pre_bind_wrote_is_undone_only_if_the_pod_has_no_node(
+    monkeypatch: pytest.MonkeyPatch, fault: Fault, readable: bool, bound: bool, rolled_back: int
+) -> None:
+    monkeypatch.setitem(IN_TREE, "Writer", Writer)
+    monkeypatch.setattr(Writer, "rolled_back", 0)
+    faults = [fault]
+
+    def once(_method: str, path: str, _body: object) -> Fault:
+        return faults.pop() if faults and path.endswith("/binding") else Fault.NONE
+
+    # The watch shows the binding long after its answer was lost.
+    async with virtual_cluster("Writer", late=0.1, fault=once, lags={Pod: 100.0}) as cluster:
+        cluster.fails_read = lambda path: not readable and "/pods/" in path
+        await cluster.create(node("a", 4))
+        await cluster.create(pod("p"))
+        while faults:
+            await cluster.clock.advance(0.1)
+        await cluster.clock.advance(0.5)
+        assert (cluster.pods()["p"].spec.node_name == "a") == bound
+        await cluster.clock.advance(80.0)
+        assert Writer.rolled_back == rolled_back
+        await cluster.clock.advance(200.0)
+        assert cluster.pods()["p"].spec.node_name == "a"
 
 
 @pytest.fixture

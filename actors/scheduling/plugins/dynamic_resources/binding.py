@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -36,12 +35,9 @@ from berth.plugin import SUCCESS, Handle, NotFound, ObjectKey, Pod, ResourceClai
 TRIES = 5
 # The wait until the informer has a claim that was just created.
 CREATED_SECONDS = 120.0
-# The wait until the informer has the node of a pod that is bound.
-BOUND_SECONDS = 120.0
 # The waits between the tries to undo what was written, in seconds, while the API server refuses, or
 # does not answer. The devices are kept from others meanwhile.
 PATIENCE = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-T = TypeVar("T", Pod, ResourceClaim)
 
 
 class Binding:
@@ -82,11 +78,9 @@ class Binding:
             await self._bind_extended(pod)
         except _WriteError as problem:
             return error(str(problem))
-        status = SUCCESS
         if self._waits and any(has_binding_conditions(claim) for claim in pod.every):
-            status = await self._prepared(pod)
-        pod.prepared = status.ok
-        return status
+            return await self._prepared(pod)
+        return SUCCESS
 
     def _settle(self, pod: PodClaims, uid: str, written: ResourceClaim) -> None:
         """From here on, the claim itself holds the devices."""
@@ -303,53 +297,28 @@ class Binding:
         """Takes the pod out of the claims that were written for it, deletes the claim for its
         extended resources, and gives back the devices that no claim holds.
 
-        An allocation stays with its claim, for the next attempt. Nothing is undone for a pod that
-        may be bound.
+        An allocation stays with its claim, for the next attempt.
         """
-        if not (pod.prepared and await self._may_be_bound(pod.info.pod)):
-            for claim in pod.claims:
-                uid = claim.metadata.uid
-                if uid in pod.written or is_reserved_for(pod.info.pod, claim):
-                    latest = await self._without_reservation(pod.info.pod, claim)
-                    if latest is not None:
-                        self._handle.objects.assume(latest)
-                reserved = pod.reserved.pop(uid, None)
-                if reserved is not None:
-                    self._handle.objects.restore(reserved.pending)
-            if pod.extended is not None and pod.extended.metadata.name != UNWRITTEN:
-                await self._delete(pod.extended)
+        for claim in pod.claims:
+            uid = claim.metadata.uid
+            if uid in pod.written or is_reserved_for(pod.info.pod, claim):
+                latest = await self._without_reservation(pod.info.pod, claim)
+                if latest is not None:
+                    self._handle.objects.assume(latest)
+            reserved = pod.reserved.pop(uid, None)
+            if reserved is not None:
+                self._handle.objects.restore(reserved.pending)
+        if pod.extended is not None and pod.extended.metadata.name != UNWRITTEN:
+            await self._delete(pod.extended)
         for reserved in pod.reserved.values():
             self._handle.objects.restore(reserved.pending)
         pod.reserved.clear()
-
-    async def _may_be_bound(self, pod: Pod) -> bool:
-        """True if the pod has a node, or the API server does not say.
-
-        It returns once the informer has the node too, so that the pod is not tried again.
-        """
-        for seconds in PATIENCE:
-            found = await self._current(Pod, pod, seconds)
-            if isinstance(found, Status):
-                continue
-            if found is None or not found.spec.node_name:
-                return False
-            await self._handle.objects.wait_for(
-                partial(self._is_listed_bound, found), BOUND_SECONDS
-            )
-            return True
-        return True
-
-    def _is_listed_bound(self, pod: Pod) -> Status | Sequence[ObjectKey]:
-        name, namespace = pod.metadata.name, pod.metadata.namespace
-        known = self._handle.objects.get(Pod, name, namespace)
-        is_pending = known is not None and not known.spec.node_name
-        return [(Pod, namespace, name)] if is_pending else SUCCESS
 
     async def _without_reservation(self, pod: Pod, claim: ResourceClaim) -> ResourceClaim | None:
         """The claim after the pod was taken out of it; None if it is gone, or out of reach."""
         known = None
         for seconds in PATIENCE:
-            latest = await self._current(ResourceClaim, claim, seconds)
+            latest = await self._current(claim, seconds)
             if isinstance(latest, Status):
                 continue
             if latest is None or not is_reserved_for(pod, latest):
@@ -366,7 +335,7 @@ class Binding:
     async def _delete(self, claim: ResourceClaim) -> None:
         """Deletes a claim, without the finalizer that would keep it."""
         for seconds in PATIENCE:
-            latest = await self._current(ResourceClaim, claim, seconds)
+            latest = await self._current(claim, seconds)
             if latest is None:
                 return
             if isinstance(latest, Status):
@@ -384,15 +353,15 @@ class Binding:
             if deleted.ok:
                 return
 
-    async def _current(self, kind: type[T], known: T, seconds: float) -> T | Status | None:
-        """The object as the API server has it after this wait: None if it is gone, a status if the
+    async def _current(self, claim: ResourceClaim, seconds: float) -> ResourceClaim | Status | None:
+        """The claim as the API server has it after this wait: None if it is gone, a status if the
         API server does not say.
         """
-        metadata = known.metadata
+        metadata = claim.metadata
         name, namespace = metadata.name, metadata.namespace
         if seconds:
-            await self._handle.objects.wait_for(lambda: [(kind, namespace, name)], seconds)
-        found = await self._handle.api.get(kind, name, namespace)
+            await self._handle.objects.wait_for(lambda: [(ResourceClaim, namespace, name)], seconds)
+        found = await self._handle.api.get(ResourceClaim, name, namespace)
         if isinstance(found, NotFound):
             return None
         if isinstance(found, Status) or found.metadata.uid == metadata.uid:

@@ -8,6 +8,7 @@ distinctAttribute compares a further device with the last one only.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from berth.actors.scheduling.kube.devices import Device, DeviceAttribute, DeviceConstraint
@@ -37,7 +38,7 @@ def value_of(attribute: DeviceAttribute) -> AttributeValue | None:
     return None
 
 
-class Constraint:
+class Constraint(ABC):
     """`requests` are the names of requests and sub-requests that it holds for; all if empty."""
 
     def __init__(self, requests: Iterable[str], attribute: str) -> None:
@@ -70,14 +71,14 @@ class Constraint:
             or (sub_request != "" and f"{request}/{sub_request}" in requests)
         )
 
-    def _allows(self, attribute: DeviceAttribute, *, first: bool) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def _allows(self, attribute: DeviceAttribute, *, first: bool) -> bool: ...
 
-    def _keep(self, request: str, attribute: DeviceAttribute, *, first: bool) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _keep(self, request: str, attribute: DeviceAttribute, *, first: bool) -> None: ...
 
-    def _drop(self, request: str) -> None:
-        """Nothing is kept for each request."""
+    @abstractmethod
+    def _drop(self, request: str) -> None: ...
 
 
 class MatchAttribute(Constraint):
@@ -94,6 +95,9 @@ class MatchAttribute(Constraint):
     def _keep(self, request: str, attribute: DeviceAttribute, *, first: bool) -> None:
         if first:
             self._value = value_of(attribute)
+
+    def _drop(self, request: str) -> None:
+        """The value stays until a first device has another."""
 
 
 class DistinctAttribute(Constraint):

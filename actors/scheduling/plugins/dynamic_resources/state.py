@@ -38,8 +38,7 @@ class PodClaims:
     allocated, None if nothing has to; `steps` limit the search. `nowhere` are the indices of
     allocated claims whose devices cannot be prepared, `unavailable` those of claims that a node
     could not use. `reserved`, by the claim's uid, and `mappings` belong to the chosen node, from
-    Reserve on; `written` are the uids of the claims that PreBind has begun to write. `prepared` if
-    PreBind succeeded.
+    Reserve on; `written` are the uids of the claims that PreBind has begun to write.
     """
 
     def __init__(
@@ -55,7 +54,6 @@ class PodClaims:
         self.unavailable: set[int] = set()
         self.reserved: dict[str, Reserved] = {}
         self.written: set[str] = set()
-        self.prepared = False
         self.mappings: tuple[RequestMapping, ...] = ()
 
     @property

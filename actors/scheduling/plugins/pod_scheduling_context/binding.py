@@ -21,9 +21,12 @@ from berth.actors.scheduling.kube.resource_v1alpha2 import (
 )
 from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import is_reserved_for
 from berth.actors.scheduling.plugins.pod_scheduling_context.state import PodNegotiation
-from berth.plugin import SUCCESS, Code, Handle, Pod, Status, error
+from berth.plugin import SUCCESS, Code, Handle, NotFound, Pod, Status, error
 
 TRIES = 5
+# The waits between the tries to undo what was written, in seconds, while the API server refuses, or
+# does not answer.
+PATIENCE = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
 def waiting(proposal: PodSchedulingContextSpec) -> Status:
@@ -121,8 +124,10 @@ class Binding:
     async def roll_back(self, pod: PodNegotiation) -> None:
         """Takes the pod out of the claims that were written for it. They stay allocated."""
         for claim in pod.written:
-            for _ in range(TRIES):
-                latest = await self._latest(claim)
+            for seconds in PATIENCE:
+                latest = await self._latest(claim, seconds)
+                if isinstance(latest, NotFound):
+                    break
                 if isinstance(latest, Status):
                     continue
                 uid = pod.pod.metadata.uid
@@ -134,11 +139,15 @@ class Binding:
                     self._handle.objects.assume(written)
                     break
 
-    async def _latest(self, claim: ResourceClaim) -> ResourceClaim | Status:
+    async def _latest(self, claim: ResourceClaim, seconds: float = 0.0) -> ResourceClaim | Status:
+        """The claim as the API server has it after this wait."""
         metadata = claim.metadata
-        latest = await self._handle.api.get(ResourceClaim, metadata.name, metadata.namespace)
+        name, namespace = metadata.name, metadata.namespace
+        if seconds:
+            await self._handle.objects.wait_for(lambda: [(ResourceClaim, namespace, name)], seconds)
+        latest = await self._handle.api.get(ResourceClaim, name, namespace)
         if not isinstance(latest, Status) and latest.metadata.uid != metadata.uid:
-            return error("it was deleted")
+            return NotFound(Code.ERROR, ("it was deleted",))
         return latest
 
     async def _write(

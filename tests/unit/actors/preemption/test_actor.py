@@ -159,8 +159,9 @@ async def room() -> AsyncIterator[Room]:
         made = Room(client)
         clock = made.clock
         boxes = made.mailboxes
-        binding = BindingActor(boxes, {}, Extenders(), clock, made.in_binding)
-        actor = PreemptionActor(boxes, client, ApiObjects(client), clock, Random(1), 16)
+        api = ApiObjects(client)
+        binding = BindingActor(boxes, {}, Extenders(), api, clock, made.in_binding)
+        actor = PreemptionActor(boxes, client, api, clock, Random(1), 16)
         await group.start(QueueActor(boxes, made.queue_state, clock).run)
         await group.start(binding.run)
         await group.start(actor.run)
