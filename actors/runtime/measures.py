@@ -1,0 +1,329 @@
+"""Counters, gauges and histograms, in families as Prometheus knows them.
+
+A family has a name, a help text, the names of its labels and a stability. Callers look a child up
+once by the values of its labels and keep it, so that a measurement costs an addition or an append
+to a list. A histogram keeps its observations in a list, and counts them into buckets when it is
+read or when MOST_RAW of them have gathered. Mirrors component-base's metrics.
+
+Threads: a child is written by one thread and may be read by any. The reader changes nothing, and
+takes in one step whatever the writer replaces in one step, so there is no lock. The children of a
+family that is `shared` are written by several threads, and lock while they write.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
+
+import msgspec
+import numpy as np
+
+MOST_RAW = 4096
+UNEXPECTED = "unexpected"  # takes the place of a label value that is not allowed
+
+
+class Stability(enum.StrEnum):
+    STABLE = "STABLE"
+    BETA = "BETA"
+    ALPHA = "ALPHA"
+    INTERNAL = "INTERNAL"
+
+
+STABLE, BETA, ALPHA, INTERNAL = Stability
+
+
+class Kind(enum.StrEnum):
+    """The type of a family, as the exposition names it."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Distribution(msgspec.Struct, frozen=True):
+    """What a histogram has observed: `counts` has a number for each bucket and one for the values
+    above the last bound. They are not cumulative.
+    """
+
+    counts: tuple[int, ...]
+    sum: float
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+
+def exponential(start: float, factor: float, number: int) -> tuple[float, ...]:
+    """The upper bounds of buckets, each `factor` times the one before."""
+    bounds = [start]
+    while len(bounds) < number:
+        bounds.append(bounds[-1] * factor)
+    return tuple(bounds)
+
+
+# --------------------------------------------------------------------------------------- children
+
+
+class Counter:
+    """A number that grows. `value` may be set to a number that was counted elsewhere."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: float = 0
+
+    def inc(self, amount: float = 1) -> None:
+        self.value += amount
+
+
+class Gauge:
+    """A number that rises and falls."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: float = 0
+
+    def set(self, value: float) -> None:
+        self.value = value
+
+    def inc(self, amount: float = 1) -> None:
+        self.value += amount
+
+    def dec(self, amount: float = 1) -> None:
+        self.value -= amount
+
+
+class Histogram:
+    """Observations, counted by the buckets that they fall into."""
+
+    __slots__ = ("_bounds", "_raw", "_seen")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = np.array(bounds, dtype=np.float64)
+        self._raw: list[float] = []
+        # The counts so far, and the list of observations that they lack: replaced in one step.
+        self._seen = ((0,) * (len(bounds) + 1), 0.0, self._raw)
+
+    def observe(self, value: float) -> None:
+        raw = self._raw
+        raw.append(value)
+        if len(raw) >= MOST_RAW:
+            found = self.read()
+            self._raw = []
+            self._seen = (found.counts, found.sum, self._raw)
+
+    def read(self) -> Distribution:
+        counts, total, raw = self._seen
+        values = np.array(raw[:], dtype=np.float64)
+        places = np.searchsorted(self._bounds, values, side="left")  # a bound is in its bucket
+        more = np.bincount(places, minlength=len(counts)).tolist()
+        added = tuple(a + b for a, b in zip(counts, more, strict=True))
+        return Distribution(added, total + float(values.sum()))
+
+
+class _SharedCounter(Counter):
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+    def inc(self, amount: float = 1) -> None:
+        with self._lock:
+            self.value += amount
+
+
+class _SharedGauge(Gauge):
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+    def inc(self, amount: float = 1) -> None:
+        with self._lock:
+            self.value += amount
+
+    def dec(self, amount: float = 1) -> None:
+        with self._lock:
+            self.value -= amount
+
+
+class _SharedHistogram(Histogram):
+    __slots__ = ("_lock",)
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        super().__init__(bounds)
+        self._lock = threading.Lock()
+
+    def observe(self, value: float) -> None:
+        with self._lock:
+            super().observe(value)
+
+
+# --------------------------------------------------------------------------------------- families
+
+C = TypeVar("C", bound=Counter | Gauge | Histogram)
+
+
+class Family(Generic[C]):
+    """The children with one name. `buckets` are the upper bounds of histograms, without +Inf.
+
+    `allowed` has the values of a label that are kept; others become "unexpected".
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        name: str,
+        help: str,  # noqa: A002 - the word of the exposition
+        labels: Sequence[str],
+        stability: Stability,
+        make: Callable[[], C],
+        buckets: Sequence[float] = (),
+        allowed: Mapping[str, Collection[str]] = {},
+    ) -> None:
+        self.kind = kind
+        self.name = name
+        self.help = help
+        self.labels = tuple(labels)
+        self.stability = stability
+        self.buckets = tuple(buckets)
+        self._make = make
+        self._allowed = [allowed.get(label) for label in self.labels]
+        self._constrained = any(each is not None for each in self._allowed)
+        self._children: dict[tuple[str, ...], C] = {}
+        self._adding = threading.Lock()
+        if not self.labels:
+            self.child()
+
+    def child(self, *values: str) -> C:
+        """The child with these values of the labels, in the order of `labels`. It is shown from now
+        on, even if nothing is measured. Keep it where speed matters.
+        """
+        found = self._children.get(values)
+        if found is not None and not self._constrained:
+            return found
+        if len(values) != len(self.labels):
+            raise ValueError(f"{self.name} has the labels {self.labels}, not {values}")
+        if self._constrained:
+            values = tuple(
+                value if allowed is None or value in allowed else UNEXPECTED
+                for value, allowed in zip(values, self._allowed, strict=True)
+            )
+        with self._adding:
+            if values not in self._children:
+                self._children[values] = self._make()
+            return self._children[values]
+
+    def children(self) -> list[tuple[tuple[str, ...], C]]:
+        """The values of the labels and the child with them, in the order of the values."""
+        with self._adding:
+            return sorted(self._children.items(), key=lambda item: item[0])
+
+    def clear(self) -> None:
+        """Forget all children, before they are set anew."""
+        with self._adding:
+            self._children = {}
+
+
+AnyFamily = Family[Counter] | Family[Gauge] | Family[Histogram]
+F = TypeVar("F", Family[Counter], Family[Gauge], Family[Histogram])
+
+
+class Registry:
+    """All families of the process. The composition root makes it, and passes it to all that measure.
+
+    `disabled` families can be measured, but are not shown. `allow_labels` maps "family,label" to
+    the values that are kept.
+    """
+
+    def __init__(
+        self,
+        disabled: Collection[str] = (),
+        allow_labels: Mapping[str, Collection[str]] = {},
+    ) -> None:
+        self._disabled = frozenset(disabled)
+        self._allow_labels = allow_labels
+        self._families: dict[str, AnyFamily] = {}
+        self._refreshers: list[Callable[[], Awaitable[None]]] = []
+
+    def counter(
+        self,
+        name: str,
+        help: str,  # noqa: A002
+        labels: Sequence[str] = (),
+        stability: Stability = ALPHA,
+        *,
+        shared: bool = False,
+    ) -> Family[Counter]:
+        """Raises ValueError if the name is taken. So do `gauge` and `histogram`."""
+        make = _SharedCounter if shared else Counter
+        family: Family[Counter] = Family(
+            Kind.COUNTER, name, help, labels, stability, make, (), self._allowed(name, labels)
+        )
+        return self._register(family)
+
+    def gauge(
+        self,
+        name: str,
+        help: str,  # noqa: A002
+        labels: Sequence[str] = (),
+        stability: Stability = ALPHA,
+        *,
+        shared: bool = False,
+    ) -> Family[Gauge]:
+        make = _SharedGauge if shared else Gauge
+        family: Family[Gauge] = Family(
+            Kind.GAUGE, name, help, labels, stability, make, (), self._allowed(name, labels)
+        )
+        return self._register(family)
+
+    def histogram(
+        self,
+        name: str,
+        help: str,  # noqa: A002
+        labels: Sequence[str] = (),
+        stability: Stability = ALPHA,
+        *,
+        buckets: Sequence[float],
+        shared: bool = False,
+    ) -> Family[Histogram]:
+        made = _SharedHistogram if shared else Histogram
+
+        def make() -> Histogram:
+            return made(buckets)
+
+        allowed = self._allowed(name, labels)
+        family: Family[Histogram] = Family(
+            Kind.HISTOGRAM, name, help, labels, stability, make, buckets, allowed
+        )
+        return self._register(family)
+
+    def families(self) -> Iterator[AnyFamily]:
+        """The families that are shown, in the order of their names."""
+        for name in sorted(self._families):
+            if name not in self._disabled:
+                yield self._families[name]
+
+    def refresh_by(self, refresh: Callable[[], Awaitable[None]]) -> None:
+        """Have `refresh` called before the families are read, to set what is counted then."""
+        self._refreshers.append(refresh)
+
+    async def refresh(self) -> None:
+        """Bring up to date what is counted only when it is read."""
+        for refresh in self._refreshers:
+            await refresh()
+
+    def _allowed(self, name: str, labels: Sequence[str]) -> dict[str, Collection[str]]:
+        limits = {label: self._allow_labels.get(f"{name},{label}") for label in labels}
+        return {label: values for label, values in limits.items() if values is not None}
+
+    def _register(self, family: F) -> F:
+        if family.name in self._families:
+            raise ValueError(f"{family.name} is registered already")
+        self._families[family.name] = family
+        return family
