@@ -15,13 +15,13 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from berth.actors.client.rest import ApiError, Client, ConnectionFailedError
-from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
 from berth.actors.runtime.backoff import Backoff, Rng
 from berth.actors.runtime.clock import Clock
 from berth.tools.apiserver.resources import KINDS
 from berth.tools.hollow.cluster import Change, Cluster
 from berth.tools.hollow.devices import routing as devices
 from berth.tools.hollow.documents import Document
+from berth.tools.hollow.following import Following
 from berth.tools.hollow.items import Item
 from berth.tools.hollow.routing import FOLLOWED, Controllers, touched
 from berth.tools.hollow.writes import Again, Create, Delete, Patch, Write
@@ -63,10 +63,12 @@ async def run_controllers(
 ) -> None:
     """Runs controllers until cancelled; started once everything they follow is listed."""
     async with anyio.create_task_group() as group:
-        running = _Runner(client, clock, rng, group, some)
+        cluster = Cluster()
+        running = _Runner(cluster, client, clock, rng, group, some)
+        following = Following(cluster, client, clock, rng, running.changed)
         async with anyio.create_task_group() as listing:
             for kind in some.followed:
-                listing.start_soon(group.start, running.follow, kind)
+                listing.start_soon(group.start, following.follow, _KINDS[kind])
         running.begin()
         task_status.started()
 
@@ -82,7 +84,13 @@ def collection(kind: str, namespace: str) -> str:
 
 class _Runner:
     def __init__(
-        self, client: Client, clock: Clock, rng: Rng, group: TaskGroup, some: Selection
+        self,
+        cluster: Cluster,
+        client: Client,
+        clock: Clock,
+        rng: Rng,
+        group: TaskGroup,
+        some: Selection,
     ) -> None:
         self._client = client
         self._clock = clock
@@ -90,40 +98,20 @@ class _Runner:
         self._group = group
         self._some = some
         self._limiter = anyio.CapacityLimiter(WRITES_AT_ONCE)
-        self._cluster = Cluster()
+        self._cluster = cluster
         self._controllers = Controllers()
         self._begun = False
         self._busy: set[Item] = set()
         self._dirty: set[Item] = set()
         self._due: dict[Item, float] = {}
 
-    async def follow(self, kind: str, *, task_status: TaskStatus[None]) -> None:
-        """Keeps the cluster up to date with one kind."""
-        listed = False
-        stream = Reflector(self._client, collection(kind, ""), dict, self._clock, self._rng)
-        served = {"apiVersion": _KINDS[kind].api_version, "kind": kind}
-        async for change in stream.changes():
-            match change:
-                case Listed(items):
-                    # the items of a list from a real API server have no kind
-                    self._changed(
-                        self._cluster.replace(kind, [{**item, **served} for item in items])
-                    )
-                    if not listed:
-                        task_status.started()
-                        listed = True
-                case Changed(document):
-                    self._changed([self._cluster.put(document)])
-                case Deleted(document):
-                    self._changed([self._cluster.remove(document)])
-
     def begin(self) -> None:
         """Acts on changes from now on. Every object that exists already counts as a change."""
         self._begun = True
         for kind in self._some.followed:
-            self._changed([Change(kind, None, document) for document in self._cluster.all(kind)])
+            self.changed([Change(kind, None, document) for document in self._cluster.all(kind)])
 
-    def _changed(self, changes: Iterable[Change | None]) -> None:
+    def changed(self, changes: Iterable[Change | None]) -> None:
         if not self._begun:
             return
         for change in changes:
@@ -229,12 +217,12 @@ class _Runner:
                 path = collection(kind, document["metadata"].get("namespace", ""))
                 answer = await self._client.call("POST", path, dict, document)
                 if kind in self._some.followed:
-                    self._changed([self._cluster.put(answer)])
+                    self.changed([self._cluster.put(answer)])
             case Patch(kind, namespace, name, body, subresource):
                 path = f"{collection(kind, namespace)}/{name}" + (
                     f"/{subresource}" if subresource else ""
                 )
-                self._changed(
+                self.changed(
                     [self._cluster.put(await self._client.patch(path, body, dict, "merge"))]
                 )
             case Delete():
@@ -253,7 +241,7 @@ class _Runner:
             and answer.get("kind") == write.kind
             and answer["metadata"].get("deletionTimestamp")
         ):
-            self._changed([self._cluster.put(answer)])
+            self.changed([self._cluster.put(answer)])
             return
         metadata = {"namespace": write.namespace, "name": write.name, "uid": write.uid}
-        self._changed([self._cluster.remove({"kind": write.kind, "metadata": metadata})])
+        self.changed([self._cluster.remove({"kind": write.kind, "metadata": metadata})])

@@ -6,6 +6,7 @@ the slices follow.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -13,10 +14,9 @@ import structlog
 from anyio.abc import TaskStatus
 
 from berth.actors.client.rest import ApiError, Client, ConnectionFailedError
-from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
 from berth.actors.runtime.backoff import Backoff, Rng
 from berth.actors.runtime.clock import Clock
-from berth.tools.apiserver.resources import BY_KIND, Kind
+from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.hollow.cluster import Change, Cluster
 from berth.tools.hollow.devices.inventory import (
     SLICES,
@@ -26,6 +26,7 @@ from berth.tools.hollow.devices.inventory import (
     read_inventories,
 )
 from berth.tools.hollow.devices.publication import Publish, Withdraw, publication
+from berth.tools.hollow.following import Following
 
 log = structlog.get_logger(__name__)
 NODES = BY_KIND["v1", "Node"]
@@ -46,43 +47,30 @@ async def run_driver(
     Raises InventoryError if the file cannot be used at first. If it cannot be used later, the
     devices stay as they are.
     """
-    driver = _Driver(client, clock, rng, path)
+    cluster = Cluster()
+    driver = _Driver(cluster, client, clock, rng, path)
+    following = Following(cluster, client, clock, rng, driver.changed)
     async with anyio.create_task_group() as group:
         for kind in (NODES, SLICES):
-            await group.start(driver.follow, kind)
+            await group.start(following.follow, kind)
         group.start_soon(driver.follow_file)
         await driver.publish(task_status)
 
 
 class _Driver:
-    def __init__(self, client: Client, clock: Clock, rng: Rng, path: Path) -> None:
+    def __init__(
+        self, cluster: Cluster, client: Client, clock: Clock, rng: Rng, path: Path
+    ) -> None:
         self._client = client
         self._clock = clock
         self._rng = rng
         self._path = path
         self._inventories: list[Inventory] = read_inventories(path)
-        self._cluster = Cluster()
+        self._cluster = cluster
         self._news = anyio.Event()
 
-    async def follow(self, kind: Kind, *, task_status: TaskStatus[None]) -> None:
-        """Keeps the cluster up to date with one kind."""
-        listed = False
-        served = {"apiVersion": kind.api_version, "kind": kind.kind}
-        stream = Reflector(self._client, kind.path(), dict, self._clock, self._rng)
-        async for change in stream.changes():
-            found: list[Change] | Change | None
-            match change:
-                case Listed(items):
-                    found = self._cluster.replace(kind.kind, [{**one, **served} for one in items])
-                    if not listed:
-                        task_status.started()
-                        listed = True
-                case Changed(document):
-                    found = self._cluster.put(document)
-                case Deleted(document):
-                    found = self._cluster.remove(document)
-            if found:
-                self._news.set()
+    def changed(self, _changes: Sequence[Change]) -> None:
+        self._news.set()
 
     async def follow_file(self) -> None:
         """Reads the file whenever it has changed."""

@@ -5,19 +5,21 @@ Every change is answered by a look at all contexts and claims, which is enough f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from berth.actors.client.rest import ApiError, Client, ConnectionFailedError
-from berth.actors.client.watch import Changed, Deleted, Listed, Reflector
 from berth.actors.runtime.backoff import Backoff, Rng
 from berth.actors.runtime.clock import Clock
-from berth.tools.apiserver.resources import BY_KIND, Kind
+from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.hollow.cluster import Change, Cluster
 from berth.tools.hollow.device_claims import key_of
 from berth.tools.hollow.devices.release import ClaimRelease
 from berth.tools.hollow.documents import Document, name_of, namespace_of
+from berth.tools.hollow.following import Following
 from berth.tools.hollow.negotiation.decisions import allocate_immediately, answer, free
 from berth.tools.hollow.writes import Again, Delete, Patch, Write
 
@@ -46,44 +48,32 @@ async def run_negotiating_driver(
 ) -> None:
     """Acts as the driver of every resource class until cancelled."""
     async with anyio.create_task_group() as group:
-        driver = _Driver(client, clock, rng, group)
+        cluster = Cluster()
+        driver = _Driver(cluster, client, clock, rng, group)
+        following = Following(cluster, client, clock, rng, driver.changed)
         for kind in FOLLOWED.values():
-            await group.start(driver.follow, kind)
+            await group.start(following.follow, kind)
         task_status.started()
         await driver.run()
 
 
 class _Driver:
-    def __init__(self, client: Client, clock: Clock, rng: Rng, group: TaskGroup) -> None:
+    def __init__(
+        self, cluster: Cluster, client: Client, clock: Clock, rng: Rng, group: TaskGroup
+    ) -> None:
         self._client = client
         self._clock = clock
         self._rng = rng
         self._group = group
-        self._cluster = Cluster()
+        self._cluster = cluster
         self._release = ClaimRelease()
         self._news = anyio.Event()
 
-    async def follow(self, kind: Kind, *, task_status: TaskStatus[None]) -> None:
-        """Keeps the cluster up to date with one kind."""
-        listed = False
-        served = {"apiVersion": kind.api_version, "kind": kind.kind}
-        stream = Reflector(self._client, kind.path(), dict, self._clock, self._rng)
-        async for change in stream.changes():
-            found: list[Change] | Change | None
-            match change:
-                case Listed(items):
-                    found = self._cluster.replace(kind.kind, [{**one, **served} for one in items])
-                    if not listed:
-                        task_status.started()
-                        listed = True
-                case Changed(document):
-                    found = self._cluster.put(document)
-                case Deleted(document):
-                    found = self._cluster.remove(document)
-                    if kind.kind == CLAIMS:
-                        self._release.forget(key_of(document))
-            if found:
-                self._news.set()
+    def changed(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            if change.kind == CLAIMS and change.before is not None and change.after is None:
+                self._release.forget(key_of(change.before))
+        self._news.set()
 
     async def run(self) -> None:
         failures = 0
