@@ -235,7 +235,8 @@ F = TypeVar("F", Family[Counter], Family[Gauge], Family[Histogram])
 
 
 class Registry:
-    """All families of the process. The composition root makes it, and passes it to all that measure.
+    """All families of the process. The composition root makes it, and passes it to those who
+    measure.
 
     `disabled` families can be measured, but are not shown. `allow_labels` maps "family,label" to
     the values that are kept.
