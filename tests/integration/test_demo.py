@@ -232,4 +232,4 @@ def test_devices_are_negotiated_with_the_gate(tmp_path: Path) -> None:
 def test_an_unknown_gate_is_an_error_in_one_line() -> None:
     result = CliRunner().invoke(demo, ["--feature-gates", "BerthPod=true"])
     assert result.exit_code == 1
-    assert result.output == "Error: feature gates: unknown gate 'BerthPod'\n"
+    assert result.output == "Error: feature gates: unrecognized feature gate: BerthPod\n"

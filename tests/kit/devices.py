@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.config.feature_gates import with_defaults
+from berth.config.feature_gates import DEFAULTS
 from berth.tools.explain.cluster import snapshot_of
 from tests.kit.handle import NoApi
 
@@ -101,6 +101,7 @@ def cluster(*objects: Document) -> Snapshot:
 
 def handle(**gates: bool) -> NoApi:
     """A handle with these feature gates."""
+    assert gates.keys() <= DEFAULTS.keys()
     made = NoApi()
-    made.feature_gates = with_defaults(gates)
+    made.feature_gates = {**DEFAULTS, **gates}
     return made
