@@ -123,8 +123,8 @@ def test_text_that_cannot_be_read(text: str, message: str) -> None:
         (
             "AtomicFIFO=false,AllBeta=false,StaleControllerConsistencyJob=true",
             (
-                "StaleControllerConsistencyJob is enabled, but depends on features that are disabled: "
-                "[AtomicFIFO]"
+                "StaleControllerConsistencyJob is enabled, but depends on features that are "
+                "disabled: [AtomicFIFO]"
             ),
         ),
         (
@@ -137,8 +137,8 @@ def test_text_that_cannot_be_read(text: str, message: str) -> None:
         (
             "Xyzzy=true,KMSv1=true,PodSchedulingReadiness=false,GangScheduling=true",
             (
-                "unrecognized feature gate: Xyzzy; cannot set feature gate PodSchedulingReadiness to "
-                "false, feature is locked to true"
+                "unrecognized feature gate: Xyzzy; cannot set feature gate "
+                "PodSchedulingReadiness to false, feature is locked to true"
             ),
         ),
     ],
