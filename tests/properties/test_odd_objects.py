@@ -26,6 +26,7 @@ from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKi
 from berth.config.options import Options
 from tests.kit.clock import VirtualClock
 from tests.kit.daemon import Daemon, Document, daemon, node, pod
+from tests.kit.devices import claim, device_class, request, resource_slice
 from tests.kit.odd import broken, document
 
 EXAMPLES = int(os.environ.get("BERTH_HISTORIES", "500")) // 20
@@ -41,6 +42,16 @@ GARBAGE = (
     b'{"type": "ADDED", "object": null}',
     b'{"type": "ERROR", "object": {"code": 500}}',
 )
+
+
+# Two devices, and a claim that asks for three: nobody gets them, because the API server of these
+# tests takes no writes of claims.
+CLAIMS = [{"name": "web", "resourceClaimName": "web"}]
+DEVICES = {
+    "DeviceClass": device_class("web", 'device.driver == "gpu.example.com"')["spec"],
+    "ResourceSlice": resource_slice("pool", "d-0", "d-1", allNodes=True)["spec"],
+    "ResourceClaim": claim("web", request(count=3, of="web"))["spec"],
+}
 
 
 class Target:
@@ -93,14 +104,15 @@ def looked_up(kind: WatchedKind) -> Target:
     name = "default" if kind.kind == "Namespace" else "web"
     right = {
         "metadata": {"name": name, **namespace, "uid": kind.kind, "labels": {"team": "a"}},
-        "spec": {"selector": selector},
+        "spec": DEVICES.get(kind.kind, {"selector": selector}),
         "status": {"disruptionsAllowed": 1},
     }
     return Target(kind, name, right)
 
 
-def odd_pod(name: str, on: str = "") -> Target:
-    right = pod(name, "200m", **({"nodeName": on} if on else {"nodeSelector": {"odd": "yes"}}))
+def odd_pod(name: str, on: str = "", **spec: Any) -> Target:
+    place: Document = {"nodeName": on} if on else {"nodeSelector": {"odd": "yes"}}
+    right = pod(name, "200m", **place, **spec)
     owner = {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
@@ -122,6 +134,7 @@ TARGETS = (
     *(odd_node(name) for name in ("odd-0", "odd-1")),
     *(odd_pod(f"{name}-on-{on}", on) for on in ("odd-0", "odd-1", "ghost") for name in "ab"),
     *(odd_pod(name) for name in ("waits-0", "waits-1")),
+    *(odd_pod(name, resourceClaims=CLAIMS) for name in ("claims-0", "claims-1")),
     *(looked_up(kind) for kind in LOOKED_UP),
 )
 STEPS = st.lists(
@@ -305,6 +318,7 @@ def probes() -> list[Document]:
         {"affinity": {"podAntiAffinity": {required: [term]}}},
         {"affinity": {"podAntiAffinity": {required: [by_team]}}},
         {"topologySpreadConstraints": [spread]},
+        {"resourceClaims": CLAIMS},
     ]
     found = []
     for name in ("odd-0", "odd-1", "good-0"):
