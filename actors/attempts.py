@@ -5,16 +5,14 @@ The scheduling cycle and the binding cycle both end attempts, and do it here.
 
 from __future__ import annotations
 
-import structlog
-
 from berth.actors import pod_events
 from berth.actors.failure import Failure, condition_and_event, requeue
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import QueuedPod
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.logs import Result, log_attempt
+from berth.actors.runtime.logs import Result, get_logger, log_attempt
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class Attempts:

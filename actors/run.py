@@ -18,7 +18,7 @@ from berth.actors.leader.actor import LeaseLostError
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.collector import collecting, tune_collector
 from berth.actors.runtime.heartbeat import Heartbeat
-from berth.actors.runtime.logs import LogFormat, configure_logs
+from berth.actors.runtime.logs import configure_logs
 from berth.actors.runtime.signals import until_signalled
 from berth.actors.runtime.watchdog import Watchdog
 from berth.actors.scheduling.decision.registry import RegistryError
@@ -26,7 +26,7 @@ from berth.actors.scheduling.decision.whereabouts import whereabouts
 from berth.actors.system import run_scheduler
 from berth.config.feature_gates import FeatureGateError, parse_gates, with_defaults
 from berth.config.load import ConfigError, dump, from_mapping, validated
-from berth.config.options import Options, SecureServing
+from berth.config.options import LoggingOptions, Options, SecureServing
 from berth.config.profiles import ProfileError
 from berth.config.types import Duration, KubeSchedulerConfiguration
 
@@ -119,7 +119,7 @@ def run(
     max_unschedulable: Duration,
     bind_address: str,
     port: int,
-    logging_format: LogFormat,
+    logging_format: str,
     verbosity: int,
     qps: float | None,
     burst: int | None,
@@ -137,7 +137,7 @@ def run(
     berth run --config scheduler.yaml -v 4
     berth run --master http://127.0.0.1:8001 --no-leader-elect
     """
-    configure_logs(verbosity, logging_format)
+    configure_logs(LoggingOptions(logging_format, verbosity))
     try:
         configuration = load_file(file) if file else from_mapping(None)
         if not file:

@@ -13,7 +13,6 @@ proportion to what changed.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from types import GenericAlias
@@ -220,13 +219,12 @@ class Reflector(Generic[T]):
             self._interrupted = True
             return step
         # One warning for each outage and kind, however often it is tried again.
-        level = logging.DEBUG if self._interrupted else logging.WARNING
-        details = {
-            "path": self._path,
-            "error": str(interruption),
-            "again_in_seconds": round(step.delay, 1),
-        }
-        log.log(level, "watch interrupted", **details)
+        (log.debug if self._interrupted else log.warning)(
+            "watch interrupted",
+            path=self._path,
+            error=str(interruption),
+            again_in_seconds=round(step.delay, 1),
+        )
         self._interrupted = True
         return step
 

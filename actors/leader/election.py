@@ -7,7 +7,6 @@ for longer than the lease's duration counts as dead, and the lease is not renewe
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 import anyio
@@ -114,11 +113,7 @@ class Election:
         self._tenure.lasts_until(self._state.leads_until)
         if failure:
             # One warning for each outage, however often it is tried.
-            log.log(
-                logging.DEBUG if self._failing else logging.WARNING,
-                "lease not written",
-                error=failure,
-            )
+            (log.debug if self._failing else log.warning)("lease not written", error=failure)
         self._failing = bool(failure)
         return self._state.leading
 

@@ -1,55 +1,51 @@
-"""Logs: one line for each fact, on standard error, as text for people or as JSON for machines.
+"""Logs: one line for each fact, on standard error, in Kubernetes' formats (klog.py).
 
-The story of a pod is the lines with its key. From verbosity 0 on, every attempt to schedule a pod
-ends in a line:
+A module makes its logger with `get_logger(__name__)`; `info`, `warning` and `error` are shown at
+every verbosity, `at(n, ...)` from `-v n` on. `shows(n)` saves the work for a line that is off. The
+verbosity of a module is that of the process, or a higher one that `--vmodule` gives it: a pattern
+with a slash is compared with the end of the module's path, such as `queue/actor`, any other pattern
+with its last part.
 
-    attempted  pod=default/web result=scheduled node=node-3 attempt=2 seconds=0.004
-    attempted  pod=default/web result=unschedulable attempt=1 seconds=0.001 reason='0/3 nodes ...'
-    attempted  pod=default/web result=error node=node-3 attempt=1 seconds=0.2 reason='running ...'
+    0   what operators need: start, leadership, failures, missing rights
+    2   the end of each attempt to schedule a pod, preemptions
+    3   the beginning of each attempt
+    4   every step of a pod: docs/operating.md follows one
+    10  the scores of all nodes
 
-The results are those of kube-scheduler's metric `schedule_attempts_total`. `seconds` counts from
-the moment in which the queue handed the pod out. There is a `node` if one was chosen, and a
-`reason` if the pod is not bound. An error is logged as a warning, because the attempt is repeated.
-From verbosity 4 on, debug lines show the moves of a pod between two attempts:
+The story of a pod is the lines with its key. Lines that are not about a pod have the keys `node`,
+`path` or `child`; an `error` says why something failed. An outage is logged once for each kind that
+is watched ("watch interrupted", "watch resumed"), and not for each retry.
 
-    queued     pod=default/web queue=active because=NodeAdd
-
-An exception of a plugin is logged as an error with its traceback: in JSON as the field `exception`,
-in text as the lines that follow. If a plugin fails for every pod, such a line appears once a
-minute; the next one counts those that were `left_out`.
-
-plugin failed      point=Filter plugin=Price pod=default/web node=odd error='KeyError: ...'
-left_out=840
-
-Lines that are not about a pod have the keys `node`, `path` or `child`; an `error` says why
-something failed. An outage is logged once for each kind that is watched ("watch interrupted",
-"watch resumed"), and not for each retry.
+An exception of a plugin is logged as an error with its traceback. If a plugin fails for every pod,
+such a line appears once a minute; the next one counts those that were `left_out`.
 """
 
 from __future__ import annotations
 
 import enum
-import logging
-import re
+import os
 import sys
 import time
 import traceback
 from collections.abc import Hashable, Sequence
-from datetime import UTC, datetime
-from typing import Literal, cast
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol, cast
 
 import structlog
-from structlog.typing import FilteringBoundLogger
 
-LogFormat = Literal["text", "json"]
-DEBUG_VERBOSITY = 4
-PAD_EVENT_TO = 18
+from berth.actors.runtime.klog import JsonLines, Severity, TextLines
+from berth.config.options import LoggingOptions
+
+DEFAULTS = LoggingOptions()
+QUIET = -1
+DEBUG = 4  # the verbosity of `debug`
 REPEAT_SECONDS = 60.0
 MOST_REPEATED = 256  # kinds of lines
 MOST_FRAMES = 50  # the innermost ones of a traceback
-# The levels of the methods that have another name than their level.
-_LEVELS = {"warn": "warning", "exception": "error"}
-_QUOTED = re.compile("[ \\t=\\r\\n\"']")
+ENDED = 2  # the verbosity from which the line of an attempt is shown
+NO_NODES = "no nodes available to schedule pods"  # kube-scheduler's
 
 
 class Result(enum.StrEnum):
@@ -61,43 +57,10 @@ class Result(enum.StrEnum):
 
 
 _ERROR = Result.ERROR  # looking a member up in its class is slow
-
-
-def log_attempt(
-    log: FilteringBoundLogger,
-    pod: str,
-    result: Result,
-    attempt: int,
-    seconds: float,
-    *,
-    node: str = "",
-    reason: str = "",
-) -> None:
-    """Log the line that ends an attempt; see above. The caller binds `log` once, because every pod
-    has such a line.
-
-    Plain text is made here, without the dictionary of fields that the other formats need.
-    """
-    seconds = round(seconds * 1e6) / 1e6
-    method, level = ("warning", logging.WARNING) if result is _ERROR else ("info", logging.INFO)
-    if isinstance(log, _PlainLogger) and log.is_plain():
-        if log.is_enabled_for(level):  # pod and node are names, which need no quotes
-            at = f" node={node}" if node else ""
-            why = f" reason={_word(reason)}" if reason else ""
-            fields = f" pod={pod} result={result!s}{at} attempt={attempt} seconds={seconds}{why}"
-            log.write(_PLAIN.head(method, "attempted") + fields)
-        return
-    known: dict[str, str | int | float] = {
-        "pod": pod,
-        "result": str(result),
-        "node": node,
-        "attempt": attempt,
-        "seconds": seconds,
-        "reason": reason,
-    }
-    getattr(log, method)(
-        "attempted", **{name: value for name, value in known.items() if value != ""}
-    )
+_SCHEDULED = Result.SCHEDULED
+_INFO = Severity.INFO
+_frame = sys._getframe  # noqa: SLF001 - the only way to one frame without the whole stack
+_COLOURS = {Severity.WARNING: "\x1b[33m", Severity.ERROR: "\x1b[31m", Severity.FATAL: "\x1b[31m"}
 
 
 class Repeats:
@@ -123,113 +86,256 @@ class Repeats:
             del self._shown_at[oldest], self._left_out[oldest]
         return left_out
 
-    def __call__(
-        self, _logger: object, _method: str, fields: structlog.types.EventDict
-    ) -> structlog.types.EventDict:
-        """Limit lines with a field `repeats`, which gives their kind. A processor of structlog."""
+
+class _Lines(Protocol):
+    def line(
+        self,
+        severity: Severity,
+        verbosity: int,
+        caller: str,
+        message: str,
+        fields: dict[str, object],
+    ) -> str: ...
+
+
+class _Output:
+    """Where the lines of this process go."""
+
+    def __init__(self, options: LoggingOptions) -> None:
+        self._lines: _Lines = JsonLines() if options.format == "json" else TextLines(os.getpid())
+        self.text = self._lines if isinstance(self._lines, TextLines) else None
+        self._repeats = Repeats()
+        self._errors = sys.stderr
+        self._infos = sys.stdout if options.split_stream else sys.stderr
+        # Kubernetes' JSON has no warnings: they are no errors.
+        self._warnings = self._errors if self.text else self._infos
+        self._colours = self.text is not None and sys.stderr.isatty()
+
+    def show(
+        self,
+        severity: Severity,
+        verbosity: int,
+        caller: str,
+        message: str,
+        fields: dict[str, Any],
+    ) -> None:
         kind = fields.pop("repeats", None)
         if kind is not None:
-            left_out = self.admit(kind, time.monotonic())
+            left_out = self._repeats.admit(kind, time.monotonic())
             if left_out is None:
-                raise structlog.DropEvent
+                return
             if left_out:
                 fields["left_out"] = left_out
-        return fields
-
-
-def _trace(exc_info: structlog.types.ExcInfo) -> str:
-    return "".join(traceback.format_exception(*exc_info, limit=-MOST_FRAMES)).rstrip()
-
-
-class _Plain:
-    """Renders a line as ConsoleRenderer does without colours, at a tenth of its cost, because every
-    pod that is placed has one.
-
-    It takes the place of all other processors. The time is in UTC; its text down to the second is
-    made once a second.
-    """
-
-    def __init__(self) -> None:
-        self._second, self._text = "", ""
-        # Padded names by method and event; events are constants, so there are few.
-        self._names: dict[tuple[str, str], str] = {}
-
-    def __call__(self, _logger: object, method: str, fields: structlog.types.EventDict) -> str:
-        line = self.head(method, fields.pop("event"))
-        blocks = [fields.pop(name) for name in ("stack", "exception") if name in fields]
-        for name, value in fields.items():
-            line += f" {name}={_word(value)}"
-        return "\n".join((line, *blocks)) if blocks else line
-
-    def head(self, method: str, event: str) -> str:
-        """The time, the level, and the event."""
-        seconds, _, micros = f"{time.time():.6f}".partition(".")
-        if seconds != self._second:
-            self._second, self._text = (
-                seconds,
-                f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%dT%H:%M:%S}",
-            )
-        names = self._names.get((method, event))
-        if names is None:
-            names = f"[{_LEVELS.get(method, method):<9}] {event:<{PAD_EVENT_TO}}"
-            self._names[method, event] = names
-        return f"{self._text}.{micros}Z {names}"
-
-
-_PLAIN = _Plain()
-
-
-def _word(value: object) -> str:
-    return value if isinstance(value, str) and _QUOTED.search(value) is None else repr(value)
-
-
-class _PlainLogger(structlog.BoundLoggerBase):
-    """A structlog logger for plain text, which also takes a line that is ready."""
-
-    def is_plain(self) -> bool:
-        """False if another processor, such as one that captures lines, has replaced _PLAIN."""
-        return cast("Sequence[object]", self._processors)[-1] is _PLAIN
+        failure = fields.pop("exc_info", None)
+        if failure:
+            fields["exception"] = _trace(failure)
+        line = self._lines.line(severity, verbosity, caller, message, fields)
+        if severity is _INFO:
+            self.write(line)
+            return
+        if self._colours:
+            line = f"{_COLOURS[severity]}{line}\x1b[0m"
+        stream = self._warnings if severity is Severity.WARNING else self._errors
+        _write(stream, line)
 
     def write(self, line: str) -> None:
-        self._logger.msg(line)
+        """Write a line of severity Info that is ready."""
+        _write(self._infos, line)
 
 
-def configure_logs(verbosity: int, form: LogFormat, *, quiet: bool = False) -> None:
-    """Set up the logs of this process. `verbosity` is kube-scheduler's -v: from 4 on, debug lines
-    are shown. If `quiet`, only warnings and errors are.
+def _write(stream: Any, line: str) -> None:
+    try:
+        stream.write(line + "\n")
+    except UnicodeEncodeError:  # standard output, unlike standard error, is strict
+        stream.write(line.encode("ascii", "backslashreplace").decode() + "\n")
+    stream.flush()
+
+
+def _trace(failure: object) -> str:
+    match failure:
+        case BaseException():
+            given: Any = (type(failure), failure, failure.__traceback__)
+        case tuple():
+            given = failure
+        case _:
+            given = sys.exc_info()
+    return "".join(traceback.format_exception(*given, limit=-MOST_FRAMES)).rstrip()
+
+
+class _Sink:
+    """The output of the lines of one module, up to its verbosity."""
+
+    def __init__(self, verbosity: int, output: _Output) -> None:
+        self.verbosity = verbosity
+        self.output = output
+
+
+class _Sinks:
+    """Makes the sinks of modules, by name. A factory of loggers for structlog."""
+
+    def __init__(self, options: LoggingOptions, *, quiet: bool) -> None:
+        self._output = _Output(options)
+        self._verbosity = QUIET if quiet else options.verbosity
+        self._patterns = () if quiet else options.vmodule
+        self._sinks: dict[str, _Sink] = {}
+
+    def __call__(self, name: str = "") -> _Sink:
+        sink = self._sinks.get(name)
+        if sink is None:
+            raised = (level for pattern, level in self._patterns if _fits(pattern, name))
+            sink = _Sink(max(self._verbosity, next(raised, self._verbosity)), self._output)
+            self._sinks[name] = sink
+        return sink
+
+
+def _fits(pattern: str, module: str) -> bool:
+    """True if a pattern of --vmodule fits a module, which has a name with dots."""
+    parts = module.split(".")
+    length = pattern.count("/") + 1
+    return fnmatchcase("/".join(parts[-length:]), pattern.removesuffix(".py"))
+
+
+def _rendered(_logger: object, _method: str, _fields: structlog.types.EventDict) -> str:
+    """Takes the place of structlog's processors: Logger writes its lines itself, unless others,
+    such as one that captures lines, have replaced this one.
     """
-    level = (
-        logging.WARNING
-        if quiet
-        else logging.DEBUG
-        if verbosity >= DEBUG_VERBOSITY
-        else logging.INFO
+    raise AssertionError("Logger writes the line")
+
+
+class Logger(structlog.BoundLoggerBase):
+    """A logger of structlog with the verbosities of klog."""
+
+    def shows(self, verbosity: int) -> bool:
+        """True if lines of this verbosity are shown."""
+        return verbosity <= getattr(self._logger, "verbosity", 0)
+
+    def at(self, verbosity: int, event: str, **fields: object) -> None:
+        """Log a fact from `-v verbosity` on."""
+        if verbosity <= getattr(self._logger, "verbosity", 0):
+            self._show(_INFO, "info", verbosity, event, fields)
+
+    def debug(self, event: str, **fields: object) -> None:
+        if self.shows(DEBUG):
+            self._show(_INFO, "debug", DEBUG, event, fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        if getattr(self._logger, "verbosity", 0) > QUIET:
+            self._show(_INFO, "info", 0, event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        self._show(Severity.WARNING, "warning", 0, event, fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        self._show(Severity.ERROR, "error", 0, event, fields)
+
+    def exception(self, event: str, **fields: object) -> None:
+        """Log an error with the traceback of the exception that is being handled."""
+        self._show(Severity.ERROR, "error", 0, event, {"exc_info": True, **fields})
+
+    def critical(self, event: str, **fields: object) -> None:
+        self._show(Severity.FATAL, "critical", 0, event, fields)
+
+    def write_text(self, rest: str) -> bool:
+        """Write a line of severity Info in klog's text whose message and fields are ready, for the
+        caller's caller. Returns False if this process logs in another format.
+        """
+        if not self._writes():
+            return False
+        output = cast("_Sink", self._logger).output
+        if output.text is None:
+            return False
+        output.write(output.text.head(_INFO, _caller(_frame(2))[0]) + rest)
+        return True
+
+    def _writes(self) -> bool:
+        return cast("Sequence[object]", self._processors)[-1] is _rendered
+
+    def _show(
+        self, severity: Severity, method: str, verbosity: int, event: str, fields: dict[str, object]
+    ) -> None:
+        if not self._writes():
+            self._proxy_to_logger(method, event, **fields)
+            return
+        fields = {**self._context, **fields}
+        sink: _Sink = self._logger
+        sink.output.show(severity, verbosity, _caller(_frame(2))[1], event, fields)
+
+
+_own = globals()
+_places: dict[tuple[str, int], tuple[str, str]] = {}
+
+
+def _caller(frame: FrameType | None) -> tuple[str, str]:
+    """`file:line` of the code that logs, and the same with the folder of the file."""
+    while frame is not None and frame.f_globals is _own:
+        frame = frame.f_back
+    assert frame is not None
+    key = frame.f_code.co_filename, frame.f_lineno
+    place = _places.get(key)
+    if place is None:
+        *_, folder, file = ("", *Path(key[0]).parts)
+        place = _places[key] = f"{file}:{key[1]}", f"{folder}/{file}:{key[1]}"
+    return place
+
+
+def get_logger(name: str) -> Logger:
+    """The logger of the module of this name. Bind it once where it is called for every pod."""
+    return cast(
+        "Logger",
+        structlog.wrap_logger(None, wrapper_class=Logger, logger_factory_args=(name,)),
     )
-    first: list[structlog.types.Processor] = [
-        Repeats(),
-        structlog.processors.ExceptionRenderer(_trace),
-    ]
-    processors: list[structlog.types.Processor] = [
-        *first,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    logger: type[structlog.typing.BindableLogger] = structlog.make_filtering_bound_logger(level)
-    if form == "json":
-        processors.append(structlog.processors.JSONRenderer())
-    elif sys.stderr.isatty():
-        console = structlog.dev.ConsoleRenderer(
-            colors=True,
-            pad_event_to=PAD_EVENT_TO,
-            sort_keys=False,
-            exception_formatter=structlog.dev.plain_traceback,
-        )
-        processors.append(console)
+
+
+def log_attempt(
+    log: Logger,
+    pod: str,
+    result: Result,
+    attempt: int,
+    seconds: float,
+    *,
+    node: str = "",
+    reason: str = "",
+    evaluated: int = 0,
+    feasible: int = 0,
+) -> None:
+    """Log the line that ends an attempt, with kube-scheduler's messages and the results of its
+    metric `schedule_attempts_total`. `seconds` counts from the moment in which the queue handed the
+    pod out.
+
+    The text of a success is made here, because every pod has one.
+    """
+    if result is not _ERROR and not log.shows(ENDED):
+        return
+    fields: dict[str, object]
+    if result is _SCHEDULED:
+        if log.write_text(
+            f'"Successfully bound pod to node" pod="{pod}" node="{node}" '
+            f"evaluatedNodes={evaluated} feasibleNodes={feasible} "
+            f'result="scheduled" attempt={attempt} seconds={seconds:.6f}'
+        ):
+            return
+        event = "Successfully bound pod to node"
+        fields = {"node": node, "evaluatedNodes": evaluated, "feasibleNodes": feasible}
+    elif result is _ERROR:
+        event = "Error scheduling pod; retrying"
+        fields = {"node": node, "error": reason} if node else {"error": reason}
+    elif reason == NO_NODES:
+        event = "Unable to schedule pod; no nodes are registered to the cluster; waiting"
+        fields = {}
     else:
-        processors = [*first, _PLAIN]
-        logger = type("PlainLogger", (_PlainLogger, logger), {})
+        event = "Unable to schedule pod; no fit; waiting"
+        fields = {"node": node, "error": reason} if node else {"error": reason}
+    end = {"result": str(result), "attempt": attempt, "seconds": round(seconds, 6)}
+    if result is _ERROR:
+        log.error(event, pod=pod, **fields, **end)
+    else:
+        log.at(ENDED, event, pod=pod, **fields, **end)
+
+
+def configure_logs(options: LoggingOptions = DEFAULTS, *, quiet: bool = False) -> None:
+    """Set up the logs of this process. If `quiet`, only warnings and errors are shown."""
     structlog.configure(
-        processors=processors,
-        wrapper_class=logger,
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        processors=[_rendered],
+        wrapper_class=Logger,
+        logger_factory=_Sinks(options, quiet=quiet),
     )

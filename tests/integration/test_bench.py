@@ -416,9 +416,8 @@ def test_a_missing_template_is_reported_in_one_line(file: Path) -> None:
 async def test_measuring_another_scheduler_leaves_its_cluster_clean(
     file: Path, tmp_path: Path
 ) -> None:
-    configure_logs(
-        0, "text", quiet=True
-    )  # the other scheduler runs in this process, and must not write to its standard output
+    # The other scheduler runs in this process, and must not write to its standard output.
+    configure_logs(quiet=True)
     configuration = KubeSchedulerConfiguration(
         leader_election=LeaderElectionConfiguration(leader_elect=False)
     )

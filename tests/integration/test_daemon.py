@@ -270,9 +270,9 @@ async def test_a_scheduler_waits_for_an_api_server_that_starts_late(tmp_path: Pa
         async with running.scheduler("--v=4") as scheduler:
             await running.until(lambda: scheduler.count("watch interrupted") >= 2)
             lines = map(json.loads, scheduler.output.splitlines())
-            tries = [line for line in lines if line["event"] == "watch interrupted"]
-            assert {line["error"] for line in tries} == {f"{running.url}: Connection refused"}
-            assert [line["level"] for line in tries] == ["warning"] + ["debug"] * (len(tries) - 1)
+            tries = [line for line in lines if line["msg"] == "watch interrupted"]
+            assert {line["err"] for line in tries} == {f"{running.url}: Connection refused"}
+            assert [line["v"] for line in tries] == [0] + [4] * (len(tries) - 1)
             async with restarted(running):
                 await running.bound("p")
                 running.assert_bound_once(1)
@@ -331,12 +331,12 @@ async def test_a_pod_without_room_gets_a_condition_and_is_placed_when_there_is_r
         assert running.nodes_of == {"big": ["large"], "gone": []}
         assert scheduler.attempts("unschedulable") == ["default/big", "default/gone"]
         story = [
-            json.loads(line) for line in scheduler.output.splitlines() if "default/big" in line
+            json.loads(line) for line in scheduler.output.splitlines() if '"name":"big"' in line
         ]
-        fixed = ("event", "level", "pod", "result", "node", "attempt", "reason")
+        fixed = ("msg", "v", "result", "node", "attempt", "err")
         assert [tuple(record.get(key) for key in fixed) for record in story] == [
-            ("attempted", "info", "default/big", "unschedulable", None, 1, message),
-            ("attempted", "info", "default/big", "scheduled", "large", 2, None),
+            ("Unable to schedule pod; no fit; waiting", 2, "unschedulable", None, 1, message),
+            ("Successfully bound pod to node", 2, "scheduled", "large", 2, None),
         ]
         assert all(record["seconds"] > 0 for record in story)
 

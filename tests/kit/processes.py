@@ -45,8 +45,8 @@ class Berth:
         lines = (
             line for line in self.output.splitlines() if line.startswith("{") and line.endswith("}")
         )
-        records = [record for record in map(json.loads, lines) if record["event"] == "attempted"]
-        return [record["pod"] for record in records if record["result"] == result]
+        records = [record for record in map(json.loads, lines) if "result" in record]
+        return ["{namespace}/{name}".format_map(record["pod"]) for record in records if record["result"] == result]
 
     async def says(self, text: str, seconds: float = 20.0) -> str:
         """Waits for a line that contains this text and returns it. Fails the test if the process

@@ -169,7 +169,7 @@ def bench(
         kubeconfig,
         connection,
     )
-    configure_logs(0, "text", quiet=True)
+    configure_logs(quiet=True)
     results, failed = _run_all(file, chosen, settings, runs)
     _show(results, output)
     if stacks is not None:

@@ -166,7 +166,7 @@ def main(nodes: int, more_nodes: int, pods: int, output: str, kinds: Sequence[st
 
     The exit code is 1 if a pod costs more than twice as much in the large cluster.
     """
-    configure_logs(0, "text", quiet=True)
+    configure_logs(quiet=True)
     try:
         found = measure(kinds or KINDS, nodes, more_nodes, pods)
     except NotRunError as problem:

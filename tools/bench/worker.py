@@ -31,6 +31,7 @@ from berth.actors.runtime.logs import configure_logs
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.system import schedule
 from berth.config.load import ConfigError, from_mapping
+from berth.config.options import LoggingOptions
 from berth.config.profiles import ProfileError
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.bench.check import Witness, WitnessMeter, check
@@ -323,6 +324,6 @@ async def _main() -> None:
 
 
 if __name__ == "__main__":
-    configure_logs(VERBOSITY, "text")
+    configure_logs(LoggingOptions(verbosity=VERBOSITY))
     tune_collector()
     anyio.run(collecting, _main, backend_options={"use_uvloop": True})

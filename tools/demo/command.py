@@ -188,7 +188,7 @@ def demo(
     berth demo --keep --kubeconfig-out demo.kubeconfig
     berth demo --keep --devices
     """
-    configure_logs(0, "text", quiet=True)
+    configure_logs(quiet=True)
     try:
         live = output == "table" and sys.stderr.isatty()
         settings = Settings(

@@ -112,7 +112,7 @@ def explain(
     berth explain --kubeconfig ~/.kube/config --pod web-1 -o json
     berth explain --scenario decisions.jsonl.gz
     """
-    configure_logs(0, "text", quiet=True)
+    configure_logs(quiet=True)
     try:
         if scenarios is not None and scenarios != "-":
             for line in answers(Path(scenarios)):

@@ -1,86 +1,220 @@
-"""The line of an attempt has the same fields in every format, and is shown at the same levels."""
+"""The lines have the formats and the levels of kube-scheduler's."""
 
 from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 import structlog
 
 from berth.actors.runtime.logs import (
     MOST_REPEATED,
-    PAD_EVENT_TO,
     Repeats,
     Result,
     configure_logs,
+    get_logger,
     log_attempt,
 )
+from berth.config.options import LoggingOptions
 
-STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+HEAD = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} [ \d]{7} test_logs\.py:\d+\] ")
 KNOWN: dict[str, str] = {}
-ATTEMPTS = (
-    (Result.SCHEDULED, "node-3", ""),
-    (Result.UNSCHEDULABLE, "", "0/3 nodes are available: 3 Insufficient cpu."),
-    (Result.ERROR, "node-3", "refused"),
-)
+NO_FIT = "0/3 nodes are available: 3 Insufficient cpu."
+TEXT, JSON = LoggingOptions(verbosity=2), LoggingOptions("json", 2)
+ENDS = {"attempt": 2, "seconds": 0.003123}
 
 
 def log_all() -> None:
-    log = structlog.get_logger().bind()
-    for result, node, reason in ATTEMPTS:
-        log_attempt(log, "default/web", result, 2, 0.00312345, node=node, reason=reason)
+    log = get_logger(__name__).bind()
+    for result, node, reason in (
+        (Result.SCHEDULED, "node-3", ""),
+        (Result.UNSCHEDULABLE, "", NO_FIT),
+        (Result.UNSCHEDULABLE, "", "no nodes available to schedule pods"),
+        (Result.ERROR, "node-3", "refused"),
+    ):
+        log_attempt(
+            log,
+            "default/web",
+            result,
+            2,
+            0.00312345,
+            node=node,
+            reason=reason,
+            evaluated=3,
+            feasible=1,
+        )
 
 
-def test_plain_text_is_rendered_as_structlog_renders_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    configure_logs(0, "text")
+def text_of(line: str) -> str:
+    """The line with its severity, and without the rest of its head."""
+    assert HEAD.match(line), line
+    return HEAD.sub(r"\1 ", line)
+
+
+def test_an_attempt_ends_with_kube_schedulers_message(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(TEXT)
     log_all()
-    lines = capsys.readouterr().err.splitlines()
+    end = "attempt=2 seconds=0.003123"
+    assert [text_of(line) for line in capsys.readouterr().err.splitlines()] == [
+        (
+            'I "Successfully bound pod to node" pod="default/web" node="node-3" evaluatedNodes=3'
+            f' feasibleNodes=1 result="scheduled" {end}'
+        ),
+        (
+            f'I "Unable to schedule pod; no fit; waiting" pod="default/web" err="{NO_FIT}"'
+            f' result="unschedulable" {end}'
+        ),
+        (
+            'I "Unable to schedule pod; no nodes are registered to the cluster; waiting"'
+            f' pod="default/web" result="unschedulable" {end}'
+        ),
+        (
+            'E "Error scheduling pod; retrying" err="refused" pod="default/web" node="node-3"'
+            f' result="error" {end}'
+        ),
+    ]
+
+
+def test_json_has_the_same_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(JSON)
+    log_all()
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    for line in lines:
+        assert line.pop("ts") > 1e12
+        assert re.fullmatch(r"runtime/test_logs\.py:\d+", line.pop("caller"))
+        assert line.pop("pod") == {"name": "web", "namespace": "default"}
+    found = {"node": "node-3", "evaluatedNodes": 3, "feasibleNodes": 1}
+    assert lines == [
+        {
+            "msg": "Successfully bound pod to node",
+            "v": 2,
+            **found,
+            "result": "scheduled",
+            **ENDS,
+        },
+        {
+            "msg": "Unable to schedule pod; no fit; waiting",
+            "v": 2,
+            "err": NO_FIT,
+            "result": "unschedulable",
+            **ENDS,
+        },
+        {
+            "msg": "Unable to schedule pod; no nodes are registered to the cluster; waiting",
+            "v": 2,
+            "result": "unschedulable",
+            **ENDS,
+        },
+        {
+            "msg": "Error scheduling pod; retrying",
+            "node": "node-3",
+            "result": "error",
+            **ENDS,
+            "err": "refused",
+        },
+    ]
+
+
+@pytest.mark.parametrize("options", [TEXT, JSON])
+def test_captured_lines_are_not_shown(
+    options: LoggingOptions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logs(options)
     with structlog.testing.capture_logs() as captured:
         log_all()
-    assert capsys.readouterr().err == "", "shown although captured"
-    show = structlog.dev.ConsoleRenderer(colors=False, pad_event_to=PAD_EVENT_TO, sort_keys=False)
-    shown = []
-    for fields in captured:
-        fields["level"] = fields.pop("log_level")
-        shown.append(show(None, "", {**fields, "timestamp": "T"}))
-    assert [STAMP.sub("T", line) for line in lines] == shown
-    assert [fields["level"] for fields in captured] == ["info", "info", "warning"]
+    assert capsys.readouterr().err == ""
+    assert [line["log_level"] for line in captured] == ["info", "info", "info", "error"]
+    assert captured[1]["error"] == NO_FIT
 
 
-def test_json_has_the_fields_that_have_a_value(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs(0, "json")
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_below_verbosity_2_only_errors_of_attempts_are_shown(
+    form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logs(LoggingOptions(form, 1))
     log_all()
-    first, *others = map(json.loads, capsys.readouterr().err.splitlines())
-    del first["timestamp"]
-    fields = {
-        "pod": "default/web",
-        "result": "scheduled",
-        "node": "node-3",
-        "attempt": 2,
-        "seconds": 0.003123,
-    }
-    assert first == {"event": "attempted", "level": "info", **fields}
-    assert [sorted({"node", "reason"} & fields.keys()) for fields in others] == [
-        ["reason"],
-        ["node", "reason"],
-    ]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "refused" in line
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_quiet_shows_only_warnings_and_errors(
     form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    configure_logs(0, "json" if form == "json" else "text", quiet=True)
+    configure_logs(LoggingOptions(form), quiet=True)
     log_all()
+    get_logger(__name__).info("serving")
+    get_logger(__name__).warning("slow")
+    first, second = capsys.readouterr().err.splitlines()
+    assert ("refused" in first, "slow" in second) == (True, True)
+
+
+def levels(name: str, *patterns: tuple[str, int]) -> int:
+    configure_logs(LoggingOptions(verbosity=2, vmodule=patterns))
+    log = get_logger(name)
+    return max(level for level in range(11) if log.shows(level))
+
+
+QUEUE = "berth.actors.queue.actor"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits"),
+    [
+        ("actor", True),
+        ("act*", True),
+        ("actor.py", True),
+        ("queue/actor", True),
+        ("*/actor", True),
+        ("berth/actors/queue/*", True),
+        ("queue", False),
+        ("cycle/actor", False),
+        ("ACTOR", False),
+        ("a/b/c/berth/actors/queue/actor", False),
+    ],
+)
+def test_vmodule_raises_the_lines_of_modules(pattern: str, fits: bool) -> None:
+    assert levels(QUEUE, (pattern, 5)) == (5 if fits else 2)
+
+
+def test_vmodule_takes_the_first_pattern_that_fits_and_never_lowers() -> None:
+    assert levels(QUEUE, ("queue/actor", 4), ("actor", 9)) == 4
+    assert levels(QUEUE, ("actor", 0)) == 2
+
+
+def test_split_streams(capsys: pytest.CaptureFixture[str]) -> None:
+    for form in ("text", "json"):
+        configure_logs(LoggingOptions(form, split_stream=True))
+        log = get_logger(__name__)
+        log.info("one")
+        log.warning("two")
+        log.error("three")
+    captured = capsys.readouterr()
+    # A warning of klog's JSON is no error; its text writes it with the errors.
+    assert re.findall("one|two|three", captured.out) == ["one", "one", "two"]
+    assert re.findall("one|two|three", captured.err) == ["two", "three", "three"]
+
+
+def test_a_logger_carries_its_context(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(TEXT)
+    log = get_logger(__name__).bind(pod="default/web", attempt=1)
+    log.at(2, "bound", node="n", attempt=2)
+    log.at(3, "left out")
     (line,) = capsys.readouterr().err.splitlines()
-    assert "refused" in line
+    assert text_of(line) == 'I "bound" pod="default/web" attempt=2 node="n"'
+
+
+def test_modules_of_the_pure_library_log_too(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(TEXT)
+    structlog.get_logger("berth.x").error("plugin failed", error="E")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert text_of(line) == 'E "plugin failed" err="E"'
 
 
 def fail(where: str, form: str, times: int) -> None:
-    configure_logs(0, "json" if form == "json" else "text")
+    configure_logs(LoggingOptions(form))
     log = structlog.get_logger()
     for _ in range(times):
         try:
@@ -94,27 +228,21 @@ def fail(where: str, form: str, times: int) -> None:
 def test_a_traceback_is_a_field_of_json(capsys: pytest.CaptureFixture[str]) -> None:
     fail("zone", "json", 1)
     (line,) = capsys.readouterr().err.splitlines()
-    fields = json.loads(line)
+    fields: dict[str, Any] = json.loads(line)
     assert fields["exception"].startswith("Traceback (most recent call last):\n")
     assert fields["exception"].endswith("KeyError: 'zone'")
-    assert fields.keys() == {"event", "level", "timestamp", "plugin", "exception"}
+    assert list(fields) == ["ts", "caller", "msg", "plugin", "exception"]
 
 
-def test_a_traceback_follows_a_line_of_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_traceback_is_a_block_of_text(capsys: pytest.CaptureFixture[str]) -> None:
     fail("zone", "text", 1)
-    first, second, *_, last = capsys.readouterr().err.splitlines()
-    assert first.endswith("[error    ] plugin failed      plugin=Price")
-    assert (second, last) == ("Traceback (most recent call last):", "KeyError: 'zone'")
-
-
-def test_a_stack_follows_a_line_of_text(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs(0, "text")
-    structlog.get_logger().error(
-        "event loop stands still", stack="  File ...\n    pass", at="x.py:1"
+    first, second, *_, last, end = capsys.readouterr().err.splitlines()
+    assert text_of(first) == 'E "plugin failed" plugin="Price" exception=<'
+    assert (second, last, end) == (
+        "\tTraceback (most recent call last):",
+        "\tKeyError: 'zone'",
+        " >",
     )
-    first, *others = capsys.readouterr().err.splitlines()
-    assert first.endswith(" at=x.py:1")
-    assert others == ["  File ...", "    pass"]
 
 
 def test_a_deep_traceback_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,13 +252,13 @@ def test_a_deep_traceback_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
     def deeper(left: int) -> int:
         return deep(left) + 1
 
-    configure_logs(0, "text")
+    configure_logs(TEXT)
     try:
         deep(300)
     except ZeroDivisionError as failure:
         structlog.get_logger().error("plugin failed", exc_info=failure)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[-1].startswith("ZeroDivisionError")
+    assert lines[-2].startswith("\tZeroDivisionError")
     assert len(lines) < 200
 
 
