@@ -46,7 +46,8 @@ class Berth:
             line for line in self.output.splitlines() if line.startswith("{") and line.endswith("}")
         )
         records = [record for record in map(json.loads, lines) if "result" in record]
-        return ["{namespace}/{name}".format_map(record["pod"]) for record in records if record["result"] == result]
+        ended = (record["pod"] for record in records if record["result"] == result)
+        return ["{namespace}/{name}".format_map(pod) for pod in ended]
 
     async def says(self, text: str, seconds: float = 20.0) -> str:
         """Waits for a line that contains this text and returns it. Fails the test if the process
