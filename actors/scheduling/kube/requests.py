@@ -9,9 +9,16 @@ are added up exactly and rounded up once. Mirrors component-helpers' PodRequests
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from berth.actors.scheduling.kube.core import Container, ContainerStatus, Pod, ResourceList
+from berth.actors.scheduling.kube.core import (
+    Container,
+    ContainerStatus,
+    Pod,
+    PodSpec,
+    ResourceList,
+    ResourceRequirements,
+)
 from berth.actors.scheduling.kube.quantity import clamp_amount, nano_value
 
 Amounts = dict[str, int]
@@ -58,6 +65,33 @@ def nonzero_requests(pod: Pod, *, pod_level: bool = True, status: bool = True) -
     return amounts.get("cpu", 0), amounts.get("memory", 0)
 
 
+def exact_requests(spec: PodSpec) -> Amounts:
+    """The requests that a pod's spec makes, in billionths. Raises QuantityError."""
+    return _exact(spec, lambda resources: resources.requests, grows_from_zero=True)
+
+
+def exact_limits(spec: PodSpec) -> Amounts:
+    """The limits that a pod's spec sets, in billionths. Overhead is added to limits that are not 0.
+    Raises QuantityError.
+    """
+    return _exact(spec, lambda resources: resources.limits, grows_from_zero=False)
+
+
+def _exact(
+    spec: PodSpec, read: Callable[[ResourceRequirements], ResourceList], *, grows_from_zero: bool
+) -> Amounts:
+    def of(container: Container) -> Amounts:
+        return _nanos(read(container.resources))
+
+    total = _largest_sum(spec, of, of)
+    if spec.resources is not None:
+        own = _nanos(read(spec.resources))
+        total.update({name: own[name] for name in own if _counts_at_pod_level(name)})
+    overhead = _nanos(spec.overhead)
+    _add(total, {n: a for n, a in overhead.items() if grows_from_zero or total.get(n)})
+    return total
+
+
 def _has_pod_level_requests(pod: Pod) -> bool:
     resources = pod.spec.resources
     return resources is not None and any(map(_counts_at_pod_level, resources.requests))
@@ -76,24 +110,37 @@ def _containers(
     statuses = {container.name: container for container in reported}
 
     def requested(container: Container) -> Amounts:
-        return {
-            **defaults,
-            **_in_effect(container, statuses.get(container.name), infeasible=infeasible),
-        }
+        status = statuses.get(container.name)
+        return {**defaults, **_in_effect(container, status, infeasible=infeasible)}
 
+    def of_init(container: Container) -> Amounts:
+        """An init container cannot be resized, so its status does not count."""
+        return {**defaults, **_nanos(container.resources.requests)}
+
+    return _largest_sum(pod.spec, requested, of_init)
+
+
+def _largest_sum(
+    spec: PodSpec,
+    amounts_of: Callable[[Container], Amounts],
+    of_init: Callable[[Container], Amounts],
+) -> Amounts:
+    """What the containers need together, or in their turn the init containers, if that is more.
+    `of_init` is asked for init containers that are no sidecars.
+    """
     total: Amounts = {}
-    for container in pod.spec.containers:
-        _add(total, requested(container))
+    for container in spec.containers:
+        _add(total, amounts_of(container))
     sidecars: Amounts = {}
     max_init: Amounts = {}
-    for container in pod.spec.init_containers:
+    for container in spec.init_containers:
         if container.restart_policy == "Always":
-            amounts = requested(container)
+            amounts = amounts_of(container)
             _add(total, amounts)
             _add(sidecars, amounts)
             amounts = sidecars
-        else:  # An init container cannot be resized, so its status does not count.
-            amounts = {**defaults, **_nanos(container.resources.requests)}
+        else:
+            amounts = of_init(container)
             _add(amounts, sidecars)
         _raise_to(max_init, amounts)
     _raise_to(total, max_init)

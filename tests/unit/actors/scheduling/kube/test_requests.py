@@ -8,7 +8,12 @@ import msgspec
 import pytest
 
 from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.requests import nonzero_requests, pod_requests
+from berth.actors.scheduling.kube.requests import (
+    exact_limits,
+    exact_requests,
+    nonzero_requests,
+    pod_requests,
+)
 from berth.actors.scheduling.model.pod_info import PodInfo
 
 
@@ -181,3 +186,43 @@ def test_a_container_without_requests_counts_with_the_default() -> None:
         1100,
         400 * 1024 * 1024,
     )
+
+
+MILLI = 10**6  # a thousandth, in billionths
+
+
+def limited(name: str = "c", restart: str | None = None, **limits: str) -> dict[str, Any]:
+    return {"name": name, "resources": {"limits": limits}, "restartPolicy": restart}
+
+
+def test_exact_requests_are_those_of_the_spec_whatever_the_status() -> None:
+    given = pod(
+        {"containerStatuses": [reported(resources="9", allocated="9")]},
+        containers=[container(cpu="0.5m", memory="1Mi"), container("d", cpu="0.1m")],
+        resources={"requests": {"memory": "3Mi", "nvidia.com/gpu": "7"}},
+        overhead={"memory": "1Mi", "cpu": "1m"},
+    )
+    assert exact_requests(given.spec) == {"cpu": 1_600_000, "memory": (4 << 20) * 10**9}
+
+
+@pytest.mark.parametrize(
+    ("given", "cpu"),
+    [
+        (pod(containers=[limited(cpu="100m"), limited("d", cpu="1")]), 1100),
+        (pod(containers=[limited(cpu="1")], initContainers=[limited("i", cpu="2")]), 2000),
+        (
+            pod(containers=[limited(cpu="1")], initContainers=[limited("s", "Always", cpu="2")]),
+            3000,
+        ),
+        (pod(containers=[limited(cpu="1")], resources={"limits": {"cpu": "4"}}), 4000),
+        (pod(containers=[limited(cpu="1")], resources={"requests": {"cpu": "4"}}), 1000),
+        (pod(containers=[limited(cpu="1")], overhead={"cpu": "250m"}), 1250),
+        (pod(containers=[limited(cpu="0")], overhead={"cpu": "250m"}), 0),
+    ],
+)
+def test_exact_limits_add_overhead_only_where_there_is_a_limit(given: Pod, cpu: int) -> None:
+    assert exact_limits(given.spec) == {"cpu": cpu * MILLI}
+
+
+def test_a_pod_without_limits_has_none() -> None:
+    assert exact_limits(pod(containers=[container(cpu="1")], overhead={"cpu": "1"}).spec) == {}
