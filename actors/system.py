@@ -58,7 +58,7 @@ from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKi
 from berth.actors.scheduling.plugins.in_tree import GATED, IN_TREE
 from berth.actors.server.actor import ServerActor
 from berth.actors.server.debug import Debug
-from berth.actors.server.metrics import Metrics
+from berth.actors.server.metrics.page import Metrics
 from berth.config.extenders import without_ignored_resources
 from berth.config.load import to_document
 from berth.config.options import Options, SecureServing

@@ -172,7 +172,8 @@ C = TypeVar("C", bound=Counter | Gauge | Histogram)
 class Family(Generic[C]):
     """The children with one name. `buckets` are the upper bounds of histograms, without +Inf.
 
-    `allowed` has the values of a label that are kept; others become "unexpected".
+    `allowed` has the values of a label that are kept; others become "unexpected", and are counted
+    by `unexpected`.
     """
 
     def __init__(
@@ -185,6 +186,7 @@ class Family(Generic[C]):
         make: Callable[[], C],
         buckets: Sequence[float] = (),
         allowed: Mapping[str, Collection[str]] = {},
+        unexpected: Counter | None = None,
     ) -> None:
         self.kind = kind
         self.name = name
@@ -195,6 +197,7 @@ class Family(Generic[C]):
         self._make = make
         self._allowed = [allowed.get(label) for label in self.labels]
         self._constrained = any(each is not None for each in self._allowed)
+        self._unexpected = unexpected or Counter()
         self._children: dict[tuple[str, ...], C] = {}
         self._adding = threading.Lock()
         if not self.labels:
@@ -210,14 +213,17 @@ class Family(Generic[C]):
         if len(values) != len(self.labels):
             raise ValueError(f"{self.name} has the labels {self.labels}, not {values}")
         if self._constrained:
-            values = tuple(
-                value if allowed is None or value in allowed else UNEXPECTED
-                for value, allowed in zip(values, self._allowed, strict=True)
-            )
+            values = tuple(map(self._constrain, values, self._allowed))
         with self._adding:
             if values not in self._children:
                 self._children[values] = self._make()
             return self._children[values]
+
+    def _constrain(self, value: str, allowed: Collection[str] | None) -> str:
+        if allowed is None or value in allowed:
+            return value
+        self._unexpected.inc()
+        return UNEXPECTED
 
     def children(self) -> list[tuple[tuple[str, ...], C]]:
         """The values of the labels and the child with them, in the order of the values."""
@@ -237,9 +243,9 @@ F = TypeVar("F", Family[Counter], Family[Gauge], Family[Histogram])
 class Registry:
     """All families of the process. The composition root makes it, and passes it to those who
     measure.
-
     `disabled` families can be measured, but are not shown. `allow_labels` maps "family,label" to
-    the values that are kept.
+    the values that are kept. `unexpected` counts the values that were not, as often as they were
+    looked up.
     """
 
     def __init__(
@@ -247,7 +253,8 @@ class Registry:
         disabled: Collection[str] = (),
         allow_labels: Mapping[str, Collection[str]] = {},
     ) -> None:
-        self._disabled = frozenset(disabled)
+        self.disabled = frozenset(filter(None, disabled))
+        self.unexpected: Counter = _SharedCounter()
         self._allow_labels = allow_labels
         self._families: dict[str, AnyFamily] = {}
         self._refreshers: list[Callable[[], Awaitable[None]]] = []
@@ -264,7 +271,15 @@ class Registry:
         """Raises ValueError if the name is taken. So do `gauge` and `histogram`."""
         make = _SharedCounter if shared else Counter
         family: Family[Counter] = Family(
-            Kind.COUNTER, name, help, labels, stability, make, (), self._allowed(name, labels)
+            Kind.COUNTER,
+            name,
+            help,
+            labels,
+            stability,
+            make,
+            (),
+            self._allowed(name, labels),
+            self.unexpected,
         )
         return self._register(family)
 
@@ -279,7 +294,15 @@ class Registry:
     ) -> Family[Gauge]:
         make = _SharedGauge if shared else Gauge
         family: Family[Gauge] = Family(
-            Kind.GAUGE, name, help, labels, stability, make, (), self._allowed(name, labels)
+            Kind.GAUGE,
+            name,
+            help,
+            labels,
+            stability,
+            make,
+            (),
+            self._allowed(name, labels),
+            self.unexpected,
         )
         return self._register(family)
 
@@ -300,15 +323,26 @@ class Registry:
 
         allowed = self._allowed(name, labels)
         family: Family[Histogram] = Family(
-            Kind.HISTOGRAM, name, help, labels, stability, make, buckets, allowed
+            Kind.HISTOGRAM, name, help, labels, stability, make, buckets, allowed, self.unexpected
         )
         return self._register(family)
 
     def families(self) -> Iterator[AnyFamily]:
         """The families that are shown, in the order of their names."""
         for name in sorted(self._families):
-            if name not in self._disabled:
+            if name not in self.disabled:
                 yield self._families[name]
+
+    def hidden(self) -> list[str]:
+        """The families that are registered and disabled."""
+        return sorted(self.disabled & self._families.keys())
+
+    def unknown(self) -> list[str]:
+        """The disabled families, and the "family,label" with allowed values, that do not exist."""
+        labels = {f"{name},{each}" for name, its in self._families.items() for each in its.labels}
+        return sorted(
+            (self.disabled - self._families.keys()) | (self._allow_labels.keys() - labels)
+        )
 
     def refresh_by(self, refresh: Callable[[], Awaitable[None]]) -> None:
         """Have `refresh` called before the families are read, to set what is counted then."""

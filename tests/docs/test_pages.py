@@ -18,7 +18,7 @@ from berth.actors.messages import CacheStatistics, QueueStatistics
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.actors.server.metrics import Metrics, Sizes
+from berth.actors.server.metrics.page import Metrics, Sizes
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
 from berth.config.profiles import DEFAULT_MULTI_POINT

@@ -148,3 +148,20 @@ def test_a_reader_in_another_thread_never_sees_a_count_fall() -> None:
     writer.join()
     assert counts == sorted(counts)
     assert histogram.read().count == 20_000
+
+
+def test_values_that_are_not_allowed_are_counted_at_each_look_up() -> None:
+    registry = Registry(allow_labels={"requests_total,host": {"a"}})
+    family = registry.counter("requests_total", "Requests.", ("host", "code"))
+    for host in ("a", "b", "c"):
+        family.child(host, "200").inc()
+    assert [values for values, _ in family.children()] == [("a", "200"), ("unexpected", "200")]
+    assert registry.unexpected.value == 2
+
+
+def test_a_registry_knows_which_of_the_disabled_and_limited_families_it_has() -> None:
+    limits = {"a_total,x": {"1"}, "a_total,z": {"1"}, "c_total,x": {"1"}}
+    registry = Registry(("a_total", "b_total", ""), limits)
+    registry.counter("a_total", "A.", ("x", "y"))
+    assert registry.hidden() == ["a_total"]
+    assert registry.unknown() == ["a_total,z", "b_total", "c_total,x"]

@@ -1,0 +1,1 @@
+"""The metrics of the process and of the cluster, in Prometheus' text format."""

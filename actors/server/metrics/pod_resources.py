@@ -1,0 +1,87 @@
+"""/metrics/resources: what each pod requests, and its limits, as kube-scheduler gives them.
+
+The pods are those that the scheduler's informer holds, which are all that have not finished. The
+text of tens of thousands of pods is made in parts, so that its maker can let other work go on
+between two of them. Mirrors kube-scheduler's metrics/resources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from berth.actors.scheduling.kube.core import FINISHED, Pod, PodSpec
+from berth.actors.scheduling.kube.requests import Amounts, exact_limits, exact_requests
+from berth.actors.server.metrics.exposition import escaped, go_float, heading
+
+PART = 250  # pods
+UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-storage": "bytes"}
+UNITS_BY_PREFIX = {"hugepages-": "bytes", "attachable-volumes-": "integer"}
+HELP = (
+    "workloads on the cluster, broken down by pod. This shows the resource usage the scheduler and"
+    " kubelet expect per pod for resources along with the unit for the resource if any."
+)
+
+
+class _Kind:
+    """One of the two families. What a spec asks for is computed once for all pods that share it."""
+
+    def __init__(self, name: str, text: str, read: Callable[[PodSpec], Amounts]) -> None:
+        self.heading = heading(name, f"[STABLE] {text} {HELP}", "gauge")
+        self._name = name
+        self._read = read
+        self._ends: dict[tuple[object, ...], list[str]] = {}
+
+    def lines(self, pod: Pod) -> str:
+        spec, metadata = pod.spec, pod.metadata
+        ends = self._ends_of_lines(spec)
+        if not ends or (spec.node_name and pod.status.phase in FINISHED):
+            return ""
+        start = (
+            f'{self._name}{{namespace="{escaped(metadata.namespace)}"'
+            f',node="{escaped(spec.node_name)}",pod="{escaped(metadata.name)}"'
+        )
+        return "".join([start + end for end in ends])
+
+    def _ends_of_lines(self, spec: PodSpec) -> list[str]:
+        """The objects whose ids make the key live as long as this reading."""
+        parts = (spec.containers, spec.init_containers, spec.overhead, spec.resources)
+        key = (*map(id, parts), spec.priority, spec.scheduler_name)
+        ends = self._ends.get(key)
+        if ends is None:
+            priority = "" if spec.priority is None else spec.priority
+            scheduler = escaped(spec.scheduler_name)
+            ends = self._ends[key] = [
+                f',priority="{priority}",resource="{escaped(resource)}",scheduler="{scheduler}"'
+                f',unit="{unit_of(resource)}"}} {go_float(nanos / 10**9)}\n'
+                for resource, nanos in sorted(self._read(spec).items())
+                if nanos
+            ]
+        return ends
+
+
+def unit_of(resource: str) -> str:
+    """ "" for a resource without a unit, as extended resources are."""
+    return UNITS.get(resource) or next(
+        (unit for prefix, unit in UNITS_BY_PREFIX.items() if resource.startswith(prefix)), ""
+    )
+
+
+class PodResources:
+    """`pods` returns a copy of the informer's pods."""
+
+    def __init__(self, pods: Callable[[], Sequence[Pod]]) -> None:
+        self._pods = pods
+
+    def parts(self) -> Iterator[bytes]:
+        """The text of the page. Some parts are empty, so that each is made within milliseconds."""
+        pods = self._pods()
+        for kind in (
+            _Kind("kube_pod_resource_limit", "Resources limit for", exact_limits),
+            _Kind("kube_pod_resource_request", "Resources requested by", exact_requests),
+        ):
+            head = kind.heading
+            for start in range(0, len(pods), PART):
+                lines = "".join(map(kind.lines, pods[start : start + PART]))
+                if lines:
+                    lines, head = head + lines, ""
+                yield lines.encode()
