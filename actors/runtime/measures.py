@@ -29,9 +29,10 @@ class Stability(enum.StrEnum):
     BETA = "BETA"
     ALPHA = "ALPHA"
     INTERNAL = "INTERNAL"
+    UNSPECIFIED = ""
 
 
-STABLE, BETA, ALPHA, INTERNAL = Stability
+STABLE, BETA, ALPHA, INTERNAL, UNSPECIFIED = Stability
 
 
 class Kind(enum.StrEnum):

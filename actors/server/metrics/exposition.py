@@ -53,7 +53,7 @@ def exposed(families: Iterable[AnyFamily]) -> Iterator[bytes]:
     for family in families:
         lines = list(_lines(family))
         if lines:
-            text = f"[{family.stability}] {family.help}"
+            text = f"[{family.stability}] {family.help}" if family.stability else family.help
             yield (heading(family.name, text, family.kind) + "\n".join(lines) + "\n").encode()
 
 

@@ -1,0 +1,32 @@
+"""The version of this process, and that of the Kubernetes whose scheduler it replaces."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib.metadata import version
+
+import msgspec
+
+BERTH = version("berth-scheduler")
+KUBERNETES = "v1.36.2"
+KUBERNETES_MAJOR, KUBERNETES_MINOR = 1, 36
+
+
+class Versions(msgspec.Struct, frozen=True, rename="camel"):
+    """`kubernetes` is the version whose kube-scheduler makes the same decisions."""
+
+    berth: str = BERTH
+    kubernetes: str = KUBERNETES
+    python: str = platform.python_version()
+    platform: str = f"{sys.platform}/{platform.machine()}"
+
+
+def described(*, raw: bool = False) -> str:
+    """The versions for people. The first line is kube-scheduler's; `raw` has everything in it."""
+    if raw:
+        fields = msgspec.structs.asdict(Versions())
+        shown = ", ".join(f'{name.capitalize()}:"{value}"' for name, value in fields.items())
+        numbers = f'Major:"{KUBERNETES_MAJOR}", Minor:"{KUBERNETES_MINOR}"'
+        return f'version.Info{{{numbers}, GitVersion:"{KUBERNETES}", {shown}}}'
+    return f"Kubernetes {KUBERNETES}\nberth {BERTH}"

@@ -1,0 +1,100 @@
+"""What the process is: its version, its feature gates, and the metrics themselves.
+
+Mirrors component-base's metrics/prometheus/{version,feature,compatversion} and the meta metrics of
+its registry.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections import Counter
+from collections.abc import Mapping
+
+from berth.actors.runtime.measures import BETA, UNSPECIFIED, Registry
+from berth.actors.runtime.version import BERTH, KUBERNETES, KUBERNETES_MAJOR, KUBERNETES_MINOR
+from berth.config.feature_gates import GA, GATES
+
+# As the distributions of Kubernetes name their versions: what it corresponds to, and its own.
+GIT_VERSION = f"{KUBERNETES}+berth.{BERTH}"
+UNKNOWN_DATE = "1970-01-01T00:00:00Z"  # what kube-scheduler says unless its build names a date
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def register_about(registry: Registry, gates: Mapping[str, bool]) -> None:
+    """`gates` has every gate with its value."""
+    _version(registry)
+    _gates(registry, gates)
+    _metrics(registry)
+
+
+def _version(registry: Registry) -> None:
+    machine = platform.machine()
+    info = {
+        "major": str(KUBERNETES_MAJOR),
+        "minor": str(KUBERNETES_MINOR),
+        "git_version": GIT_VERSION,
+        "git_commit": "",
+        "git_tree_state": "",
+        "build_date": UNKNOWN_DATE,
+        "go_version": f"python{platform.python_version()}",
+        "compiler": platform.python_implementation(),
+        "platform": f"{sys.platform}/{ARCHITECTURES.get(machine, machine)}",
+    }
+    registry.gauge(
+        "kubernetes_build_info",
+        "A metric with a constant '1' value labeled by major, minor, git version, git commit, git"
+        " tree state, build date, Go version, and compiler from which Kubernetes was built, and"
+        " platform on which it is running.",
+        tuple(info),
+        BETA,
+    ).child(*info.values()).set(1)
+    emulated = f"{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}"
+    registry.gauge(
+        "version_info",
+        "Provides the compatibility version info of the component. The component label is the name"
+        " of the component, usually kube, but is relevant for aggregated-apiservers.",
+        ("component", "binary", "emulation", "min_compat"),
+    ).child(
+        "kube", KUBERNETES.removeprefix("v"), emulated, f"{KUBERNETES_MAJOR}.{KUBERNETES_MINOR - 1}"
+    ).set(1)
+
+
+def _gates(registry: Registry, gates: Mapping[str, bool]) -> None:
+    family = registry.gauge(
+        "kubernetes_feature_enabled",
+        "This metric records the data about the stage and enablement of a k8s feature.",
+        ("name", "stage"),
+        BETA,
+    )
+    for name, value in gates.items():
+        stage = GATES[name].stage
+        family.child(name, "" if stage == GA else stage).set(float(value))
+
+
+def _metrics(registry: Registry) -> None:
+    """Counts of families. None is hidden for its age, as none of them is deprecated."""
+    registered = registry.counter(
+        "registered_metrics_total",
+        "The count of registered metrics broken by stability level and deprecation version.",
+        ("stability_level", "deprecated_version"),
+        BETA,
+    )
+    disabled = registry.counter(
+        "disabled_metrics_total", "The count of disabled metrics.", (), BETA
+    )
+    hidden = registry.counter("hidden_metrics_total", "The count of hidden metrics.", (), BETA)
+    unexpected = registry.counter(
+        "cardinality_enforcement_unexpected_categorizations_total",
+        "The count of unexpected categorizations during cardinality enforcement.",
+    )
+
+    async def refresh() -> None:
+        disabled.child().value = len(registry.disabled)
+        hidden.child().value = len(registry.hidden())
+        unexpected.child().value = registry.unexpected.value
+        for stability, number in Counter(each.stability for each in registry.families()).items():
+            if stability != UNSPECIFIED:
+                registered.child(stability, "").value = number
+
+    registry.refresh_by(refresh)
