@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
+from berth.actors.client.measures import ClientMeasures
 from berth.actors.client.rest import Client, Connection
 from berth.actors.client.tenure import Tenure
 from berth.actors.client.watch import Reflector, WatchUpdate
@@ -103,6 +104,7 @@ class Remote:
         events: Client,
         clock: Clock,
         rng: Rng,
+        measures: ClientMeasures | None = None,
     ) -> None:
         self.tenure = tenure
         self.calls: Calls = calls
@@ -112,10 +114,12 @@ class Remote:
         self._client = calls
         self._clock = clock
         self._rng = rng
+        self._measures = measures
 
     async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
         async def run() -> None:
-            async with Client(self._connection.for_another_thread()) as leases:
+            connection = self._connection.for_another_thread()
+            async with Client(connection, measures=self._measures) as leases:
                 await work(leases)
 
         await in_own_thread(run, "lease")
@@ -126,14 +130,25 @@ class Remote:
 
 @asynccontextmanager
 async def remote(
-    connection: Connection, clock: Clock, rng: Rng, qps: float, burst: int
+    connection: Connection,
+    clock: Clock,
+    rng: Rng,
+    qps: float,
+    burst: int,
+    measures: ClientMeasures | None = None,
 ) -> AsyncIterator[Remote]:
     """Gives access for the duration of the block.
 
     `qps` and `burst` limit the calls and the events separately, and do not limit the leases.
+    `measures` has the rest_client_* families.
     """
     tenure = Tenure()
-    calls = Client(connection, clock=clock, qps=qps, burst=burst, tenure=tenure)
-    events = Client(connection, clock=clock, qps=qps, burst=burst, tenure=tenure)
+
+    def client() -> Client:
+        return Client(
+            connection, clock=clock, qps=qps, burst=burst, tenure=tenure, measures=measures
+        )
+
+    calls, events = client(), client()
     async with calls, calls.with_own_connections() as plugins, events:
-        yield Remote(connection, tenure, calls, plugins, events, clock, rng)
+        yield Remote(connection, tenure, calls, plugins, events, clock, rng, measures)

@@ -38,8 +38,11 @@ class RateLimit:
         self._bucket = TokenBucket(qps, burst) if qps > 0 else None
         self._clock = clock
 
-    async def wait_turn(self) -> None:
-        """Waits until a request may be sent. A cancelled waiter has used its token nevertheless."""
+    async def wait_turn(self) -> float:
+        """Waits until a request may be sent, and returns for how many seconds it waited. A
+        cancelled waiter has used its token nevertheless.
+        """
         delay = 0.0 if self._bucket is None else self._bucket.take(self._clock.now())
         if delay > 0:
             await self._clock.sleep(delay)
+        return delay

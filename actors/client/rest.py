@@ -18,6 +18,7 @@ import anyio
 import msgspec
 
 from berth.actors.client.credentials import ANONYMOUS, Credentials, KubeconfigError, Proof
+from berth.actors.client.measures import ClientMeasures, HostMeasures
 from berth.actors.client.rate_limit import RateLimit
 from berth.actors.client.reply import Reply
 from berth.actors.client.sockets import connector
@@ -31,6 +32,7 @@ from berth.actors.client.wire import (
     Wires,
 )
 from berth.actors.runtime.clock import Clock, SystemClock
+from berth.actors.runtime.measures import Registry
 from berth.actors.scheduling.kube.meta import Status as ApiStatus
 from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
 
@@ -126,7 +128,7 @@ class Client:
     After a burst of `burst` requests, it sends at most `qps` a second (0 or less means no limit); a
     watch counts as one request. An answer may take `timeout_seconds`. For a write this time begins
     when the write is sent, however long it waited before. Writes are sent only while `tenure`
-    permits it, if there is one; reads always.
+    permits it, if there is one; reads always. `measures` has the rest_client_* families.
     """
 
     def __init__(
@@ -137,22 +139,31 @@ class Client:
         qps: float = 0.0,
         burst: int = 100,
         tenure: Tenure | None = None,
+        measures: ClientMeasures | None = None,
     ) -> None:
         self._connection = connection
-        secure = urlsplit(connection.server).scheme == "https"
-        self._tls = connection.tls or (client_context(None) if secure else None)
+        url = urlsplit(connection.server)
+        self._tls = connection.tls or (client_context(None) if url.scheme == "https" else None)
         self._seconds = timeout_seconds
         self._patience = Patience(timeout_seconds, timeout_seconds, timeout_seconds)
         self._tenure = tenure
         self._clock = clock
         self._limit = RateLimit(qps, burst, clock)
+        self._families = measures or ClientMeasures(Registry())
+        self._measures = HostMeasures(self._families, url.netloc.rpartition("@")[2])
         self._session: aiohttp.ClientSession | None = None
         self._wires: Wires | None = None
         self._readers: dict[type, Reader[object]] = {}
 
     def with_own_connections(self) -> Client:
         """Returns another client, whose requests count towards the rate limit of this one."""
-        client = Client(self._connection, self._seconds, self._clock, tenure=self._tenure)
+        client = Client(
+            self._connection,
+            self._seconds,
+            self._clock,
+            tenure=self._tenure,
+            measures=self._families,
+        )
         client._limit = self._limit
         return client
 
@@ -189,7 +200,17 @@ class Client:
         After a 401 it tries once more with new credentials, if there are any. Raises aiohttp's
         errors, TimeoutError, and ConnectionFailedError if there are no credentials.
         """
-        await self._limit.wait_turn()
+        code: int | None = None
+        try:
+            response = await self._open(path, patience)
+            code = response.status
+        finally:
+            self._measures.ended("GET", code)
+        return response
+
+    async def _open(self, path: str, patience: Patience | None) -> aiohttp.ClientResponse:
+        """Raises the same as `open`."""
+        await self._wait_turn("GET")
         patience = patience or self._patience
         credentials = self._connection.credentials
         try:
@@ -259,6 +280,25 @@ class Client:
         headers: Headers,
         patience: Patience | None = None,
     ) -> T:
+        began = self._clock.now()
+        code: int | None = None
+        try:
+            reply = await self._last_reply(method, path, data, headers, patience)
+            code = reply.status
+        finally:
+            self._measures.ended(method, code)
+            self._measures.took(method, self._clock.now() - began)
+        self._measures.received(method, len(reply.body))
+        if reply.status >= 400:
+            raise refusal(reply.status, reply.body, reply.retry_after)
+        return self._read(path, reply.body, answer)
+
+    async def _last_reply(
+        self, method: str, path: str, data: bytes, headers: Headers, patience: Patience | None
+    ) -> Reply:
+        """The reply after which the request is not sent again, whatever its status. Raises
+        ConnectionFailedError.
+        """
         retries = reconnects = 0
         while True:
             try:
@@ -273,32 +313,32 @@ class Client:
                     or not _lost_connection(failure)
                 ):
                     raise self._failed(failure) from failure
+                self._measures.retried(method, None)
                 await self._clock.sleep(RECONNECT_DELAYS[reconnects])
                 reconnects += 1
                 continue
-            if reply.status < 400:
-                return self._read(path, reply.body, answer)
-            refused = refusal(reply.status, reply.body, reply.retry_after)
-            wait = refused.retry_after
-            if (
-                wait is None
-                or retries == MAX_RETRIES
-                or not (refused.code == 429 or refused.code >= 500)
-            ):
-                raise refused
+            wait = _wait_before_retry(reply)
+            if wait is None or retries == MAX_RETRIES:
+                return reply
             retries += 1
+            self._measures.retried(method, reply.status)
             await self._clock.sleep(wait)
 
     async def _read_reply(self, path: str, patience: Patience | None) -> Reply:
         """Raises the same as `open`."""
-        async with await self.open(path, patience) as response:
+        self._measures.sent("GET", 0)
+        async with await self._open(path, patience) as response:
             return Reply(
                 response.status, await response.read(), response.headers.get("Retry-After")
             )
 
+    async def _wait_turn(self, method: str) -> None:
+        self._measures.waited(method, await self._limit.wait_turn())
+
     async def _write_reply(self, method: str, path: str, data: bytes, headers: Headers) -> Reply:
         """Raises OSError, and ConnectionFailedError without credentials or permission."""
-        await self._limit.wait_turn()
+        await self._wait_turn(method)
+        self._measures.sent(method, len(data))
         credentials = self._connection.credentials
         try:
             proof = await credentials.proof()
@@ -359,15 +399,25 @@ class Client:
 
 def refusal(code: int, raw: bytes, retry_after: str | None) -> ApiError:
     """Returns the error for a refusal; an answer that is not a Status is quoted."""
-    seconds = None
-    if retry_after is not None and retry_after.isascii() and retry_after.isdecimal():
-        seconds = min(float(retry_after), MAX_RETRY_AFTER)
+    seconds = _seconds(retry_after)
     try:
         status = _STATUS.read(raw)
     except UNREADABLE:
         quoted = " ".join(raw[:200].decode(errors="replace").split())  # on one line
         return ApiError(code, "", f"HTTP {code}: {quoted}", seconds)
     return ApiError(code, status.reason, status.message or f"HTTP {code}", seconds)
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    if retry_after is not None and retry_after.isascii() and retry_after.isdecimal():
+        return min(float(retry_after), MAX_RETRY_AFTER)
+    return None
+
+
+def _wait_before_retry(reply: Reply) -> float | None:
+    """The seconds after which the server wants the request again; None if it does not."""
+    busy = reply.status == 429 or reply.status >= 500
+    return _seconds(reply.retry_after) if busy else None
 
 
 def in_words(failure: Exception) -> str:

@@ -244,6 +244,7 @@ F = TypeVar("F", Family[Counter], Family[Gauge], Family[Histogram])
 class Registry:
     """All families of the process. The composition root makes it, and passes it to those who
     measure.
+
     `disabled` families can be measured, but are not shown. `allow_labels` maps "family,label" to
     the values that are kept. `unexpected` counts the values that were not, as often as they were
     looked up.

@@ -1,0 +1,124 @@
+"""rest_client_*: what the client measures of its requests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from berth.actors.client.measures import ClientMeasures
+from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
+from berth.actors.runtime.measures import Counter, Histogram, Registry
+from tests.kit.clock import VirtualClock
+
+
+class HastyClock(VirtualClock):
+    """Virtual time that advances as soon as a task sleeps."""
+
+    async def sleep(self, seconds: float) -> None:
+        await self.advance(seconds)
+
+
+@asynccontextmanager
+async def answering(*statuses: int) -> AsyncIterator[str]:
+    """A server that answers with these statuses, one after the other. Yields its URL."""
+    coming = iter(statuses)
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        await request.read()
+        return web.Response(status=next(coming), body=b"{}", headers={"Retry-After": "3"})
+
+    runner = web.ServerRunner(web.Server(answer), shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+def found(registry: Registry) -> dict[str, Any]:
+    """The labels but the host, and the value, or the number and the sum of a histogram."""
+    values: dict[str, Any] = {}
+    for family in registry.families():
+        for labels, child in family.children():
+            name = " ".join([family.name.removeprefix("rest_client_"), *labels[:-1]])
+            match child:
+                case Histogram():
+                    values[name] = (child.read().count, child.read().sum)
+                case Counter():
+                    values[name] = child.value
+    return values
+
+
+async def test_a_request_counts_once_and_its_retries_apart() -> None:
+    registry = Registry()
+    measures = ClientMeasures(registry)
+    async with answering(429, 503, 200) as url:
+        client = Client(Connection(url), clock=HastyClock(), measures=measures)
+        async with client:
+            await client.call("PUT", "/x", dict, {"a": 1})
+    assert found(registry) == {
+        "rate_limiter_duration_seconds PUT": (3, 0),
+        "request_duration_seconds PUT": (1, 6),
+        "request_retries_total 429 PUT": 1,
+        "request_retries_total 503 PUT": 1,
+        "request_size_bytes PUT": (3, 21),
+        "requests_total 200 PUT": 1,
+        "response_size_bytes PUT": (1, 2),
+    }
+
+
+async def test_a_refused_request_counts_with_its_status() -> None:
+    registry = Registry()
+    measures = ClientMeasures(registry)
+    async with answering(404) as url, Client(Connection(url), measures=measures) as client:
+        with pytest.raises(ApiError):
+            await client.call("GET", "/x", dict)
+    values = found(registry)
+    assert values["requests_total 404 GET"] == 1
+    assert values["request_size_bytes GET"] == (1, 0)
+    assert values["request_duration_seconds GET"][0] == 1
+
+
+async def test_a_watch_counts_as_a_request_but_takes_no_time() -> None:
+    registry = Registry()
+    measures = ClientMeasures(registry)
+    async with (
+        answering(200) as url,
+        Client(Connection(url), measures=measures) as client,
+        await client.open("/api/v1/pods?watch=1") as response,
+    ):
+        await response.read()
+    assert found(registry) == {
+        "rate_limiter_duration_seconds GET": (1, 0),
+        "request_duration_seconds GET": (0, 0),
+        "request_size_bytes GET": (0, 0),
+        "requests_total 200 GET": 1,
+        "response_size_bytes GET": (0, 0),
+    }
+
+
+async def test_a_request_without_an_answer_counts_as_an_error() -> None:
+    registry = Registry()
+    measures = ClientMeasures(registry)
+    async with Client(Connection("http://127.0.0.1:1"), measures=measures) as client:
+        with pytest.raises(ConnectionFailedError):
+            await client.call("POST", "/x", dict, {})
+    assert found(registry)["requests_total <error> POST"] == 1
+
+
+async def test_waits_for_the_rate_limit_are_measured_and_the_host_is_the_servers() -> None:
+    registry = Registry()
+    measures = ClientMeasures(registry)
+    async with answering(200, 200) as url:
+        client = Client(Connection(url), clock=HastyClock(), qps=0.5, burst=1, measures=measures)
+        async with client, client.with_own_connections() as other:
+            await client.call("DELETE", "/x", dict)
+            await other.call("DELETE", "/x", dict)
+    assert found(registry)["rate_limiter_duration_seconds DELETE"] == (2, 2)
+    hosts = {labels[-1] for family in registry.families() for labels, _ in family.children()}
+    assert hosts == {url.removeprefix("http://")}
