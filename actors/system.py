@@ -163,6 +163,7 @@ def _queue_rules(
         configuration.pod_initial_backoff_seconds,
         configuration.pod_max_backoff_seconds,
         options.max_unschedulable,
+        options.feature_gates["SchedulerPopFromBackoffQ"],
     )
 
 

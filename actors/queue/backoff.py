@@ -3,7 +3,8 @@
 Time is cut into windows of a second. Pods whose backoff ends in the same window are in QueueSort's
 order. So the scheduler still takes the best pod when the active queue is empty and it takes one
 from here. Pods whose attempt ended with an error are kept apart and are never taken early, because
-their penalty protects the API server. Mirrors kube-scheduler's backoffQueue.
+their penalty protects the API server. With `pops` off, no pod is taken early, and there are no
+windows. Mirrors kube-scheduler's backoffQueue.
 """
 
 from __future__ import annotations
@@ -22,10 +23,18 @@ class Backoff:
     up to `longest`.
     """
 
-    def __init__(self, initial: float, longest: float, sort_slot: Callable[[Entry], Slot]) -> None:
+    def __init__(
+        self,
+        initial: float,
+        longest: float,
+        sort_slot: Callable[[Entry], Slot],
+        *,
+        pops: bool = True,
+    ) -> None:
         self._initial = initial
         self._longest = longest
         self._sort_slot = sort_slot
+        self._pops = pops
         self._rejected: KeyedHeap[Entry] = KeyedHeap()
         self._erred: KeyedHeap[Entry] = KeyedHeap()
 
@@ -37,7 +46,7 @@ class Backoff:
         yield from self._erred
 
     def until(self, entry: Entry) -> float:
-        """The start of the window in which the pod's backoff ends.
+        """The start of the window in which the pod's backoff ends; without windows, its end.
 
         Consecutive errors are counted separately from rejections.
         """
@@ -45,19 +54,19 @@ class Backoff:
         if not failures:
             return -inf
         penalty = min(self._initial * 2.0 ** min(failures - 1, 62), self._longest)
-        return window(entry.timestamp + penalty)
+        return self._window(entry.timestamp + penalty)
 
     def holds(self, entry: Entry, now: float) -> bool:
         """True until the window in which the pod's backoff ends is over."""
-        return bool(entry.errors or entry.rejections) and self.until(entry) >= window(now)
+        return bool(entry.errors or entry.rejections) and self.until(entry) >= self._window(now)
 
     def left(self, entry: Entry, now: float) -> float:
         """The seconds that the pod has to wait, or would have to wait if it were woken now."""
-        return max(0.0, self.until(entry) + WINDOW_SECONDS - now)
+        return max(0.0, self.until(entry) + (WINDOW_SECONDS if self._pops else 0.0) - now)
 
     def put(self, entry: Entry) -> None:
         """Add a pod. A pod that is here already is sorted again."""
-        if entry.rejectors:
+        if entry.rejectors and self._pops:
             self._rejected.put(entry.key, (self.until(entry), *self._sort_slot(entry)), entry)
         else:
             self._erred.put(entry.key, (self.until(entry), float(entry.arrival)), entry)
@@ -77,12 +86,11 @@ class Backoff:
             while (top := heap.peek()) is not None and not self.holds(top[1], now):
                 yield top[1]
 
+    def _window(self, time: float) -> float:
+        """The start of the window that contains a time; without windows, the time."""
+        return floor(time / WINDOW_SECONDS) * WINDOW_SECONDS if self._pops else time
+
     def validate(self) -> None:
         """Raises AssertionError if an invariant does not hold."""
         self._rejected.validate()
         self._erred.validate()
-
-
-def window(time: float) -> float:
-    """The start of the window that contains a time."""
-    return floor(time / WINDOW_SECONDS) * WINDOW_SECONDS

@@ -37,6 +37,7 @@ Transition = tuple[Place, Happened, Place]
 # (from, what happened, to). Where there are several targets, the queue chooses the first that
 # applies: unschedulable if nothing that happened during the attempt may help the pod, gated if a
 # PreEnqueue plugin rejects the pod or if the pod is held, backoff while the penalty lasts, active.
+# From backoff to gated only if pods are not taken out of backoff early.
 TRANSITIONS: frozenset[Transition] = frozenset(
     (place, happened, target)
     for place, happened, targets in (
@@ -44,14 +45,14 @@ TRANSITIONS: frozenset[Transition] = frozenset(
         (ACTIVE, POPPED, (IN_FLIGHT,)),
         (BACKOFF, POPPED, (IN_FLIGHT,)),
         (IN_FLIGHT, FAILED, (ACTIVE, BACKOFF, UNSCHEDULABLE, GATED)),
-        (BACKOFF, BACKOFF_COMPLETE, (ACTIVE,)),
+        (BACKOFF, BACKOFF_COMPLETE, (ACTIVE, GATED)),
         (UNSCHEDULABLE, EVENT, (ACTIVE, BACKOFF, GATED)),
         (UNSCHEDULABLE, TIMEOUT, (ACTIVE, BACKOFF, GATED)),
         (UNSCHEDULABLE, PREEMPTION_ENDED, (ACTIVE, BACKOFF, GATED)),
         (GATED, EVENT, (ACTIVE, BACKOFF)),
         (GATED, TIMEOUT, (ACTIVE, BACKOFF)),
         (GATED, PREEMPTION_ENDED, (ACTIVE, BACKOFF)),
-        (BACKOFF, ACTIVATED, (ACTIVE,)),
+        (BACKOFF, ACTIVATED, (ACTIVE, GATED)),
         (UNSCHEDULABLE, ACTIVATED, (ACTIVE, GATED)),
         (GATED, ACTIVATED, (ACTIVE,)),
         (ACTIVE, REMOVED, (OUTSIDE,)),

@@ -94,6 +94,7 @@ POD_ADDED = Worth("UnschedulablePodAdd")
 POD_UPDATED = Worth("UnschedulablePodUpdate")
 AFTER_PREEMPTION = Worth("PreemptionEnded")
 PARKED_TOO_LONG = Worth(str(UNSCHEDULABLE_TIMEOUT))
+BACKOFF_OVER = Worth("BackoffComplete", immediately=True)
 FORCED = Worth(str(FORCE_ACTIVATE), immediately=True)
 ATTEMPT_FAILED = "ScheduleAttemptFailure"
 POP_FROM_BACKOFF = "PopFromBackoffQ"
@@ -103,7 +104,9 @@ class QueueRules(msgspec.Struct, frozen=True):
     """What the profiles and the flags define: functions of plugins, and seconds.
 
     `hints` are the events that each plugin registered for, by scheduler name and plugin. A pod that
-    was rejected by a plugin without an entry wakes on any event.
+    was rejected by a plugin without an entry wakes on any event. With `pop_from_backoff`, a pod is
+    taken out of backoff early if none is active, so that PreEnqueue runs when a pod comes to
+    backoff; without, when it leaves.
     """
 
     sort_key: Callable[[PodInfo, float], tuple[float, ...]]
@@ -112,6 +115,7 @@ class QueueRules(msgspec.Struct, frozen=True):
     initial_backoff: float = 1.0
     max_backoff: float = 10.0
     max_unschedulable: float = 300.0
+    pop_from_backoff: bool = True
 
 
 class QueueState:
@@ -122,7 +126,9 @@ class QueueState:
         self._entries: dict[str, Entry] = {}  # by pod key: the pods in the four queues
         self._hints = HintTable(rules.hints)
         self._active: KeyedHeap[Entry] = KeyedHeap()
-        self._backoff = Backoff(rules.initial_backoff, rules.max_backoff, self._sort_slot)
+        self._backoff = Backoff(
+            rules.initial_backoff, rules.max_backoff, self._sort_slot, pops=rules.pop_from_backoff
+        )
         self._unschedulable = Parked(self._hints)
         self._gated = Parked(self._hints)
         self._queues: dict[Place, KeyedHeap[Entry] | Backoff | Parked] = {
@@ -239,7 +245,7 @@ class QueueState:
             if top is not None:
                 entry: Entry | None = top[1]
             else:
-                entry = self._backoff.first()
+                entry = self._backoff.first()  # none, if it may not be taken early
                 if entry is not None:
                     self._stories.add(entry.key, StoryStep(now, ACTIVE, POP_FROM_BACKOFF))
             if entry is None:
@@ -297,6 +303,8 @@ class QueueState:
         if entry is None or entry.info.uid != ended.uid or entry.hold != ended.hold:
             return ()
         entry.hold = 0
+        if entry.place is BACKOFF:
+            return ()  # It is tried again as soon as its backoff is over.
         if ended.failed:
             entry.unschedulable = entry.pending = NO_PLUGINS
         if ended.failed or (entry.place is GATED and entry.gated_by == PREEMPTION):
@@ -360,8 +368,7 @@ class QueueState:
         effects: list[Effect] = []
         if isinstance(order, FlushBackoff):
             for entry in self._backoff.over(now):
-                step = StoryStep(now, ACTIVE, "BackoffComplete")
-                effects += self._to_active(entry, BACKOFF_COMPLETE, step)
+                effects += self._leave_backoff(entry, BACKOFF_COMPLETE, BACKOFF_OVER, now)
             return effects
         # A gated pod is parked anew at `now`: with a negative limit the loop would not end.
         limit = max(self._rules.max_unschedulable, 0.0)
@@ -384,8 +391,7 @@ class QueueState:
                             ClusterChanged(FORCE_ACTIVATE, None, flying.info.pod)
                         )
             elif entry.place is BACKOFF:
-                step = StoryStep(now, ACTIVE, FORCED.event)
-                effects += self._to_active(entry, ACTIVATED, step)
+                effects += self._leave_backoff(entry, ACTIVATED, FORCED, now)
             elif entry.place is not ACTIVE:
                 effects += self._requeue(entry, ACTIVATED, FORCED, now)
         return effects
@@ -398,18 +404,26 @@ class QueueState:
         """Move a pod to gated if a PreEnqueue plugin rejects it or it is held, to backoff while its
         penalty lasts, otherwise to active.
         """
-        status = self._rules.pre_enqueue(entry.info.pod)
-        if not status.ok or entry.gate_error:
-            self._gate_errors.note(entry, status, now)
         event, cause = (ATTEMPT_FAILED, worth.event) if happened is FAILED else (worth.event, "")
-        if not status.ok or entry.hold:
-            plugin = PREEMPTION if status.ok else status.plugin
-            return self._gate(entry, happened, StoryStep(now, GATED, event, plugin))
-        if worth.immediately or not self._backoff.holds(entry, now):
-            step = StoryStep(now, ACTIVE, event, worth.plugin, cause)
-            return self._to_active(entry, happened, step)
-        step = StoryStep(now, BACKOFF, event, worth.plugin, cause)
-        return (self._arrive(entry, happened, step),)
+        waits = not worth.immediately and self._backoff.holds(entry, now)
+        if self._rules.pop_from_backoff or not waits:
+            status = self._rules.pre_enqueue(entry.info.pod)
+            if not status.ok or entry.gate_error:
+                self._gate_errors.note(entry, status, now)
+            if not status.ok or entry.hold:
+                plugin = PREEMPTION if status.ok else status.plugin
+                return self._gate(entry, happened, StoryStep(now, GATED, event, plugin))
+        step = StoryStep(now, BACKOFF if waits else ACTIVE, event, worth.plugin, cause)
+        if waits:
+            return (self._arrive(entry, happened, step),)
+        return self._to_active(entry, happened, step)
+
+    def _leave_backoff(
+        self, entry: Entry, happened: Happened, worth: Worth, now: float
+    ) -> Sequence[Effect]:
+        if self._rules.pop_from_backoff:
+            return self._to_active(entry, happened, StoryStep(now, ACTIVE, worth.event))
+        return self._requeue(entry, happened, worth, now)
 
     def _to_active(self, entry: Entry, happened: Happened, step: StoryStep) -> Sequence[Effect]:
         """Move a pod to active. PreEnqueue has admitted it, now or when it came to backoff."""

@@ -34,7 +34,7 @@ EARLY, LATE = 100.0, 5000.0  # during the backoff and after it; both later than 
 class Watched:
     """A queue with one pod, ns/p, and the moves that it has made."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, pop_from_backoff: bool = True) -> None:
         self.door_is_shut = False
         rules = QueueRules(
             lambda info, at: (-info.priority, at),
@@ -43,6 +43,7 @@ class Watched:
             BACKOFF,
             BACKOFF,
             MAX_UNSCHEDULABLE,
+            pop_from_backoff,
         )
         self.state = QueueState(rules)
         self.now = 0.0
@@ -151,10 +152,10 @@ TRIGGERS: dict[str, Callable[[Watched], None]] = {
 
 def test_the_queue_makes_every_move_of_the_table_and_no_other() -> None:
     seen: set[Transition] = set()
-    for start, trigger, shut, now in product(
-        STARTS, TRIGGERS.values(), (False, True), (EARLY, LATE)
+    for start, trigger, shut, now, pop in product(
+        STARTS, TRIGGERS.values(), (False, True), (EARLY, LATE), (False, True)
     ):
-        queue = Watched()
+        queue = Watched(pop_from_backoff=pop)
         start(queue)
         queue.now, queue.door_is_shut = now, shut
         trigger(queue)

@@ -59,7 +59,7 @@ def make_pod(name: str, priority: int = 0, uid: str = "") -> Pod:
 
 
 class Harness:
-    def __init__(self, max_unschedulable: float = 60.0) -> None:
+    def __init__(self, max_unschedulable: float = 60.0, *, pop_from_backoff: bool = True) -> None:
         self.shut = False
         self.state = QueueState(
             QueueRules(
@@ -67,6 +67,7 @@ class Harness:
                 self.gate,
                 {"s": REGISTERED},
                 max_unschedulable=max_unschedulable,
+                pop_from_backoff=pop_from_backoff,
             )
         )
         self.now = 0.0
@@ -174,6 +175,52 @@ def test_an_empty_active_queue_takes_from_backoff_but_not_after_errors(queue: Ha
     assert [queue.pop().info.pod.metadata.name for _ in range(2)] == ["high", "low"]
     assert not queue.send(NextPod(Nowhere()))
     assert queue.state.incoming()["active", "PopFromBackoffQ"] == 2
+
+
+class TestWithoutPopFromBackoffQ:
+    """The feature gate SchedulerPopFromBackoffQ is off."""
+
+    @pytest.fixture
+    def queue(self) -> Harness:
+        return Harness(pop_from_backoff=False)
+
+    def test_no_pod_is_taken_out_of_backoff_early(self, queue: Harness) -> None:
+        queue.park("p", "Nodes")
+        queue.send(NODE_ADDED)
+        assert queue.where("p") == "backoff"
+        assert not queue.send(NextPod(Nowhere()))
+        queue.now = 1.25
+        queue.send(FlushBackoff())
+        assert queue.where("p") == "in flight"
+
+    def test_backoff_ends_to_the_moment_and_in_its_own_order(self, queue: Harness) -> None:
+        queue.now = 0.5
+        queue.park("low", "Nodes", priority=1)
+        queue.now = 0.6
+        queue.park("high", "Nodes", priority=2)
+        queue.send(NODE_ADDED)
+        queue.now = 1.5
+        queue.send(FlushBackoff())
+        assert [queue.where(name) for name in ("low", "high")] == ["backoff", "backoff"]
+        queue.now = 1.55
+        queue.send(FlushBackoff())
+        assert [queue.where(name) for name in ("low", "high")] == ["active", "backoff"]
+
+    def test_a_pod_is_gated_when_it_leaves_backoff(self, queue: Harness) -> None:
+        queue.park("p", "Nodes")
+        queue.park("q", "Nodes")
+        queue.shut = True
+        queue.send(NODE_ADDED)
+        assert queue.where("p") == queue.where("q") == "backoff"
+        queue.send(Activate(("ns/q",)))
+        assert (queue.where("p"), queue.where("q")) == ("backoff", "gated")
+        queue.now = 2.0
+        queue.send(FlushBackoff())
+        assert queue.where("p") == "gated"
+        assert [step.event for step in story_of(queue.state, "ns/p")][-2:] == [
+            "NodeAdd",
+            "BackoffComplete",
+        ]
 
 
 def test_a_pod_wakes_only_on_events_that_a_rejecting_plugin_registered_for(queue: Harness) -> None:
