@@ -26,7 +26,7 @@ def in_cluster(
     )
     if not host or not port:
         raise KubeconfigError(
-            "no API server: expected --kubeconfig, $KUBECONFIG, --master or, as in a pod,"
+            "no API server: expected --kubeconfig, --master or, as in a pod,"
             " $KUBERNETES_SERVICE_HOST and $KUBERNETES_SERVICE_PORT"
         )
     if not (port.isascii() and port.isdecimal() and 0 < int(port) < 65536):

@@ -49,19 +49,18 @@ def load(
 ) -> Connection:
     """Returns the connection that the arguments and the environment describe.
 
-    The first of these that exists counts: the file at `path`; the files of $KUBECONFIG; if `home`,
-    ~/.kube/config; `master` alone; the pod's own cluster, whose service account is in `folder`.
-    With `master`, $KUBECONFIG and ~/.kube/config count only if `home`. `context` replaces
-    current-context, and `master` (a URL) replaces the cluster's server. It reads files, so call it
-    before the event loop runs. Raises KubeconfigError.
+    The first of these that exists counts: the file at `path`; if `home`, the files of $KUBECONFIG
+    or ~/.kube/config, as in kubectl; `master` alone; the pod's own cluster, whose service account
+    is in `folder`. `context` replaces current-context, and `master` (a URL) replaces the cluster's
+    server. It reads files, so call it before the event loop runs. Raises KubeconfigError.
     """
     if master:
         _url(master, "--master", ("http", "https"))
     paths = [Path(path)] if path else []
-    if not paths and (home or not master):
+    if not paths and home:
         paths = [Path(part) for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
         default = Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"
-        if not paths and home and default.exists():
+        if not paths and default.exists():
             paths = [default]
     if paths:
         return _connection(

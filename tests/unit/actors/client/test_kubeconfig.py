@@ -290,7 +290,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         KubeconfigError,
         match=r"\$KUBECONFIG: expected a kubeconfig, but none of these files exists: a, b",
     ):
-        load(None, environ={"KUBECONFIG": os.pathsep.join("ab")})
+        load(None, home=True, environ={"KUBECONFIG": os.pathsep.join("ab")})
 
 
 @pytest.mark.parametrize(
@@ -346,11 +346,11 @@ async def test_of_several_files_the_first_wins(tmp_path: Path) -> None:
         ),
     )
     environ = {"KUBECONFIG": os.pathsep.join([first, str(tmp_path / "absent"), second])}
-    assert load(None, environ=environ).server == "https://second"
-    assert await shown(None, environ=environ) == "Bearer first"
-    assert await shown(None, "y", environ=environ) == "Bearer beside"
+    assert load(None, environ=environ, home=True).server == "https://second"
+    assert await shown(None, environ=environ, home=True) == "Bearer first"
+    assert await shown(None, "y", environ=environ, home=True) == "Bearer beside"
     with pytest.raises(KubeconfigError, match=r"contexts: expected one of x, y, got 'z'"):
-        load(None, "z", environ=environ)
+        load(None, "z", environ=environ, home=True)
 
 
 def test_the_source_of_the_connection(tmp_path: Path) -> None:
@@ -362,10 +362,10 @@ def test_the_source_of_the_connection(tmp_path: Path) -> None:
         document({"server": "https://named", "tls-server-name": "n", "proxy-url": "http://p:1"}),
     )
     assert load(None, environ=environ, home=True).server == "https://home"
-    with pytest.raises(
-        KubeconfigError, match=r"no API server: expected --kubeconfig, \$KUBECONFIG, --master or"
-    ):
-        load(None, environ=environ)
+    assert load(None, environ={**environ, "KUBECONFIG": named}, home=True).server == "https://named"
+    for ignored in (environ, {**environ, "KUBECONFIG": named}):
+        with pytest.raises(KubeconfigError, match="no API server: expected --kubeconfig, --master"):
+            load(None, environ=ignored)
     assert (
         load(None, master="http://m:1", environ={**environ, "KUBECONFIG": named}).server
         == "http://m:1"
