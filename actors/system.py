@@ -47,8 +47,10 @@ from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
 from berth.actors.runtime.clock import BootClock, Clock
 from berth.actors.runtime.heartbeat import Heartbeat
+from berth.actors.runtime.logs import get_logger
 from berth.actors.runtime.observer import NOBODY, Both, Observer
 from berth.actors.runtime.supervisor import Child, OnCrash, Supervisor
+from berth.actors.runtime.version import BERTH, KUBERNETES
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
@@ -62,9 +64,11 @@ from berth.actors.server.metrics.page import Metrics
 from berth.config.extenders import without_ignored_resources
 from berth.config.load import to_document
 from berth.config.options import Options, SecureServing
-from berth.config.types import KubeSchedulerConfiguration
+from berth.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
 
 DEFAULT_OPTIONS = Options()
+
+log = get_logger(__name__)
 
 
 class SchedulerHandle:
@@ -356,11 +360,13 @@ async def schedule(
     """`run_scheduler` with access to an API server that is open already, an observer of durations,
     and a scheduler that may be of a derived class.
     """
+    terms = _terms(configuration.leader_election, rng)
     in_binding, mailboxes = PodsInBinding(), Mailboxes()
     listers, api = Listers(mailboxes, clock), ApiObjects(access.calls, access.plugins)
     handle = SchedulerHandle(api, listers, in_binding, options.feature_gates, clock)
     profiles = profiles_of(configuration, handle)
     api.add_kinds(_looked_up(profiles.values()))
+    _log_start(access, profiles, terms)
     core = Core(configuration, profiles, mailboxes, in_binding, clock, options)
     informers = Informers(access, profiles, mailboxes, listers)
     debugger = _debugger(core, informers)
@@ -382,8 +388,8 @@ async def schedule(
         *core.gated(access.calls, api, extenders, scheduler, rng, observer),
     )
     heartbeat = Heartbeat()
-    if configuration.leader_election.leader_elect:
-        gated = (_leader(core, access, heartbeat, gated, rng),)
+    if terms is not None:
+        gated = (_leader(terms, core, access, heartbeat, gated, rng),)
     else:
         access.tenure.lasts_until(ALWAYS)
 
@@ -402,12 +408,11 @@ async def schedule(
         mailboxes.close()
 
 
-def _leader(
-    core: Core, access: Access, heartbeat: Heartbeat, gated: Sequence[Child], rng: Random
-) -> Child:
-    """The leader election, which runs the gated children while it holds the lease."""
-    election = core.configuration.leader_election
-    terms = Terms(
+def _terms(election: LeaderElectionConfiguration, rng: Random) -> Terms | None:
+    """The terms of the lease; None if the scheduler runs without one."""
+    if not election.leader_elect:
+        return None
+    return Terms(
         f"{socket.gethostname()}_{UUID(int=rng.getrandbits(128), version=4)}",
         election.resource_namespace,
         election.resource_name,
@@ -415,6 +420,36 @@ def _leader(
         election.renew_deadline,
         election.retry_period,
     )
+
+
+def _log_start(access: Access, profiles: Mapping[str, Profile], terms: Terms | None) -> None:
+    lease = (
+        {}
+        if terms is None
+        else {
+            "identity": terms.identity,
+            "lock": f"{terms.namespace}/{terms.name}",
+        }
+    )
+    log.info(
+        "starting",
+        version=BERTH,
+        kubernetes=KUBERNETES,
+        server=access.server,
+        profiles=",".join(profiles),
+        **lease,
+    )
+
+
+def _leader(
+    terms: Terms,
+    core: Core,
+    access: Access,
+    heartbeat: Heartbeat,
+    gated: Sequence[Child],
+    rng: Random,
+) -> Child:
+    """The leader election, which runs the gated children while it holds the lease."""
     chance = Random(rng.getrandbits(64))  # for the election's thread
 
     async def elect(leads: Callable[[], None]) -> None:

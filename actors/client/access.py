@@ -60,6 +60,11 @@ class Access(Protocol):
     """
 
     @property
+    def server(self) -> str:
+        """The API server's URL, for the log."""
+        ...
+
+    @property
     def tenure(self) -> Tenure: ...
 
     @property
@@ -106,6 +111,7 @@ class Remote:
         rng: Rng,
         measures: ClientMeasures | None = None,
     ) -> None:
+        self.server = connection.server
         self.tenure = tenure
         self.calls: Calls = calls
         self.plugins: Calls = plugins

@@ -59,6 +59,7 @@ class SmallApi:
         self.calls: Calls = self
         self.plugins: Calls = self
         self.events: Calls = self
+        self.server = "memory"
         self.tenure = Tenure()
 
     async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:

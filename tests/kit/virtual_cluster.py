@@ -131,6 +131,7 @@ class VirtualCluster:
         self.calls: Calls = self
         self.plugins: Calls = self
         self.events: Calls = self
+        self.server = "memory"
         self.tenure = Tenure()
 
     # ------------------------------------------------------------------------------------ as Access

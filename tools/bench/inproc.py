@@ -118,6 +118,7 @@ class InProcess:
         self.calls: Calls = self
         self.plugins: Calls = self
         self.events: Calls = self
+        self.server = "memory"
         self.tenure = Tenure()  # no other scheduler writes here
 
     async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
