@@ -1,4 +1,4 @@
-"""Update what the commands in the pages print, and the diagram of the queue:
+"""Update what the commands in the pages print, the diagram of the queue and the tables of flags:
 `python -m tests.docs.refresh`.
 """
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from tests.docs import queue_diagram
+from tests.docs import flag_tables, queue_diagram
 from tests.docs.blocks import (
     EXPLAIN,
     PLUGINS,
@@ -43,6 +43,7 @@ def refresh_preview(folder: Path) -> None:
 
 if __name__ == "__main__":
     queue_diagram.refresh()
+    flag_tables.refresh()
     for page in (EXPLAIN, PREEMPTION):
         with tempfile.TemporaryDirectory() as folder:
             write_files(page, Path(folder))

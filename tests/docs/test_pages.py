@@ -26,12 +26,13 @@ from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import Plugin
 from berth.tools.bench.measure import Result
 from berth.tools.explain.decision import Decision, Preemption
+from tests.docs import flag_tables
 from tests.docs.blocks import BENCH, EXPLAIN, PAGES, PREEMPTION, ROOT, Block, blocks
 from tests.kit.handle import NoApi
 
 README, CONFIGURATION = ROOT / "README.md", ROOT / "docs/configuration.md"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 ROW = re.compile(r"^\| (`[^|]*) \|([^|]*)\|", re.MULTILINE)
 OF_DEV = frozenset(("--static",))
 
@@ -104,27 +105,8 @@ def test_every_flag_exists(page: Path) -> None:
             )
 
 
-def test_the_flags_of_run_and_their_defaults() -> None:
-    run = entry_points(group="berth.commands", name="run")["run"].load()
-    options = {
-        flag: parameter
-        for parameter in run.params
-        for flag in (*parameter.opts, *parameter.secondary_opts)
-    }
-    rows = table_under("Flags of berth run")
-    assert len(rows) > 10
-    for names, default in rows.items():
-        for flag in FLAG.findall(names):
-            assert flag in options, flag
-            told = re.search(r"\[default: (\S+)\]", options[flag].help or "")
-            expected = (
-                told[1]
-                if told
-                else str(options[flag].default)
-                if options[flag].show_default
-                else ""
-            )
-            assert default.strip("`") == expected, flag
+def test_the_tables_of_flags_are_those_of_run() -> None:
+    assert flag_tables.tables() in CONFIGURATION.read_text(), "run python -m tests.docs.refresh"
 
 
 def test_the_options_of_bench_and_their_defaults() -> None:

@@ -73,7 +73,14 @@ class Cluster:
     @asynccontextmanager
     async def scheduler(self, *flags: str) -> AsyncIterator[Berth]:
         async with berth(
-            self.folder, "run", f"--master={self.url}", "--logging-format=json", *ELECTION, *flags
+            self.folder,
+            "run",
+            f"--master={self.url}",
+            "--secure-port=0",
+            "--logging-format=json",
+            "--v=2",
+            *ELECTION,
+            *flags,
         ) as one:
             self.schedulers.append(one)
             yield one
@@ -279,7 +286,7 @@ async def test_a_scheduler_waits_for_an_api_server_that_starts_late(tmp_path: Pa
 
 
 async def test_no_pod_is_lost_when_the_api_server_restarts(tmp_path: Path) -> None:
-    async with cluster(tmp_path) as running, running.scheduler("--no-leader-elect") as scheduler:
+    async with cluster(tmp_path) as running, running.scheduler("--leader-elect=false") as scheduler:
         await running.node("n", cpu="100")
         await running.pod("too-big", cpu="101")
         await running.burst("before", 20)
@@ -403,7 +410,7 @@ async def test_health_metrics_and_configuration_are_served(tmp_path: Path) -> No
         await running.pod("p")
         await running.api.kill()
         at = f"http://127.0.0.1:{free_port()}"
-        async with running.scheduler(f"--port={at.rsplit(':', 1)[1]}") as scheduler:
+        async with running.scheduler(f"--secure-port={at.rsplit(':', 1)[1]}") as scheduler:
 
             async def get(path: str) -> tuple[int, str]:
                 async with session.get(at + path) as response:
@@ -427,8 +434,8 @@ async def test_health_metrics_and_configuration_are_served(tmp_path: Path) -> No
                 served = json.loads(configuration)["componentconfig"]
                 assert served["leaderElection"]["leaseDuration"] == "3s"
                 assert (await get("/"))[0] == 404
-                async with running.scheduler(f"--port={at.rsplit(':', 1)[1]}") as second:
+                async with running.scheduler(f"--secure-port={at.rsplit(':', 1)[1]}") as second:
                     assert await second.end() == 1
-                    (line,) = second.output.splitlines()
+                    line = second.output.splitlines()[-1]
                     assert line.startswith("Error: cannot start: ")
                     assert "address already in use" in line

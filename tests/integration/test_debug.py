@@ -69,7 +69,7 @@ async def test_a_running_scheduler_shows_its_state(tmp_path: Path) -> None:
     port = server.rsplit(":", 1)[1]
     async with (
         cluster(tmp_path) as running,
-        running.scheduler("--no-leader-elect", f"--port={port}") as scheduler,
+        running.scheduler("--leader-elect=false", f"--secure-port={port}") as scheduler,
     ):
         await running.node("n", cpu="2")
         await running.pod("fits")

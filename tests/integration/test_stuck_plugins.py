@@ -93,7 +93,13 @@ async def in_plugin(running: Cluster, site: Path, way: str) -> AsyncIterator[Ber
     file.write_text(json.dumps(configuration))
     spec = {"schedulerName": way, "containers": [{"name": "c", "image": "nginx"}]}
     await running.client.call("POST", PODS, dict, {"metadata": {"name": way}, "spec": spec})
-    flags = (f"--master={running.url}", "--logging-format=json", f"--config={file}")
+    flags = (
+        f"--master={running.url}",
+        "--secure-port=0",
+        "--logging-format=json",
+        "--v=2",
+        f"--config={file}",
+    )
     async with berth(running.folder, "run", *flags, site=site) as scheduler:
         await scheduler.says("it begins")
         yield scheduler

@@ -46,10 +46,10 @@ class NoAnswerError(click.ClickException):
 @click.argument("sections", nargs=-1, type=click.Choice([*SECTIONS]))
 @click.option(
     "--server",
-    default="http://127.0.0.1:10251",
+    default="http://127.0.0.1:10259",
     show_default=True,
     metavar="URL",
-    help="The scheduler's address: its --bind-address and --port.",
+    help="The scheduler's address: its --bind-address and --secure-port.",
 )
 @click.option(
     "--pod",
@@ -71,7 +71,7 @@ def debug(
 
     \b
     berth debug
-    berth debug comparison --server http://127.0.0.1:10251
+    berth debug comparison --server http://127.0.0.1:10259
     berth debug queue -o json
     berth debug --pod shop/web-1
     """
@@ -79,7 +79,7 @@ def debug(
         raise click.UsageError("--pod cannot be combined with sections")
     if not server.startswith(("http://", "https://")):
         raise click.UsageError(
-            f"--server: expected a URL such as http://127.0.0.1:10251, got {server!r}"
+            f"--server: expected a URL such as http://127.0.0.1:10259, got {server!r}"
         )
     try:
         if pod is None:

@@ -2,17 +2,75 @@
 
 from __future__ import annotations
 
+import json
+from importlib import metadata
+from pathlib import Path
+
+import pytest
 from click.testing import CliRunner
 
 from berth.actors.cli import main
 
 
-def test_version_and_help() -> None:
-    assert "berth" in CliRunner().invoke(main, ["--version"]).output
-    assert CliRunner().invoke(main, ["--help"]).exit_code == 0
+def said(*args: str) -> str:
+    """The standard output of a command that succeeds."""
+    result = CliRunner().invoke(main, list(args))
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
 
-def test_an_unknown_command_is_a_usage_error() -> None:
-    result = CliRunner().invoke(main, ["sail"])
+def test_help() -> None:
+    assert "run" in said("--help")
+    assert said("run", "--help") == said("run", "-h")
+
+
+@pytest.mark.parametrize("args", [["--version"], ["version"], ["run", "--version"]])
+def test_the_versions_of_kubernetes_and_berth(args: list[str]) -> None:
+    kubernetes, berth = said(*args).splitlines()
+    assert kubernetes == "Kubernetes v1.36.2"
+    assert berth == f"berth {metadata.version('berth-scheduler')}"
+
+
+def test_the_versions_in_detail() -> None:
+    raw = said("run", "--version=raw")
+    assert raw.startswith('version.Info{Major:"1", Minor:"36", GitVersion:"v1.36.2", ')
+    assert json.loads(said("version", "-o", "json"))["kubernetes"] == "v1.36.2"
+
+
+def test_the_reported_version_cannot_be_another_one() -> None:
+    result = CliRunner().invoke(main, ["run", "--version=v1.35.0"])
     assert result.exit_code == 2
-    assert "No such command 'sail'" in result.output
+    assert "--version: expected v1.36.2 with any suffix, got 'v1.35.0'" in result.output
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [("rum", "No such command 'rum'. Did you mean 'run'?"), ("sail", "No such command 'sail'.")],
+)
+def test_an_unknown_command_is_a_usage_error(word: str, says: str) -> None:
+    result = CliRunner().invoke(main, [word])
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f"Error: {says}\n")
+
+
+def test_problems_with_flags_are_usage_errors() -> None:
+    result = CliRunner().invoke(main, ["run", "--secure-port=70000", "--tls-min-version=1"])
+    assert result.exit_code == 2
+    assert "--secure-port: expected 0 to 65535, got 70000; --tls-min-version: " in result.stderr
+
+
+def test_without_an_api_server_the_flags_that_name_one_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    result = CliRunner().invoke(main, ["run"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: no API server: expected --kubeconfig, --master or")
+
+
+def test_the_name_kube_scheduler_means_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["/usr/local/bin/kube-scheduler", "--secure-port=-1"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
