@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -77,13 +77,18 @@ class Berth:
 
 
 @asynccontextmanager
-async def berth(folder: Path, *arguments: str, site: Path | None = None) -> AsyncIterator[Berth]:
+async def berth(
+    folder: Path,
+    *arguments: str,
+    site: Path | None = None,
+    program: Sequence[str] = (sys.executable, "-m", "berth.actors"),
+) -> AsyncIterator[Berth]:
     """Runs `berth` with these arguments, and kills it at the end of the block. `site` is a folder
-    of packages to add to its path.
+    of packages to add to its path, and `program` the command that runs `berth`.
     """
-    output = folder / f"{arguments[0]}-{next(_SERIAL)}.log"
+    output = folder / f"berth-{next(_SERIAL)}.log"
     with output.open("wb") as file:
-        process = await _open(file, arguments, site)
+        process = await _open(file, (*program, *arguments), site)
         running = Berth(process, output)
         try:
             yield running
@@ -103,8 +108,7 @@ def install(site: Path, package: str, source: str, **plugins: str) -> None:
     (site / f"{package}.py").write_text(source)
 
 
-async def _open(file: IO[bytes], arguments: tuple[str, ...], site: Path | None) -> Process:
-    command = [sys.executable, "-m", "berth.actors", *arguments]
+async def _open(file: IO[bytes], command: tuple[str, ...], site: Path | None) -> Process:
     path = {} if site is None else {"PYTHONPATH": str(site)}
     environment = {**os.environ, **path}
     return await anyio.open_process(

@@ -1,0 +1,68 @@
+"""The command line of kubeadm's static pod for kube-scheduler 1.36, with other paths of files."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+import yaml
+
+from tests.integration.test_daemon import LEADS, cluster
+from tests.kit.processes import berth, free_port
+
+SECURE_PORT = 10259  # kube-scheduler's default
+COMMAND = (
+    "kube-scheduler",
+    "--authentication-kubeconfig=/etc/kubernetes/scheduler.conf",
+    "--authorization-kubeconfig=/etc/kubernetes/scheduler.conf",
+    "--bind-address=127.0.0.1",
+    "--kubeconfig=/etc/kubernetes/scheduler.conf",
+    "--leader-elect=true",
+)
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def kubeconfig(folder: Path, url: str) -> Path:
+    """Writes a kubeconfig such as kubeadm's."""
+    user = "system:kube-scheduler"
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "kubernetes", "cluster": {"server": url}}],
+        "users": [{"name": user, "user": {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "kubernetes", "user": user}}],
+        "current-context": "c",
+    }
+    file = folder / "scheduler.conf"
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+async def test_the_command_of_the_manifest_starts_a_leader_that_places_pods(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / COMMAND[0]
+    program.symlink_to(Path(sys.executable).with_name("berth"))
+    async with cluster(tmp_path) as running:
+        conf = str(kubeconfig(tmp_path, running.url))
+        flags = [flag.replace("/etc/kubernetes/scheduler.conf", conf) for flag in COMMAND[1:]]
+        if not is_free(SECURE_PORT):  # another scheduler runs on this machine
+            flags.append(f"--secure-port={free_port()}")
+        async with berth(tmp_path, *flags, program=[str(program)]) as scheduler:
+            running.schedulers.append(scheduler)
+            start = await scheduler.says('"starting"')
+            for field in ("identity=", f'server="{running.url}"', 'lock="kube-system/kube-sched'):
+                assert field in start
+            assert 'profiles="default-scheduler"' in start
+            await scheduler.says(LEADS)
+            await running.node("n")
+            await running.pod("p")
+            await running.bound("p")
+            assert (await running.lease())["holderIdentity"] in start
+            assert not [line for line in scheduler.output.splitlines() if line.startswith("W")]
+            running.assert_bound_once(1)
