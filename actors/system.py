@@ -56,6 +56,7 @@ from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.events import KINDS, Resource
 from berth.actors.scheduling.framework.interface import ApiHandle, Handle, Objects
+from berth.actors.scheduling.kube.gated_fields import GatedFields
 from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind, type_of
 from berth.actors.scheduling.plugins.in_tree import GATED, IN_TREE
 from berth.actors.server.actor import ServerActor
@@ -121,6 +122,7 @@ class Core:
         self.queue = QueueState(_queue_rules(configuration, profiles, options))
         self.cache = CacheState()
         self.configuration = configuration
+        self.feature_gates = options.feature_gates
         self.profiles = profiles
         self.clock = clock
 
@@ -146,7 +148,14 @@ class Core:
             mailboxes, calls, api, clock, rng, self.configuration.parallelism
         )
         binding = BindingActor(
-            mailboxes, profiles, extenders, api, clock, self.in_binding, observer
+            mailboxes,
+            profiles,
+            extenders,
+            api,
+            clock,
+            self.in_binding,
+            observer,
+            nominates=self.feature_gates["NominatedNodeNameForExpectation"],
         )
         cycle = CycleActor(mailboxes, profiles, scheduler, extenders, clock, observer)
         return (
@@ -183,6 +192,7 @@ class Informers:
         profiles: Mapping[str, Profile],
         mailboxes: Mailboxes,
         listers: Listers,
+        feature_gates: Mapping[str, bool],
     ) -> None:
         self._by_kind: dict[WatchedKind, InformerActor[Any]] = {}
         wanted, waited_for = _looked_up(profiles.values()), _waited_for(profiles.values())
@@ -212,6 +222,7 @@ class Informers:
             mailboxes,
             pod_with_its_room,
             changed=partial(listers.changed, PODS.type),
+            read=GatedFields(feature_gates).drop,
         )
         listers.follow(NODES.type, self.nodes)
         listers.follow(PODS.type, self.pods)
@@ -368,7 +379,7 @@ async def schedule(
     api.add_kinds(_looked_up(profiles.values()))
     _log_start(access, profiles, terms)
     core = Core(configuration, profiles, mailboxes, in_binding, clock, options)
-    informers = Informers(access, profiles, mailboxes, listers)
+    informers = Informers(access, profiles, mailboxes, listers, options.feature_gates)
     debugger = _debugger(core, informers)
     readiness = Readiness(task_status, informers)
 
@@ -381,7 +392,10 @@ async def schedule(
     outbox = RecorderState(SeriesTracker(socket.gethostname()))
     recorder = RecorderActor(mailboxes, outbox, access.events, clock, rng)
     scheduler = scheduler or Scheduler(
-        rng, configuration.percentage_of_nodes_to_score, configuration.extenders
+        rng,
+        configuration.percentage_of_nodes_to_score,
+        configuration.extenders,
+        remembers=options.feature_gates["OpportunisticBatching"],
     )
     gated = (
         Child("recorder's writers", recorder.write),

@@ -57,7 +57,8 @@ class WeighedPlugin(msgspec.Struct, frozen=True):
 
 def default_multi_point(gates: Mapping[str, bool]) -> tuple[PluginRef, ...]:
     """The default multiPoint with these feature gates."""
-    found = list(DEFAULT_MULTI_POINT)
+    # NodeDeclaredFeatures is also the name of its gate.
+    found = [ref for ref in DEFAULT_MULTI_POINT if gates.get(ref.name, True)]
     for gate, behind, added in _GATED:
         if gates[gate]:
             found.insert(1 + [ref.name for ref in found].index(behind), added)

@@ -68,7 +68,12 @@ class BindingActor(Actor[BindingMessage]):
         clock: Clock,
         pods: PodsInBinding,
         observer: Observer = NOBODY,
+        *,
+        nominates: bool = True,
     ) -> None:
+        """Without `nominates`, the node is not announced before PreBind, and no PreBind plugin is
+        asked first if it has anything to do.
+        """
         super().__init__(mailboxes.binding)
         self._queue = mailboxes.queue
         self._cache = mailboxes.cache
@@ -79,6 +84,7 @@ class BindingActor(Actor[BindingMessage]):
         self._clock = clock
         self._pods = pods
         self._observer = observer
+        self._nominates = nominates
         self._attempts = Attempts(mailboxes, clock)
         self._placed: Line[Placement] = Line()
         self._workers: Workers[Placement] | None = None
@@ -120,7 +126,11 @@ class BindingActor(Actor[BindingMessage]):
         where: str | None = node
         ended = False
         try:
-            flight = profile.pre_bind_pre_flight(placement.cycle, info, node)
+            flight = (
+                profile.pre_bind_pre_flight(placement.cycle, info, node)
+                if self._nominates
+                else SUCCESS
+            )
             failure = await self._readied(profile, placement, flight)
             if failure is not None:
                 where = await self._where_bound(info)
@@ -154,7 +164,8 @@ class BindingActor(Actor[BindingMessage]):
         info, node = placement.pod.info, placement.node
         if not flight.ok and flight.code is not Code.SKIP:
             return failed(Stage.BEFORE_DONE, flight)
-        if (placement.waits or flight.ok) and info.pod.status.nominated_node_name != node:
+        announces = self._nominates and (placement.waits or flight.ok)
+        if announces and info.pod.status.nominated_node_name != node:
             # The wait may be long, and a cluster autoscaler must leave the node alone.
             self._recorder.tell(SetNominatedNode(info.pod, node))
         if placement.waits:

@@ -38,6 +38,10 @@ def _unheard(_: object) -> None:
     """Nobody listens for changes."""
 
 
+def _as_it_came(item: T) -> T:
+    return item
+
+
 class InformerActor(Generic[T]):
     """Started means synced: the first list is delivered.
 
@@ -45,7 +49,8 @@ class InformerActor(Generic[T]):
     kind if only plugins read it. Such a kind may be absent, which counts as an empty list. If the
     API server refuses to list it, the cache gets the reason, for the plugins that look it up. In
     both cases the start goes on. `changed` is called with each object that changed, once the store
-    has the change and the mailboxes have its messages.
+    has the change and the mailboxes have its messages. `read` returns the part of an object that
+    counts.
     """
 
     def __init__(
@@ -56,6 +61,7 @@ class InformerActor(Generic[T]):
         stand_in: StandIn[T] = last_or_rest,
         looked_up: type[T] | None = None,
         changed: Callable[[T], None] = _unheard,
+        read: Callable[[T], T] = _as_it_came,
     ) -> None:
         self._source = source
         self._route = route
@@ -64,6 +70,7 @@ class InformerActor(Generic[T]):
         self._state: InformerState[T] = InformerState(stand_in)
         self._looked_up = looked_up
         self._changed = changed
+        self._read = read
         self._is_listed = False
         self._problem = ""
 
@@ -94,11 +101,11 @@ class InformerActor(Generic[T]):
         async for news in self._source.changes(self._state.objects()):
             match news:
                 case Changed():
-                    self._deliver(self._state.changed(news.object))
+                    self._deliver(self._state.changed(self._read(news.object)))
                 case Deleted():
-                    self._deliver(self._state.deleted(news.object))
+                    self._deliver(self._state.deleted(self._read(news.object)))
                 case Unreadable(rest, problem):
-                    self._deliver(self._state.unread(rest, problem))
+                    self._deliver(self._state.unread(self._read(rest), problem))
                 case Listed():
                     await self._take_list(news)
                     task_status.started()
@@ -113,8 +120,9 @@ class InformerActor(Generic[T]):
                         task_status.started()
 
     async def _take_list(self, news: Listed[T]) -> None:
-        unread = ((found.rest, found.problem) for found in news.unreadable)
-        for number, effects in enumerate(self._state.listed(news.items, unread), 1):
+        items = map(self._read, news.items)
+        unread = ((self._read(found.rest), found.problem) for found in news.unreadable)
+        for number, effects in enumerate(self._state.listed(items, unread), 1):
             self._deliver(effects)
             if number % SLICE == 0:
                 await anyio.lowlevel.checkpoint()

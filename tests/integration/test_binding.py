@@ -195,6 +195,16 @@ async def test_pre_bind_plugins_run_at_the_same_time_after_the_nomination() -> N
         assert (assumed(running), in_flight(running)) == (0, 0)
 
 
+async def test_without_its_gate_no_node_is_announced_and_every_pre_bind_plugin_runs() -> None:
+    Diary.answers = {"flight first": SKIP, "flight second": error("no flight")}
+    async with pipeline(First, Second, NominatedNodeNameForExpectation=False) as running:
+        Diary.gate.set()
+        await started(running, pod("p"))
+        assert Diary.did[2:] == ["begin first", "end first", "begin second", "post-bind"]
+        assert running.nominated() == []
+        assert running.store.bound == [("p", "n")]
+
+
 async def test_a_plugin_that_skips_pre_bind_is_not_called_and_nothing_is_nominated() -> None:
     Diary.answers = {"flight first": SKIP, "flight second": SKIP}
     async with pipeline(First, Second) as running:

@@ -4,7 +4,7 @@ takes bindings.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 from typing import TypeVar
@@ -36,8 +36,9 @@ from berth.actors.scheduling.framework.interface import Plugin
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.system import Core, SchedulerHandle
-from berth.config.feature_gates import DEFAULTS
+from berth.config.feature_gates import with_defaults
 from berth.config.load import from_mapping
+from berth.config.options import Options
 from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
 
@@ -94,7 +95,7 @@ class Store:
 class Pipeline:
     """A running pipeline; time is virtual. Messages for the recorder are kept in `recorder`."""
 
-    def __init__(self, plugins: Sequence[type[Plugin]]) -> None:
+    def __init__(self, plugins: Sequence[type[Plugin]], gates: Mapping[str, bool]) -> None:
         self.clock = VirtualClock()
         self.recorder: Inbox[RecorderMessage] = Inbox("recorder")
         self.mailboxes = Mailboxes(recorder=self.recorder)
@@ -112,9 +113,12 @@ class Pipeline:
         configuration = from_mapping(document)
         registry = {**IN_TREE, **{plugin.name: plugin for plugin in plugins}}
         api = ApiObjects(self.store)
-        handle = SchedulerHandle(api, self.listers, self.in_binding, DEFAULTS, self.clock)
+        options = Options(feature_gates=with_defaults(gates))
+        handle = SchedulerHandle(
+            api, self.listers, self.in_binding, options.feature_gates, self.clock
+        )
         profiles = build_profiles(configuration, registry, handle)
-        core = Core(configuration, profiles, self.mailboxes, self.in_binding, self.clock)
+        core = Core(configuration, profiles, self.mailboxes, self.in_binding, self.clock, options)
         self.queue_state, self.cache_state = core.queue, core.cache
         scheduler = Scheduler(Random(1))
         self.children = (
@@ -142,9 +146,11 @@ class Pipeline:
 
 
 @asynccontextmanager
-async def pipeline(*plugins: type[Plugin]) -> AsyncIterator[Pipeline]:
-    """A pipeline that runs until the block is left; its states are validated then."""
-    running = Pipeline(plugins)
+async def pipeline(*plugins: type[Plugin], **gates: bool) -> AsyncIterator[Pipeline]:
+    """A pipeline with these feature gates, which runs until the block is left; its states are
+    validated then.
+    """
+    running = Pipeline(plugins, gates)
     async with anyio.create_task_group() as group:
         await group.start(Supervisor(running.children, running.clock, Random(1)).run)
         yield running

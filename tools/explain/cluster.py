@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages import AssignedPodAdded, NodeAdded, Nominate, ObjectPut, TakeSnapshot
 from berth.actors.scheduling.kube.core import FINISHED, Node, Pod
+from berth.actors.scheduling.kube.gated_fields import GatedFields
 from berth.actors.scheduling.kube.kinds import WatchedKind, decode
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.config.feature_gates import DEFAULTS
 
 
 class _Ignored:
@@ -24,14 +26,15 @@ def snapshot_of(
     schedulers: Set[str],
     info: PodInfo | None = None,
     kinds: Iterable[WatchedKind] = (),
+    gates: Mapping[str, bool] = DEFAULTS,
 ) -> Snapshot:
     """The cluster of these objects, for a decision about the pod `info`. `kinds` are those that
-    plugins declare.
+    plugins declare, and `gates` the feature gates.
 
     Only nominations of pods whose scheduler name is in `schedulers` count. Raises
     msgspec.ValidationError for an object of the wrong shape.
     """
-    cache = CacheState()
+    cache, fields = CacheState(), GatedFields(gates)
     for found in (found for document in objects for found in decoded(document, kinds)):
         match found:
             case Node() as node:
@@ -39,11 +42,12 @@ def snapshot_of(
             case Pod() as pod if pod.status.phase in FINISHED:
                 pass
             case Pod() as pod if pod.spec.node_name:
-                cache.handle(AssignedPodAdded(pod))
+                cache.handle(AssignedPodAdded(fields.drop(pod)))
             case Pod() as pod if (
                 pod.status.nominated_node_name and pod.spec.scheduler_name in schedulers
             ):
-                cache.handle(Nominate(PodInfo(pod), pod.status.nominated_node_name))
+                nominated = PodInfo(fields.drop(pod))
+                cache.handle(Nominate(nominated, pod.status.nominated_node_name))
             case Pod():
                 pass
             case other:

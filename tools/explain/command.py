@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import anyio
@@ -25,11 +25,19 @@ from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.scheduling.framework.questions import unasked
 from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.gated_fields import GatedFields
 from berth.actors.scheduling.kube.kinds import WatchedKind
 from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.system import profiles_of
+from berth.config.feature_gates import (
+    DEFAULTS,
+    FeatureGateError,
+    gate_warnings,
+    parse_gates,
+    with_defaults,
+)
 from berth.config.fields import path_first
 from berth.config.load import ConfigError, from_mapping
 from berth.config.profiles import ProfileError
@@ -82,6 +90,12 @@ class Attempt(msgspec.Struct, frozen=True):
     "--config", "file", type=click.Path(), metavar="FILE", help="A KubeSchedulerConfiguration file."
 )
 @click.option(
+    "--feature-gates",
+    multiple=True,
+    metavar="NAME=BOOL,...",
+    help="Feature gates, as for berth run; repeatable.",
+)
+@click.option(
     "--scenario",
     "scenarios",
     metavar="FILE",
@@ -96,6 +110,7 @@ def explain(
     master: str,
     pod: str | None,
     file: str | None,
+    feature_gates: tuple[str, ...],
     scenarios: str | None,
     output: str,
 ) -> None:
@@ -114,16 +129,22 @@ def explain(
     """
     configure_logs(quiet=True)
     try:
+        given = parse_gates(",".join(feature_gates))
+        gates = with_defaults(given)
+        for warning in gate_warnings(given):
+            click.echo(warning, err=True)
         if scenarios is not None and scenarios != "-":
-            for line in answers(Path(scenarios)):
+            for line in answers(Path(scenarios), gates):
                 click.echo(line)
             return
-        question, profiles = _question(paths, kubeconfig, master, pod, file, scenarios)
-        attempt = _attempt(question, profiles)
+        handle = ReadOnlyHandle(gates)
+        question, profiles = _question(paths, kubeconfig, master, pod, file, scenarios, handle)
+        attempt = _attempt(question, profiles, gates)
         explained = _decided(attempt)
     except (
         SourceError,
         ConfigError,
+        FeatureGateError,
         RegistryError,
         ProfileError,
         KubeconfigError,
@@ -148,16 +169,17 @@ def _question(
     pod: str | None,
     file: str | None,
     scenarios: str | None,
+    handle: ReadOnlyHandle,
 ) -> tuple[Question, dict[str, Profile]]:
     """The question, and the profiles of its configuration."""
     if scenarios == "-":
         question = from_scenario(sys.stdin.readline())[1]
-        return question, profiles_of(question.configuration, ReadOnlyHandle())
+        return question, profiles_of(question.configuration, handle)
     if pod is None:
         raise SourceError("--pod: expected NAMESPACE/NAME, or --scenario")
     namespace, name = pod.split("/", 1) if "/" in pod else ("default", pod)
     configuration = load_file(file) if file else from_mapping(None)
-    profiles = profiles_of(configuration, ReadOnlyHandle())
+    profiles = profiles_of(configuration, handle)
     kinds = _declared(profiles)
     if paths:
         return from_manifests(paths, namespace, name, configuration, kinds), profiles
@@ -179,14 +201,17 @@ def answer(question: Question) -> Explained:
 
     Raises SourceError, ConfigError, RegistryError or ProfileError.
     """
-    return _decided(_attempt(question, profiles_of(question.configuration, ReadOnlyHandle())))
+    profiles = profiles_of(question.configuration, ReadOnlyHandle())
+    return _decided(_attempt(question, profiles, DEFAULTS))
 
 
-def _attempt(question: Question, profiles: dict[str, Profile]) -> Attempt:
+def _attempt(
+    question: Question, profiles: dict[str, Profile], gates: Mapping[str, bool]
+) -> Attempt:
     try:
-        pod = Reader(Pod).convert(question.pod)
+        pod = GatedFields(gates).drop(Reader(Pod).convert(question.pod))
         info = PodInfo(pod)
-        snapshot = snapshot_of(question.objects, profiles.keys(), info, _declared(profiles))
+        snapshot = snapshot_of(question.objects, profiles.keys(), info, _declared(profiles), gates)
     except msgspec.ValidationError as invalid:
         raise SourceError(path_first(invalid, Pod)) from None
     profile = profiles.get(pod.spec.scheduler_name)
@@ -212,29 +237,31 @@ async def _asked(attempt: Attempt) -> Explained:
         return await extenders.drive(attempt.info.pod, decided)
 
 
-def answers(path: Path) -> Iterator[str]:
+def answers(path: Path, gates: Mapping[str, bool]) -> Iterator[str]:
     """A line for every scenario of a file, in the order of the file, decided on all cores."""
+    answer_line = partial(_answer_line, tuple(gates.items()))
     with path.open("rb") as file, ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         lines: Iterable[bytes] = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
-        yield from pool.map(_answer_line, _lines(lines), chunksize=CHUNK)
+        yield from pool.map(answer_line, _lines(lines), chunksize=CHUNK)
 
 
 def _lines(lines: Iterable[bytes]) -> Iterator[bytes]:
     return (line for line in lines if line.strip())
 
 
-def _answer_line(line: bytes) -> str:
+def _answer_line(gates: tuple[tuple[str, bool], ...], line: bytes) -> str:
     decision: Decision | Failure
     name = ""
     try:
         name, question = from_scenario(line)
-        profiles = _profiles(msgspec.json.encode(question.configuration, enc_hook=str))
-        decision = _decided(_attempt(question, profiles)).decision
+        profiles = _profiles(msgspec.json.encode(question.configuration, enc_hook=str), gates)
+        decision = _decided(_attempt(question, profiles, dict(gates))).decision
     except (SourceError, ConfigError, RegistryError, ProfileError) as problem:
         decision = Failure(str(problem))
     return msgspec.json.encode({"name": name, "expect": decision}).decode()
 
 
 @lru_cache(maxsize=64)
-def _profiles(configuration: bytes) -> dict[str, Profile]:
-    return profiles_of(from_mapping(msgspec.json.decode(configuration)), ReadOnlyHandle())
+def _profiles(configuration: bytes, gates: tuple[tuple[str, bool], ...]) -> dict[str, Profile]:
+    handle = ReadOnlyHandle(dict(gates))
+    return profiles_of(from_mapping(msgspec.json.decode(configuration)), handle)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
@@ -60,10 +60,10 @@ class NoObjects:
 
 
 class ReadOnlyHandle:
-    feature_gates = DEFAULTS
     wall = staticmethod(partial(datetime.now, UTC))
 
-    def __init__(self) -> None:
+    def __init__(self, feature_gates: Mapping[str, bool] = DEFAULTS) -> None:
+        self.feature_gates = feature_gates
         self.api = ApiObjects(_NoCalls())
         self.objects = NoObjects()
         self.waiting = PodsInBinding()

@@ -25,11 +25,16 @@ class Scheduler:
         rng: Rng,
         percentage_of_nodes_to_score: int = 0,
         extenders: Sequence[Extender] = (),
+        *,
+        remembers: bool = True,
     ) -> None:
-        """`extenders` are all that are configured, whichever pods they are interested in."""
+        """`extenders` are all that are configured, whichever pods they are interested in. Without
+        `remembers`, every pod is decided on its own.
+        """
         self._rng = rng
         self._sampling = Sampling(percentage_of_nodes_to_score, extenders)
         self._recall = Recall()
+        self._remembers = remembers
 
     def schedule(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:
         """Choose a node for the pod, with no extender to ask."""
@@ -42,7 +47,7 @@ class Scheduler:
         if not len(snapshot):
             return Unfit(NO_NODES, frozenset())
         start = self._sampling.start
-        remembered = self._recall.candidates(profile, info, snapshot)
+        remembered = self._recall.candidates(profile, info, snapshot) if self._remembers else None
         if remembered is not None:
             try:
                 return (

@@ -1,8 +1,12 @@
-"""NodeDeclaredFeatures: rejects nodes whose kubelet does not declare a feature the pod needs."""
+"""NodeDeclaredFeatures: rejects nodes whose kubelet does not declare a feature the pod needs.
+
+It does nothing without the feature gate of the same name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +18,7 @@ from berth.plugin import (
     Code,
     CycleState,
     FilterPlugin,
+    Handle,
     Hint,
     Node,
     NodeView,
@@ -62,11 +67,15 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     name = "NodeDeclaredFeatures"
     reads = Reads.NODE
 
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._enabled = handle.feature_gates[self.name]
+
     def pre_filter(
         self, state: CycleState, info: PodInfo, snapshot: Snapshot
     ) -> Status | PreFilterResult:
         needed = needed_features(info.pod)
-        if not needed:
+        if not self._enabled or not needed:
             return SKIP
         state.write(_NEEDED, needed)
         return SUCCESS
@@ -80,6 +89,9 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
         return Verdicts.rejecting(rejected, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
 
     def events_to_register(self) -> Sequence[Registration]:
+        if not self._enabled:
+            return ()
+
         def node_changed(_pod: Pod, old: object | None, new: object | None) -> Hint:
             assert isinstance(new, Node)
             same = isinstance(old, Node) and _declared(old) == _declared(new)

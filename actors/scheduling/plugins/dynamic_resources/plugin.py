@@ -367,7 +367,7 @@ class DynamicResources(
         return SKIP if state.read(CLAIMS) is None else PreBindPreFlightResult(True)
 
     async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        pod = state.read(CLAIMS)
+        pod = state.get(CLAIMS)
         return SUCCESS if pod is None else await self._binding.bind(pod, node)
 
     async def roll_back(self, state: CycleState, info: PodInfo, node: str) -> None:

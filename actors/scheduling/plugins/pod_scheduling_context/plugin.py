@@ -218,7 +218,7 @@ class PodSchedulingContexts(
         return SKIP if state.read(NEGOTIATION) is None else SUCCESS
 
     async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        pod = state.read(NEGOTIATION)
+        pod = state.get(NEGOTIATION)
         return SUCCESS if pod is None else await self._binding.bind(pod)
 
     async def roll_back(self, state: CycleState, info: PodInfo, node: str) -> None:

@@ -59,8 +59,7 @@ def in_words(
 ) -> Supply:
     """For a pod with the claim `c`, unless another pod is asked about; `without` a feature gate."""
     asked = using(pod({}), "c") if asked is None else asked
-    handle = ReadOnlyHandle()
-    handle.feature_gates = with_defaults({without: False} if without else {})
+    handle = ReadOnlyHandle(with_defaults({without: False} if without else {}))
     profiles = profiles_of(from_mapping(configured), handle)
     filters = profiles["default-scheduler"].filters
     return supply(PodInfo(as_pod(asked)), cluster(*objects), filters)

@@ -1,0 +1,53 @@
+"""The parts of a pod that count only with a feature gate.
+
+They are dropped as soon as a pod is read, so that no rule has to ask for their gates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from berth.actors.scheduling.kube.core import Pod, PodSpec, PodStatus
+from berth.actors.scheduling.kube.taints import COMPARISONS
+
+
+class GatedFields:
+    def __init__(self, gates: Mapping[str, bool]) -> None:
+        self._pod_level = gates["PodLevelResources"]
+        self._pod_level_status = gates["InPlacePodLevelResourcesVerticalScaling"]
+        self._comparisons = gates["TaintTolerationComparisonOperators"]
+        self._spread_label_keys = gates["MatchLabelKeysInPodTopologySpread"]
+
+    def drop(self, pod: Pod) -> Pod:
+        """Returns the pod without the parts whose gates are off."""
+        spec, status = self._spec(pod.spec), pod.status
+        if not self._pod_level_status:
+            status = _without_resize(status)
+        if spec is pod.spec and status is pod.status:
+            return pod
+        return replace(pod, spec=spec, status=status)
+
+    def _spec(self, spec: PodSpec) -> PodSpec:
+        if not self._comparisons and any(t.operator in COMPARISONS for t in spec.tolerations):
+            kept = tuple(t for t in spec.tolerations if t.operator not in COMPARISONS)
+            spec = replace(spec, tolerations=kept)
+        if not self._pod_level and spec.resources is not None:
+            spec = replace(spec, resources=None)
+        if not self._spread_label_keys and any(
+            constraint.match_label_keys for constraint in spec.topology_spread_constraints
+        ):
+            constraints = tuple(
+                replace(constraint, match_label_keys=())
+                for constraint in spec.topology_spread_constraints
+            )
+            spec = replace(spec, topology_spread_constraints=constraints)
+        return spec
+
+
+def _without_resize(status: PodStatus) -> PodStatus:
+    """Without what the node says about the resize of the pod's own resources."""
+    if status.resources is None and not status.allocated_resources:
+        return status
+    return replace(status, resources=None, allocated_resources={})
