@@ -1,0 +1,147 @@
+"""Each feature gate that changes a decision, on and off, asked by berth explain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from berth.tools.explain.command import explain
+
+Document = dict[str, Any]
+
+
+def node(name: str = "n", taints: Any = (), **labels: str) -> Document:
+    metadata = {"name": name, "labels": labels}
+    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": metadata,
+        "spec": {"taints": taints},
+        "status": {"allocatable": allocatable},
+    }
+
+
+def pod(name: str = "p", labels: Any = None, status: Any = None, **spec: Any) -> Document:
+    containers = [{"name": "c", "image": "i", **spec.pop("container", {})}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": name, "labels": labels or {}},
+        "spec": {"schedulerName": "default-scheduler", "containers": containers, **spec},
+        "status": status or {},
+    }
+
+
+def asks(cpu: str) -> Document:
+    return {"requests": {"cpu": cpu}}
+
+
+def fitting(gates: str, asked: Document, objects: list[Document]) -> list[str]:
+    """The nodes that fit."""
+    line = {"name": "s", "config": None, "objects": objects, "pod": asked}
+    arguments = ["--scenario", "-", "-o", "json", "--feature-gates", gates]
+    result = CliRunner().invoke(explain, arguments, input=msgspec.json.encode(line).decode())
+    assert result.exit_code == 0, result.output
+    verdicts = msgspec.json.decode(result.stdout)["filter"]
+    return sorted(name for name, verdict in verdicts.items() if verdict["code"] == "Success")
+
+
+SPREAD = {
+    "topologyKey": "zone",
+    "maxSkew": 1,
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+    "matchLabelKeys": ["version"],
+}
+RESTARTS = {
+    "restartPolicyRules": [
+        {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("gate", "others", "asked", "objects", "on", "off"),
+    [
+        (
+            "NodeDeclaredFeatures",
+            (
+                "ExtendWebSocketsToKubelet",
+                "InPlacePodLevelResourcesVerticalScaling",
+                "InPlacePodVerticalScalingInitContainers",
+                "RestartAllContainersOnContainerExits",
+            ),
+            pod(container=RESTARTS),
+            [node()],
+            [],
+            ["n"],
+        ),
+        (
+            "PodLevelResources",
+            ("InPlacePodLevelResourcesVerticalScaling",),
+            pod(resources=asks("8")),
+            [node()],
+            [],
+            ["n"],
+        ),
+        (
+            "InPlacePodLevelResourcesVerticalScaling",
+            (),
+            pod(container={"resources": asks("2")}),
+            [
+                node(),
+                pod("q", nodeName="n", resources=asks("1"), status={"resources": asks("3")}),
+            ],
+            [],
+            ["n"],
+        ),
+        (
+            "MatchLabelKeysInPodTopologySpread",
+            ("MatchLabelKeysInPodTopologySpreadSelectorMerge",),
+            pod(labels={"app": "web", "version": "2"}, topologySpreadConstraints=[SPREAD]),
+            [
+                node("a", zone="a"),
+                node("b", zone="b"),
+                pod("q", {"app": "web", "version": "1"}, nodeName="a"),
+            ],
+            ["a", "b"],
+            ["b"],
+        ),
+        (
+            "TaintTolerationComparisonOperators",
+            (),
+            pod(tolerations=[{"key": "sla", "operator": "Gt", "value": "700"}]),
+            [node(taints=[{"key": "sla", "value": "900", "effect": "NoSchedule"}])],
+            ["n"],
+            [],
+        ),
+    ],
+)
+def test_gates_that_change_where_a_pod_fits(
+    gate: str,
+    others: tuple[str, ...],
+    asked: Document,
+    objects: list[Document],
+    on: list[str],
+    off: list[str],
+) -> None:
+    """`others` depend on the gate."""
+    assert fitting(f"{gate}=true", asked, objects) == on
+    without = ",".join(f"{name}=false" for name in (gate, *others))
+    assert fitting(without, asked, objects) == off
+
+
+def test_warnings_and_refusals() -> None:
+    line = {"name": "s", "config": None, "objects": [node()], "pod": pod()}
+    arguments = ["--scenario", "-", "-o", "json", "--feature-gates"]
+    text = msgspec.json.encode(line).decode()
+    warned = CliRunner().invoke(explain, [*arguments, "GenericWorkload=true"], input=text)
+    assert warned.stderr.startswith("feature gates without an effect: ")
+    assert warned.exit_code == 0
+    refused = CliRunner().invoke(explain, [*arguments, "GangScheduling=true"], input=text)
+    assert refused.stderr.startswith("Error: feature gates: GangScheduling is enabled, but depends")
+    assert refused.exit_code == 1
