@@ -76,13 +76,15 @@ class QueuedPod(msgspec.Struct, frozen=True):
     """A pod that the queue hands out. `attempts` includes this one; times are monotonic seconds.
 
     `enqueued_at` is when the pod came, or when its last attempt failed; `first_attempt_at` is when
-    it was first ready for an attempt.
+    it was first ready for an attempt. `flushed` is true if no event woke the pod for this attempt,
+    but the limit for the time that a pod is parked.
     """
 
     info: PodInfo
     attempts: int
     enqueued_at: float
     first_attempt_at: float | None = None
+    flushed: bool = False
 
 
 class Place(enum.StrEnum):
@@ -256,6 +258,26 @@ class CountQueued(Order[QueueStatistics], frozen=True):
     """The number of pods in each place of the queue."""
 
 
+class QueueMeasures(msgspec.Struct, frozen=True):
+    """What the queue counts for kube-scheduler's metrics.
+
+    - `incoming`: how many pods came to each queue by each event
+    - `in_flight_events`: how many events, by name, are kept for pods in flight, and how many such
+      pods there are, as PodPopped
+    - `rejected`: how many pods a plugin has rejected, by plugin and profile, until they are handed
+      out again
+    """
+
+    statistics: QueueStatistics
+    incoming: Mapping[tuple[str, str], int]
+    in_flight_events: Mapping[str, int]
+    rejected: Mapping[tuple[str, str], int]
+
+
+class MeasureQueue(Order[QueueMeasures], frozen=True):
+    """The counts for kube-scheduler's metrics."""
+
+
 class ListQueued(Order[tuple[str, ...]], frozen=True):
     """The keys of all pods of the queue, including those in flight."""
 
@@ -297,6 +319,7 @@ QueueMessage = (
     | Activate
     | ShowStory
     | CountQueued
+    | MeasureQueue
     | ListQueued
     | DumpQueued
     | ComparePending

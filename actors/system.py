@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set
 from functools import partial
 from random import Random
 from typing import Any
@@ -33,11 +33,12 @@ from berth.actors.informer.actor import InformerActor
 from berth.actors.informer.listers import Listers
 from berth.actors.informer.routing import route_node, route_object, route_pod
 from berth.actors.informer.stand_ins import node_without_new_pods, pod_with_its_room
+from berth.actors.instruments.instruments import Instruments
 from berth.actors.leader.actor import LeaderActor
 from berth.actors.leader.election import Election
 from berth.actors.leader.state import Terms
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import KindListed, UnreadableObject
+from berth.actors.messages import CountCached, KindListed, MeasureQueue, UnreadableObject
 from berth.actors.plugin_packages import with_installed
 from berth.actors.preemption.actor import PreemptionActor
 from berth.actors.queue.actor import QueueActor
@@ -45,10 +46,11 @@ from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.recorder.actor import RecorderActor
 from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
+from berth.actors.runtime.ask import ask
 from berth.actors.runtime.clock import BootClock, Clock
 from berth.actors.runtime.heartbeat import Heartbeat
 from berth.actors.runtime.logs import get_logger
-from berth.actors.runtime.observer import NOBODY, Both, Observer
+from berth.actors.runtime.measures import Registry
 from berth.actors.runtime.supervisor import Child, OnCrash, Supervisor
 from berth.actors.runtime.version import BERTH, KUBERNETES
 from berth.actors.scheduling.decision.profile import Profile
@@ -56,6 +58,12 @@ from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.events import KINDS, Resource
 from berth.actors.scheduling.framework.interface import ApiHandle, Handle, Objects
+from berth.actors.scheduling.framework.measuring import (
+    NO_MEASURES,
+    UNMEASURED,
+    PluginMeasures,
+    Record,
+)
 from berth.actors.scheduling.kube.gated_fields import GatedFields
 from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind, type_of
 from berth.actors.scheduling.plugins.in_tree import GATED, IN_TREE
@@ -82,21 +90,27 @@ class SchedulerHandle:
         waiting: PodsInBinding,
         feature_gates: Mapping[str, bool],
         clock: Clock,
+        measures: PluginMeasures = NO_MEASURES,
     ) -> None:
         self.wall = clock.wall
         self.api = api
         self.objects = objects
         self.waiting = waiting
         self.feature_gates = feature_gates
+        self.measures = measures
 
 
-def profiles_of(configuration: KubeSchedulerConfiguration, handle: Handle) -> dict[str, Profile]:
-    """The profiles by scheduler name. Raises RegistryError or ProfileError, with the path of the
-    field that is wrong.
+def profiles_of(
+    configuration: KubeSchedulerConfiguration,
+    handle: Handle,
+    gate_of: Callable[[str], Record] = lambda _: UNMEASURED,
+) -> dict[str, Profile]:
+    """The profiles by scheduler name; `gate_of` gives a profile's record of PreEnqueue. Raises
+    RegistryError or ProfileError, with the path of the field that is wrong.
     """
     gated = {plugin.name: plugin for gate, plugin in GATED.items() if handle.feature_gates[gate]}
     registry = with_installed({**IN_TREE, **gated})
-    return build_profiles(without_ignored_resources(configuration), registry, handle)
+    return build_profiles(without_ignored_resources(configuration), registry, handle, gate_of)
 
 
 # ---------------------------------------------------------------------- from the queue to a binding
@@ -115,11 +129,13 @@ class Core:
         mailboxes: Mailboxes,
         in_binding: PodsInBinding,
         clock: Clock,
+        instruments: Instruments,
         options: Options = DEFAULT_OPTIONS,
     ) -> None:
         self.mailboxes = mailboxes
         self.in_binding = in_binding
-        self.queue = QueueState(_queue_rules(configuration, profiles, options))
+        self.instruments = instruments
+        self.queue = QueueState(_queue_rules(configuration, profiles, instruments, options))
         self.cache = CacheState()
         self.configuration = configuration
         self.feature_gates = options.feature_gates
@@ -128,9 +144,10 @@ class Core:
 
     def owners(self) -> tuple[Child, ...]:
         """The actors that own the state of the cluster."""
+        queue = QueueActor(self.mailboxes, self.queue, self.clock, self.instruments)
         return (
             Child("cache", CacheActor(self.mailboxes, self.cache).run),
-            Child("queue", QueueActor(self.mailboxes, self.queue, self.clock).run),
+            Child("queue", queue.run),
         )
 
     def gated(
@@ -140,12 +157,12 @@ class Core:
         extenders: Extenders,
         scheduler: Scheduler,
         rng: Random,
-        observer: Observer,
     ) -> tuple[Child, ...]:
         """The actors that decide and write, which only a leader may do."""
         mailboxes, clock, profiles = self.mailboxes, self.clock, self.profiles
+        instruments = self.instruments
         preemption = PreemptionActor(
-            mailboxes, calls, api, clock, rng, self.configuration.parallelism
+            mailboxes, calls, api, clock, rng, self.configuration.parallelism, instruments
         )
         binding = BindingActor(
             mailboxes,
@@ -154,10 +171,10 @@ class Core:
             api,
             clock,
             self.in_binding,
-            observer,
+            instruments,
             nominates=self.feature_gates["NominatedNodeNameForExpectation"],
         )
-        cycle = CycleActor(mailboxes, profiles, scheduler, extenders, clock, observer)
+        cycle = CycleActor(mailboxes, profiles, scheduler, extenders, clock, instruments)
         return (
             Child("preemption", preemption.run),
             Child("binding", binding.run, stop_deadline=10.0),
@@ -166,7 +183,10 @@ class Core:
 
 
 def _queue_rules(
-    configuration: KubeSchedulerConfiguration, profiles: Mapping[str, Profile], options: Options
+    configuration: KubeSchedulerConfiguration,
+    profiles: Mapping[str, Profile],
+    instruments: Instruments,
+    options: Options,
 ) -> QueueRules:
     first = next(iter(profiles.values()))  # all profiles sort alike
     return QueueRules(
@@ -177,6 +197,7 @@ def _queue_rules(
         configuration.pod_max_backoff_seconds,
         options.max_unschedulable,
         options.feature_gates["SchedulerPopFromBackoffQ"],
+        instruments,
     )
 
 
@@ -279,6 +300,18 @@ def _resource_of(kind: WatchedKind, waited_for: Set[str]) -> Resource | str | No
 # ------------------------------------------------------------------------------- health and metrics
 
 
+def _counting(core: Core) -> Callable[[], Awaitable[None]]:
+    """Has the queue, the cache and the profiles counted for the metrics."""
+
+    async def count() -> None:
+        queue = await ask(core.mailboxes.queue, MeasureQueue)
+        cache = await ask(core.mailboxes.cache, CountCached)
+        asked = {name: profile.evaluations.by_point() for name, profile in core.profiles.items()}
+        core.instruments.count(queue, cache, asked)
+
+    return count
+
+
 class Readiness(TaskStatus[None]):
     """Passes on that everything has started, and remembers it for /readyz.
 
@@ -363,30 +396,34 @@ async def schedule(
     clock: Clock,
     rng: Random,
     options: Options = DEFAULT_OPTIONS,
-    observer: Observer = NOBODY,
+    instruments: Instruments | None = None,
     scheduler: Scheduler | None = None,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """`run_scheduler` with access to an API server that is open already, an observer of durations,
-    and a scheduler that may be of a derived class.
+    """`run_scheduler` with access to an API server that is open already, instruments and a
+    scheduler that may be of derived classes.
     """
     terms = _terms(configuration.leader_election, rng)
     in_binding, mailboxes = PodsInBinding(), Mailboxes()
     listers, api = Listers(mailboxes, clock), ApiObjects(access.calls, access.plugins)
-    handle = SchedulerHandle(api, listers, in_binding, options.feature_gates, clock)
-    profiles = profiles_of(configuration, handle)
+    if instruments is None:
+        shown = options.metrics
+        registry = Registry(shown.disabled, shown.allow_labels)
+        instruments = Instruments(registry, clock.now, options.feature_gates)
+    handle = SchedulerHandle(api, listers, in_binding, options.feature_gates, clock, instruments)
+    profiles = profiles_of(configuration, handle, instruments.gate)
     api.add_kinds(_looked_up(profiles.values()))
     _log_start(access, profiles, terms)
-    core = Core(configuration, profiles, mailboxes, in_binding, clock, options)
+    core = Core(configuration, profiles, mailboxes, in_binding, clock, instruments, options)
+    instruments.registry.refresh_by(_counting(core))
     informers = Informers(access, profiles, mailboxes, listers, options.feature_gates)
     debugger = _debugger(core, informers)
     readiness = Readiness(task_status, informers)
 
     served: tuple[Child, ...] = ()
     if options.serving is not None:
-        metrics = Metrics(mailboxes, informers.count_unreadable)
-        observer = metrics if observer is NOBODY else Both(observer, metrics)
+        metrics = Metrics(instruments.registry, mailboxes, informers.count_unreadable)
         served = (_server(options.serving, core, informers, debugger, readiness, metrics),)
 
     outbox = RecorderState(SeriesTracker(socket.gethostname()))
@@ -399,7 +436,7 @@ async def schedule(
     )
     gated = (
         Child("recorder's writers", recorder.write),
-        *core.gated(access.calls, api, extenders, scheduler, rng, observer),
+        *core.gated(access.calls, api, extenders, scheduler, rng),
     )
     heartbeat = Heartbeat()
     if terms is not None:
@@ -467,11 +504,18 @@ def _leader(
     chance = Random(rng.getrandbits(64))  # for the election's thread
 
     async def elect(leads: Callable[[], None]) -> None:
-        await access.run_apart(
-            lambda calls: Election(
-                terms, calls, BootClock(), chance, access.tenure, heartbeat.still_for
-            ).run(leads)
-        )
+        def lead() -> None:
+            core.instruments.leads(True)
+            leads()
+
+        try:
+            await access.run_apart(
+                lambda calls: Election(
+                    terms, calls, BootClock(), chance, access.tenure, heartbeat.still_for
+                ).run(lead)
+            )
+        finally:
+            core.instruments.leads(False)
 
     sender = next(iter(core.profiles))
     supervisor = Supervisor(gated, core.clock, rng)

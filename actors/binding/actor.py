@@ -23,6 +23,7 @@ from berth.actors.attempts import Attempts
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.failure import Failure, Stage, failed
+from berth.actors.instruments.instruments import Instruments
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     Activate,
@@ -41,8 +42,8 @@ from berth.actors.messages import (
 from berth.actors.runtime.actor import Actor
 from berth.actors.runtime.ask import ask
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.observer import NOBODY, Observer
 from berth.actors.runtime.workers import Line, Workers
+from berth.actors.scheduling.decision.failures import PRE_BIND
 from berth.actors.scheduling.decision.profile import PreBindStep, Profile
 from berth.actors.scheduling.framework.events import ASSIGNED_POD_DELETE
 from berth.actors.scheduling.framework.interface import ApiHandle
@@ -67,7 +68,7 @@ class BindingActor(Actor[BindingMessage]):
         api: ApiHandle,
         clock: Clock,
         pods: PodsInBinding,
-        observer: Observer = NOBODY,
+        instruments: Instruments,
         *,
         nominates: bool = True,
     ) -> None:
@@ -83,9 +84,9 @@ class BindingActor(Actor[BindingMessage]):
         self._api = api
         self._clock = clock
         self._pods = pods
-        self._observer = observer
+        self._instruments = instruments
         self._nominates = nominates
-        self._attempts = Attempts(mailboxes, clock)
+        self._attempts = Attempts(mailboxes, clock, instruments)
         self._placed: Line[Placement] = Line()
         self._workers: Workers[Placement] | None = None
         self._writes = 0  # under way
@@ -120,6 +121,13 @@ class BindingActor(Actor[BindingMessage]):
 
     async def _bind(self, placement: Placement) -> None:
         """Run one binding cycle."""
+        self._instruments.binding_begins()
+        try:
+            await self._run_cycle(placement)
+        finally:
+            self._instruments.binding_ended()
+
+    async def _run_cycle(self, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
         profile = self._profiles[placement.scheduler_name]
         failure: Failure | None = None
@@ -173,10 +181,12 @@ class BindingActor(Actor[BindingMessage]):
             if not status.ok:
                 return failed(Stage.BEFORE_DONE, status)
         self._queue.tell(Done(info.uid))
-        if flight.ok:
-            status = await self._prepared(profile, placement)
-            if not status.ok:
-                return failed(Stage.AFTER_DONE, status)
+        record = placement.cycle.record
+        record.enter(PRE_BIND.name)
+        status = await self._prepared(profile, placement) if flight.ok else SUCCESS
+        record.leave(status.code)
+        if not status.ok:
+            return failed(Stage.AFTER_DONE, status)
         return None
 
     async def _written(self, profile: Profile, placement: Placement) -> Status:
@@ -200,7 +210,7 @@ class BindingActor(Actor[BindingMessage]):
         """Wait until every Permit plugin has let the pod go on, one has turned it away, or a time
         is over.
         """
-        decided = anyio.Event()
+        decided, began = anyio.Event(), self._clock.now()
         self._pods.wake_by(uid, decided.set)
         while (status := self._pods.take(uid)) is None:
             seconds = self._pods.deadline(uid) - self._clock.now()
@@ -214,6 +224,7 @@ class BindingActor(Actor[BindingMessage]):
                 first.start_soon(time_out)
                 await decided.wait()
                 first.cancel_scope.cancel()
+        self._instruments.waited(status.code, began)
         return status
 
     async def _prepared(self, profile: Profile, placement: Placement) -> Status:
@@ -247,12 +258,11 @@ class BindingActor(Actor[BindingMessage]):
 
     def _finish(self, profile: Profile, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
-        self._observer.scheduled(self._clock.now() - placement.started)
+        self._attempts.scheduled(placement.pod, node, placement.started, placement.cycle.record)
         profile.post_bind(placement.cycle, info, node)
         activated = placement.cycle.take_pods_to_activate()
         if activated:
             self._queue.tell(Activate(activated))
-        self._attempts.scheduled(placement.pod, node, placement.started)
 
     def _release(self, profile: Profile, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
@@ -271,7 +281,12 @@ class BindingActor(Actor[BindingMessage]):
             await profile.roll_back(placement.cycle, info, node, _is_cancelled)
             where = await self._where_bound(info)
         self._attempts.failed(
-            placement.pod, failure, placement.started, node, bound_elsewhere=bool(where)
+            placement.pod,
+            failure,
+            placement.started,
+            placement.cycle.record,
+            node,
+            bound_elsewhere=bool(where),
         )
         # The room that is free again may help other pods, but not this one.
         spec = msgspec.structs.replace(info.pod.spec, node_name=node)

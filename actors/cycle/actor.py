@@ -19,6 +19,7 @@ from berth.actors import pod_events
 from berth.actors.attempts import Attempts
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.failure import Stage, failed, no_node
+from berth.actors.instruments.instruments import Instruments
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     Activate,
@@ -36,11 +37,11 @@ from berth.actors.messages import (
 )
 from berth.actors.runtime.ask import Reply, ask
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.observer import NOBODY, Observer
 from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.measuring import Record
 from berth.actors.scheduling.framework.post_filter import Nomination
 from berth.actors.scheduling.framework.status import SUCCESS, Code
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -55,7 +56,7 @@ class CycleActor:
         scheduler: Scheduler,
         extenders: Extenders,
         clock: Clock,
-        observer: Observer = NOBODY,
+        instruments: Instruments,
     ) -> None:
         self._queue = mailboxes.queue
         self._cache = mailboxes.cache
@@ -66,8 +67,8 @@ class CycleActor:
         self._scheduler = scheduler
         self._extenders = extenders
         self._clock = clock
-        self._observer = observer
-        self._attempts = Attempts(mailboxes, clock)
+        self._instruments = instruments
+        self._attempts = Attempts(mailboxes, clock, instruments)
         self._holds = count(1)  # the numbers of the preemptions
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -87,13 +88,14 @@ class CycleActor:
             return
         started = self._clock.now()
         profile = self._profiles[info.pod.spec.scheduler_name]
+        record = self._instruments.attempt(info, profile.scheduler_name, started)
         placed: Assume | None = None
         reserved = SUCCESS
         try:
             snapshot = await ask(self._cache, TakeSnapshot)
             asked = self._clock.now()
-            outcome = await self._decide(profile, info, snapshot)
-            self._observer.decided(self._clock.now() - asked)
+            outcome = await self._decide(profile, info, snapshot, record)
+            self._instruments.decided(started, asked)
             if isinstance(outcome, Chosen):
                 reserved = profile.reserve(outcome.state, info, outcome.node)
                 if reserved.ok:
@@ -104,29 +106,31 @@ class CycleActor:
             self._cache.tell(ReturnSnapshot(placed))
         match outcome:
             case Chosen() if not reserved.ok:
-                self._attempts.failed(queued, failed(Stage.BEFORE_DONE, reserved), started)
+                self._attempts.failed(queued, failed(Stage.BEFORE_DONE, reserved), started, record)
             case Chosen():
                 await self._place(profile, queued, outcome.node, outcome.state, started)
             case Unfit(nomination=nomination, post_filtered=answer):
                 hold = 0 if nomination is None else next(self._holds)
-                self._attempts.failed(queued, no_node(outcome, hold), started)
+                self._attempts.failed(queued, no_node(outcome, hold), started, record)
                 if nomination is not None:
                     self._make_room(info, nomination, hold)
                 if answer is not None and answer.patches:
                     self._preemption.tell(SendPatches(info, answer.patches))
             case Failed(status):
-                self._attempts.failed(queued, failed(Stage.DECISION, status), started)
+                self._attempts.failed(queued, failed(Stage.DECISION, status), started, record)
 
     def _make_room(self, info: PodInfo, nomination: Nomination, hold: int) -> None:
         victims, displaced = nomination.victims, nomination.displaced
         self._preemption.tell(Preempt(info, nomination.node, hold, victims, displaced))
 
-    async def _decide(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:
+    async def _decide(
+        self, profile: Profile, info: PodInfo, snapshot: Snapshot, record: Record
+    ) -> Outcome:
         """Run the scheduling algorithm, with the extenders that are interested in the pod."""
         if not self._extenders.decide_on(info.pod):
-            return self._scheduler.schedule(profile, info, snapshot)
+            return self._scheduler.schedule(profile, info, snapshot, record)
         return await self._extenders.drive(
-            info.pod, self._scheduler.steps(profile, info, snapshot, extended=True)
+            info.pod, self._scheduler.steps(profile, info, snapshot, record, extended=True)
         )
 
     async def _place(
@@ -149,4 +153,6 @@ class CycleActor:
             return
         profile.unreserve(state, info, node)
         self._cache.tell(Forget(info, node))
-        self._attempts.failed(queued, failed(Stage.BEFORE_DONE, status), started)
+        self._attempts.failed(
+            queued, failed(Stage.BEFORE_DONE, status), started, state.record, node
+        )

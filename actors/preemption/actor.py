@@ -24,6 +24,7 @@ from anyio.abc import TaskStatus
 from berth.actors import pod_events
 from berth.actors.client.access import Calls
 from berth.actors.client.rest import Accepted, ApiError, ConnectionFailedError
+from berth.actors.instruments.instruments import Instruments
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     Displace,
@@ -54,10 +55,11 @@ BACKOFF = Backoff(0.5, 10.0, 0.5)
 
 class _Begun(msgspec.Struct):
     """A preemption under way: `left` victims are to be evicted before the `last` one; `failed` if
-    one of them could not be.
+    one of them could not be. It began at `since`, in monotonic seconds.
     """
 
     order: Preempt
+    since: float
     last: PodInfo
     left: int
     failed: bool = False
@@ -72,6 +74,7 @@ class PreemptionActor(Actor[PreemptionMessage]):
         clock: Clock,
         rng: Rng,
         parallelism: int,
+        instruments: Instruments,
     ) -> None:
         super().__init__(mailboxes.preemption)
         self._queue = mailboxes.queue
@@ -82,6 +85,7 @@ class PreemptionActor(Actor[PreemptionMessage]):
         self._clock = clock
         self._rng = rng
         self._parallelism = parallelism
+        self._instruments = instruments
         self._jobs: Line[Callable[[], Awaitable[None]]] = Line()
         self._workers: Workers[Callable[[], Awaitable[None]]] | None = None
         self._log = log.bind()
@@ -117,8 +121,9 @@ class PreemptionActor(Actor[PreemptionMessage]):
         for info in order.displaced:
             # They may no longer fit. The sooner they look for another node, the better.
             self._queue.tell(Displace(info, order.node))
+        self._instruments.victims_chosen(len(order.victims))
         *others, last = victims
-        begun = _Begun(order, last, len(others))
+        begun = _Begun(order, self._clock.now(), last, len(others))
         if not others:
             await self._finish(begun)
             return
@@ -145,6 +150,7 @@ class PreemptionActor(Actor[PreemptionMessage]):
         room for the preemptor.
         """
         failed = begun.failed or not await self._evict(begun.order, begun.last)
+        self._instruments.preempted(success=not failed, since=begun.since)
         self._end(begun.order, failed=failed)
 
     def _end(self, order: Preempt, *, failed: bool) -> None:

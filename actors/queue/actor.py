@@ -6,18 +6,24 @@ sends every nomination to the cache.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 import anyio
 import structlog
 from anyio.abc import TaskStatus
 
+from berth.actors.instruments.instruments import Instruments
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     Answer,
+    ClusterChanged,
     FlushBackoff,
     FlushUnschedulable,
     Nominate,
+    PendingPodAdded,
+    PendingPodDeleted,
+    PendingPodUpdated,
     QueueMessage,
     RecordEvent,
     SetNominatedNode,
@@ -25,7 +31,7 @@ from berth.actors.messages import (
     Unnominate,
 )
 from berth.actors.queue.backoff import WINDOW_SECONDS
-from berth.actors.queue.effects import Compared, HandOut, Moved
+from berth.actors.queue.effects import Compared, Effect, HandOut, Moved
 from berth.actors.queue.state import QueueState
 from berth.actors.runtime.actor import Actor
 from berth.actors.runtime.clock import Clock
@@ -34,15 +40,24 @@ log = structlog.get_logger(__name__)
 
 BACKOFF_FLUSH_SECONDS = WINDOW_SECONDS
 UNSCHEDULABLE_FLUSH_SECONDS = 30.0
+# The events of pending pods, as kube-scheduler's metric event_handling_duration_seconds names them.
+_EVENTS: Mapping[type[object], str] = {
+    PendingPodAdded: "UnschedulablePodAdd",
+    PendingPodUpdated: "UnschedulablePodUpdate",
+    PendingPodDeleted: "UnschedulablePodDelete",
+}
 
 
 class QueueActor(Actor[QueueMessage]):
-    def __init__(self, mailboxes: Mailboxes, state: QueueState, clock: Clock) -> None:
+    def __init__(
+        self, mailboxes: Mailboxes, state: QueueState, clock: Clock, instruments: Instruments
+    ) -> None:
         super().__init__(mailboxes.queue)
         self._state = state
         self._cache = mailboxes.cache
         self._recorder = mailboxes.recorder
         self._clock = clock
+        self._instruments = instruments
         self._log = log.bind()  # Bound once, because each move of a pod calls it.
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -58,7 +73,18 @@ class QueueActor(Actor[QueueMessage]):
             self.mailbox.tell(message)
 
     def handle(self, message: QueueMessage) -> None:
-        for effect in self._state.handle(message, self._clock.now()):
+        now = self._clock.now()
+        self._follow(self._state.handle(message, now))
+        event = (
+            str(message.event)
+            if isinstance(message, ClusterChanged)
+            else _EVENTS.get(type(message))
+        )
+        if event is not None:
+            self._instruments.handled(event, now)
+
+    def _follow(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
             match effect:
                 case HandOut():
                     effect.order.reply.set(effect.pod)

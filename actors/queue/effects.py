@@ -12,6 +12,7 @@ from berth.actors.messages import (
     Nominate,
     QueuedPod,
     QueuedPodDump,
+    QueueMeasures,
     QueueStatistics,
     RecordEvent,
     SetNominatedNode,
@@ -55,5 +56,6 @@ Effect = (
     | Answer[tuple[str, ...]]
     | Answer[tuple[QueuedPodDump, ...]]
     | Answer[QueueStatistics]
+    | Answer[QueueMeasures]
     | Compared
 )

@@ -23,6 +23,7 @@ class Entry:
     - `gated_by`: the PreEnqueue plugin that gates the pod
     - `gate_error`: the message of a PreEnqueue plugin that fails, "" if none does
     - `gate_reported_at`: when such a message was last due for a report
+    - `flushed`: true if it was woken because it was parked for too long
     - `hold`: the number of the preemption that makes room for the pod, 0 for none
     - `nominated_node`: the node that the cache counts the pod on as nominated, "" for none
     """
@@ -32,6 +33,7 @@ class Entry:
         "attempts",
         "errors",
         "first_attempt_at",
+        "flushed",
         "gate_error",
         "gate_reported_at",
         "gated_by",
@@ -59,6 +61,7 @@ class Entry:
         self.gated_by = ""
         self.gate_error = ""
         self.gate_reported_at = now
+        self.flushed = False
         self.hold = 0
         self.nominated_node = ""
 
@@ -84,4 +87,5 @@ class Entry:
             self.rejections, self.errors = self.rejections + 1, 0
         else:
             self.errors += 1
+        self.flushed = False
         self.timestamp, self.arrival = now, arrival

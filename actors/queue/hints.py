@@ -8,6 +8,7 @@ isPodWorthRequeuing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -23,6 +24,8 @@ from berth.actors.scheduling.framework.events import (
 )
 from berth.actors.scheduling.kube.core import Pod
 
+# kube-scheduler's names of the hints in metrics.
+_LABELS = {Hint.QUEUE: "Queue", Hint.SKIP: "QueueSkip"}
 # A scheduler name and a plugin of its profile.
 Rejector = tuple[str, str]
 
@@ -39,10 +42,40 @@ class Worth(msgspec.Struct, frozen=True):
     immediately: bool = False
 
 
+class HintTimes(Protocol):
+    """Takes the time that each hint function needs for its answer."""
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        ...
+
+    def hinted(self, plugin: str, event: str, hint: str, since: float) -> None:
+        """A hint function that was called at the time `since` has answered with this hint."""
+        ...
+
+
+class Untimed:
+    """Takes no times."""
+
+    def now(self) -> float:
+        return 0.0
+
+    def hinted(self, plugin: str, event: str, hint: str, since: float) -> None:
+        pass
+
+
+UNTIMED = Untimed()
+
+
 class HintTable:
     """`hints` are the events that each plugin registered for, by scheduler name and plugin."""
 
-    def __init__(self, hints: Mapping[str, Mapping[str, Sequence[Registration]]]) -> None:
+    def __init__(
+        self,
+        hints: Mapping[str, Mapping[str, Sequence[Registration]]],
+        times: HintTimes = UNTIMED,
+    ) -> None:
+        self._times = times
         self._table: dict[Rejector, Sequence[Registration]] = {
             (scheduler, plugin): _with_taints(registrations)
             for scheduler, plugins in hints.items()
@@ -122,12 +155,21 @@ class HintTable:
             if rejector not in self._table:
                 return Worth(str(event), plugin, plugin in entry.pending)
             for registration in concerned.get(rejector, ()):
-                if (
-                    registration.hint is None
-                    or registration.hint(pod, change.old, change.new) is Hint.QUEUE
-                ):
+                if self._helps(plugin, registration, pod, change):
                     return Worth(str(event), plugin, plugin in entry.pending)
         return None
+
+    def _helps(
+        self, plugin: str, registration: Registration, pod: Pod, change: ClusterChanged
+    ) -> bool:
+        since = self._times.now()
+        hint = (
+            Hint.QUEUE
+            if registration.hint is None
+            else registration.hint(pod, change.old, change.new)
+        )
+        self._times.hinted(plugin, str(change.event), _LABELS[hint], since)
+        return hint is Hint.QUEUE
 
 
 def _with_taints(registrations: Sequence[Registration]) -> Sequence[Registration]:

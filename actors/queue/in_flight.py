@@ -16,6 +16,8 @@ from berth.actors.messages import ClusterChanged
 from berth.actors.queue.entry import Entry
 from berth.actors.scheduling.kube.core import Pod
 
+POD_POPPED = "PodPopped"
+
 
 class InFlight:
     """By uid: a pod may be deleted and created again by its name while its attempt runs."""
@@ -85,8 +87,9 @@ class InFlight:
         return entry, self._latest.pop(uid, None), missed
 
     def events(self) -> Mapping[str, int]:
-        """How many events are kept, by their labels."""
-        return Counter(str(change.event) for change in self._events)
+        """How many events are kept, by their labels, and for how many pods, as PodPopped."""
+        kept = Counter(str(change.event) for change in self._events)
+        return {**kept, POD_POPPED: len(self._since)}
 
     def validate(self) -> None:
         """Raises AssertionError if an invariant does not hold."""

@@ -30,6 +30,7 @@ from berth.actors.messages import (
     FlushUnschedulable,
     IsHeld,
     ListQueued,
+    MeasureQueue,
     NextPod,
     Nominate,
     PendingPodAdded,
@@ -38,6 +39,7 @@ from berth.actors.messages import (
     Place,
     PreemptionEnded,
     QueuedPod,
+    QueueMeasures,
     QueueMessage,
     QueueStatistics,
     SetNominatedNode,
@@ -50,7 +52,7 @@ from berth.actors.queue.effects import Compared, Effect, HandOut, Moved
 from berth.actors.queue.entry import NO_PLUGINS, Entry
 from berth.actors.queue.gate_errors import GateErrors
 from berth.actors.queue.heap import KeyedHeap, Slot
-from berth.actors.queue.hints import HintTable, Worth
+from berth.actors.queue.hints import UNTIMED, HintTable, HintTimes, Worth
 from berth.actors.queue.in_flight import InFlight
 from berth.actors.queue.look import differences, dump
 from berth.actors.queue.parked import Parked
@@ -106,7 +108,7 @@ class QueueRules(msgspec.Struct, frozen=True):
     `hints` are the events that each plugin registered for, by scheduler name and plugin. A pod that
     was rejected by a plugin without an entry wakes on any event. With `pop_from_backoff`, a pod is
     taken out of backoff early if none is active, so that PreEnqueue runs when a pod comes to
-    backoff; without, when it leaves.
+    backoff; without, when it leaves. `hint_times` are told how long hint functions take.
     """
 
     sort_key: Callable[[PodInfo, float], tuple[float, ...]]
@@ -116,6 +118,7 @@ class QueueRules(msgspec.Struct, frozen=True):
     max_backoff: float = 10.0
     max_unschedulable: float = 300.0
     pop_from_backoff: bool = True
+    hint_times: HintTimes = UNTIMED
 
 
 class QueueState:
@@ -124,7 +127,7 @@ class QueueState:
         self._pod_infos = PodInfos()
         self._arrival = count()
         self._entries: dict[str, Entry] = {}  # by pod key: the pods in the four queues
-        self._hints = HintTable(rules.hints)
+        self._hints = HintTable(rules.hints, rules.hint_times)
         self._active: KeyedHeap[Entry] = KeyedHeap()
         self._backoff = Backoff(
             rules.initial_backoff, rules.max_backoff, self._sort_slot, pops=rules.pop_from_backoff
@@ -165,7 +168,14 @@ class QueueState:
                 effects = self._release(message, now)
             case Displace(info, node):
                 effects = self._displace(info, node, now)
-            case IsHeld() | ShowStory() | CountQueued() | ListQueued() | DumpQueued():
+            case (
+                IsHeld()
+                | ShowStory()
+                | CountQueued()
+                | MeasureQueue()
+                | ListQueued()
+                | DumpQueued()
+            ):
                 effects = (self._answer(message, now),)
             case ComparePending():
                 effects = self._compare(message, now)
@@ -253,7 +263,13 @@ class QueueState:
             self._move(entry, POPPED, IN_FLIGHT, now)
             entry.attempts += 1
             entry.unschedulable = entry.pending = NO_PLUGINS
-            pod = QueuedPod(entry.info, entry.attempts, entry.timestamp, entry.first_attempt_at)
+            pod = QueuedPod(
+                entry.info,
+                entry.attempts,
+                entry.timestamp,
+                entry.first_attempt_at,
+                entry.flushed,
+            )
             effects.append(HandOut(self._waiting.popleft(), pod))
         return effects
 
@@ -373,6 +389,7 @@ class QueueState:
         # A gated pod is parked anew at `now`: with a negative limit the loop would not end.
         limit = max(self._rules.max_unschedulable, 0.0)
         for entry in self._unschedulable.longer_than(limit, now):
+            entry.flushed = True
             effects += self._requeue(entry, TIMEOUT, PARKED_TOO_LONG, now)
         for entry in self._gated.longer_than(limit, now):
             self._gated.put(entry, (entry.gated_by,), now)
@@ -484,7 +501,9 @@ class QueueState:
     # ---------------------------------------------------------------------------------- questions
 
     def _answer(
-        self, order: IsHeld | ShowStory | CountQueued | ListQueued | DumpQueued, now: float
+        self,
+        order: IsHeld | ShowStory | CountQueued | MeasureQueue | ListQueued | DumpQueued,
+        now: float,
     ) -> Effect:
         match order:
             case IsHeld(_, name, uid, hold):
@@ -495,6 +514,8 @@ class QueueState:
                 return Answer(order, self._stories.of(name))
             case CountQueued():
                 return Answer(order, self.statistics())
+            case MeasureQueue():
+                return Answer(order, self.measures())
             case ListQueued():
                 return Answer(order, (*self._entries, *self._flying()))
             case DumpQueued(_, keys):
@@ -535,19 +556,22 @@ class QueueState:
             self._healed,
         )
 
-    def incoming(self) -> Mapping[tuple[str, str], int]:
-        """How many pods came to a queue by an event, for the metric queue_incoming_pods_total."""
-        return self._stories.incoming()
+    def measures(self) -> QueueMeasures:
+        """The counts for the metrics, as they are now."""
+        incoming, events = self._stories.incoming(), self._in_flight.events()
+        return QueueMeasures(self.statistics(), dict(incoming), events, self._rejected())
 
-    def in_flight_events(self) -> Mapping[str, int]:
-        """How many events are kept for pods in flight, for the metric inflight_events."""
-        return self._in_flight.events()
-
-    def parked_by(self) -> Mapping[tuple[str, str], int]:
-        """How many unschedulable and gated pods wait for a plugin, by scheduler name and plugin,
-        for the metric unschedulable_pods.
+    def _rejected(self) -> Mapping[tuple[str, str], int]:
+        """How many pods each plugin rejected, by plugin and scheduler name. Those that are parked
+        have an index, the others few rejectors.
         """
-        return Counter(self._unschedulable.waiting()) + Counter(self._gated.waiting())
+        waiting = Counter(self._unschedulable.waiting()) + Counter(self._gated.waiting())
+        found = Counter({(plugin, name): number for (name, plugin), number in waiting.items()})
+        for queue in (self._active, self._backoff):
+            for entry in queue:
+                for plugin in entry.rejectors:
+                    found[plugin, entry.scheduler] += 1
+        return found
 
     def validate(self) -> None:
         """Raises AssertionError if an invariant does not hold."""

@@ -15,6 +15,7 @@ import pytest
 from berth.actors.config_file import load_file
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import CacheStatistics, QueueStatistics
+from berth.actors.runtime.measures import Registry
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
@@ -138,7 +139,7 @@ def test_the_fields_that_bench_writes() -> None:
 def test_every_metric_is_documented() -> None:
     told = " ".join(table_under("Health and metrics"))
     sizes = Sizes(QueueStatistics(1, 1, 1, 1, 1, 1), CacheStatistics(1, 1, 1, 1, 1), {"Node": 1})
-    metrics = Metrics(Mailboxes(), dict).text_with(sizes).decode()
+    metrics = Metrics(Registry(), Mailboxes(), dict).text_with(sizes).decode()
     exported = {
         name
         for name in re.findall(r"^# TYPE (\S+)", metrics, re.MULTILINE)

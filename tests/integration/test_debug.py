@@ -40,6 +40,7 @@ from berth.config.options import SecureServing
 from berth.plugin import SUCCESS, Node, Pod, PodInfo
 from tests.integration.test_daemon import cluster
 from tests.kit.clock import VirtualClock
+from tests.kit.instruments import unread
 from tests.kit.processes import berth, free_port
 
 Document = dict[str, Any]
@@ -169,7 +170,7 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
     async with anyio.create_task_group() as group:
         await group.start(ServerActor(address, lambda: None, no_metrics, {}, debug).run)
         await group.start(CacheActor(mailboxes, CacheState()).run)
-        await group.start(QueueActor(mailboxes, QueueState(rules), clock).run)
+        await group.start(QueueActor(mailboxes, QueueState(rules), clock, unread(clock)).run)
         yield f"http://{address.bind_address}:{address.secure_port}", mailboxes.queue
         group.cancel_scope.cancel()
     mailboxes.close()

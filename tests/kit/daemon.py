@@ -11,7 +11,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from berth.actors.client.extender.calls import Extenders
-from berth.actors.runtime.observer import NOBODY, Observer
+from berth.actors.instruments.instruments import Instruments
 from berth.actors.scheduling.kube.kinds import NODES, PODS
 from berth.actors.system import DEFAULT_OPTIONS, schedule
 from berth.config.load import from_mapping
@@ -69,7 +69,7 @@ async def daemon(
     configuration: Document | None = None,
     options: Options = DEFAULT_OPTIONS,
     given: Daemon | None = None,
-    observer: Observer = NOBODY,
+    instruments: Instruments | None = None,
 ) -> AsyncIterator[Daemon]:
     """Runs a scheduler until the block ends. Raises the error that ended the scheduler earlier."""
     running = given or Daemon()
@@ -90,7 +90,7 @@ async def daemon(
                 running.clock,
                 Random(1),
                 options,
-                observer,
+                instruments,
                 task_status=status,
             )
 

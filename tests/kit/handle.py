@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.client.objects import ApiObjects
+from berth.actors.scheduling.framework.measuring import NO_MEASURES
 from berth.actors.scheduling.framework.status import Status
 from berth.config.feature_gates import DEFAULTS
 from berth.tools.explain.handle import NoObjects
@@ -41,6 +42,7 @@ class NoApi:
     """A handle that fails the test on every write."""
 
     feature_gates = DEFAULTS
+    measures = NO_MEASURES
 
     @staticmethod
     def wall() -> datetime:

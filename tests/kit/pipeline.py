@@ -27,7 +27,6 @@ from berth.actors.messages import (
     RecorderMessage,
     SetNominatedNode,
 )
-from berth.actors.runtime.observer import NOBODY
 from berth.actors.runtime.supervisor import Supervisor
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
@@ -41,6 +40,7 @@ from berth.config.load import from_mapping
 from berth.config.options import Options
 from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
+from tests.kit.instruments import unread
 
 T = TypeVar("T")
 
@@ -118,12 +118,20 @@ class Pipeline:
             api, self.listers, self.in_binding, options.feature_gates, self.clock
         )
         profiles = build_profiles(configuration, registry, handle)
-        core = Core(configuration, profiles, self.mailboxes, self.in_binding, self.clock, options)
+        core = Core(
+            configuration,
+            profiles,
+            self.mailboxes,
+            self.in_binding,
+            self.clock,
+            unread(self.clock),
+            options,
+        )
         self.queue_state, self.cache_state = core.queue, core.cache
         scheduler = Scheduler(Random(1))
         self.children = (
             *core.owners(),
-            *core.gated(self.store, api, Extenders(), scheduler, Random(1), NOBODY),
+            *core.gated(self.store, api, Extenders(), scheduler, Random(1)),
         )
 
     async def add_node(self, node: Node) -> None:

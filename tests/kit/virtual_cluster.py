@@ -25,6 +25,7 @@ from berth.actors.client.watch import Changed, Deleted, Listed
 from berth.actors.scheduling.decision.algorithm import Outcome
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.scheduler import Scheduler
+from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
 from berth.actors.scheduling.framework.questions import Steps
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.kinds import PODS, WatchedKind
@@ -251,11 +252,17 @@ class Witness(Scheduler):
         self._cluster = cluster
 
     def steps(
-        self, profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool
+        self,
+        profile: Profile,
+        info: PodInfo,
+        snapshot: Snapshot,
+        record: Record = UNMEASURED,
+        *,
+        extended: bool,
     ) -> Steps[Outcome]:
         cluster = self._cluster
         cluster.snapshot = snapshot
-        outcome = yield from super().steps(profile, info, snapshot, extended=extended)
+        outcome = yield from super().steps(profile, info, snapshot, record, extended=extended)
         cluster.decisions.append(Decision(cluster.clock.now(), info.pod, outcome))
         return outcome
 

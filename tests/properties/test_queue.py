@@ -338,7 +338,7 @@ class QueueHistory(RuleBasedStateMachine):
         assert sum(msgspec.structs.astuple(statistics)) - statistics.healed == len(places)
         assert statistics.in_flight == len(self.flying)
         incoming: Counter[str] = Counter()
-        for (queue, event), number in self.queue.incoming().items():
+        for (queue, event), number in self.queue.measures().incoming.items():
             incoming[queue] += number if event != "PopFromBackoffQ" else 0
         assert incoming == self.model.moves
 

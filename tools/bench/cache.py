@@ -24,6 +24,7 @@ from berth.actors.binding.state import PodsInBinding
 from berth.actors.cache.actor import CacheActor
 from berth.actors.cache.debugger import CacheDebugger
 from berth.actors.cache.state import CacheState
+from berth.actors.instruments.instruments import Instruments
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     AssignedPodAdded,
@@ -39,6 +40,7 @@ from berth.actors.messages import (
 from berth.actors.queue.actor import QueueActor
 from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.runtime.clock import SystemClock
+from berth.actors.runtime.measures import Registry
 from berth.actors.scheduling.framework.status import SUCCESS
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.meta import key
@@ -201,7 +203,8 @@ async def comparison(
 
     async with anyio.create_task_group() as group:
         await group.start(CacheActor(mailboxes, state).run)
-        await group.start(QueueActor(mailboxes, QueueState(rules), clock).run)
+        instruments = Instruments(Registry(), clock.now)
+        await group.start(QueueActor(mailboxes, QueueState(rules), clock, instruments).run)
         group.start_soon(wait_turns)
         await anyio.lowlevel.checkpoint()
         start = perf_counter()

@@ -25,6 +25,7 @@ from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, 
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.sampling import Sampling
 from berth.actors.scheduling.decision.scheduler import Scheduler
+from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
 from berth.actors.scheduling.framework.questions import unasked
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.devices import PendingAllocation
@@ -120,14 +121,20 @@ class Witness(Scheduler):
     def close(self) -> None:
         self._open = False
 
-    def schedule(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:
+    def schedule(
+        self,
+        profile: Profile,
+        info: PodInfo,
+        snapshot: Snapshot,
+        record: Record = UNMEASURED,
+    ) -> Outcome:
         place = self.windows[-1].place() if self._open and len(snapshot) else None
         if place is None:
-            return super().schedule(profile, info, snapshot)
+            return super().schedule(profile, info, snapshot, record)
         cluster, start = written(snapshot), self._sampling.start
         chance = Random()
         chance.setstate(self._chance_of_all.getstate())
-        outcome = super().schedule(profile, info, snapshot)
+        outcome = super().schedule(profile, info, snapshot, record)
         self.windows[-1].keep(
             place, Kept(profile.scheduler_name, info.pod, cluster, start, chance, outcome)
         )

@@ -11,12 +11,14 @@ import math
 import resource
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
+from berth.actors.instruments.instruments import Instruments
+from berth.actors.runtime.measures import Registry
 from berth.tools.bench.sampling import Sampler, Stacks
 
 INTERVAL = 1.0
@@ -229,7 +231,7 @@ def peak_rss_bytes() -> int:
 
 
 class Stopwatch:
-    """The meter of its own process; also the scheduler's observer."""
+    """The meter of its own process; TimedInstruments give it the durations."""
 
     def __init__(self, *, profile: bool) -> None:
         self._sampler = Sampler() if profile else None
@@ -261,6 +263,25 @@ class Stopwatch:
         return Effort(
             latency(self._decided), latency(self._scheduled), cpu, peak_rss_bytes(), stacks
         )
+
+
+class TimedInstruments(Instruments):
+    """The scheduler's instruments, which also pass the durations of decisions, and of attempts that
+    bound a pod, on to a stopwatch.
+    """
+
+    def __init__(self, stopwatch: Stopwatch, now: Callable[[], float]) -> None:
+        super().__init__(Registry(), now)
+        self._stopwatch = stopwatch
+
+    def decided(self, started: float, asked: float) -> None:
+        self._stopwatch.decided(self.now() - asked)
+        super().decided(started, asked)
+
+    def attempt_ended(self, profile: str, result: str, started: float) -> None:
+        if result == "scheduled":
+            self._stopwatch.scheduled(self.now() - started)
+        super().attempt_ended(profile, result, started)
 
 
 class NoMeter:

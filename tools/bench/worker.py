@@ -37,7 +37,7 @@ from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.bench.check import Witness, WitnessMeter, check
 from berth.tools.bench.cluster import ClusterError
 from berth.tools.bench.inproc import InProcess
-from berth.tools.bench.measure import Checked, Effort, Meter, Result, Stopwatch
+from berth.tools.bench.measure import Checked, Effort, Meter, Result, Stopwatch, TimedInstruments
 from berth.tools.bench.opcodes import WorkloadError
 from berth.tools.bench.operations import Executor
 from berth.tools.bench.pauses import PauseMeter
@@ -176,7 +176,7 @@ async def run_in_process(order: RunWorkload) -> Answer:
                     extenders,
                     clock,
                     rng,
-                    observer=watch,
+                    instruments=TimedInstruments(watch, clock.now),
                     scheduler=scheduler,
                 )
             )
@@ -225,7 +225,7 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
                 extenders,
                 clock,
                 rng,
-                observer=watch,
+                instruments=TimedInstruments(watch, clock.now),
                 scheduler=scheduler,
             )
         )

@@ -11,6 +11,7 @@ from berth.actors.binding.state import PodsInBinding
 from berth.actors.client.objects import ApiObjects
 from berth.actors.client.rest import ConnectionFailedError
 from berth.actors.scheduling.framework.interface import ObjectKey
+from berth.actors.scheduling.framework.measuring import NO_MEASURES
 from berth.actors.scheduling.framework.status import Status
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.config.feature_gates import DEFAULTS
@@ -60,6 +61,7 @@ class NoObjects:
 
 
 class ReadOnlyHandle:
+    measures = NO_MEASURES
     wall = staticmethod(partial(datetime.now, UTC))
 
     def __init__(self, feature_gates: Mapping[str, bool] = DEFAULTS) -> None:

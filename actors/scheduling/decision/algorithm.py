@@ -14,6 +14,7 @@ import numpy as np
 
 from berth.actors.scheduling.decision.candidates import Candidates
 from berth.actors.scheduling.decision.failed_attempt import Attempt
+from berth.actors.scheduling.decision.failures import FILTER
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.post_filter import Nomination, PostFiltered, Rng
 from berth.actors.scheduling.framework.questions import (
@@ -74,11 +75,18 @@ def schedule_pod(
     """Choose a node; `extended` if there are extenders to ask. Raises PluginError."""
     if candidates.rejected:
         return (yield from _no_node(candidates, None, rng, extended))
+    record = candidates.state.record
     nominated = candidates.snapshot.nominations.node_of(candidates.info.key)
-    if nominated and (yield from _still_fits(candidates, nominated, extended)):
-        return Chosen(nominated, candidates.state, 1, 1)
+    if nominated:
+        fits = yield from _still_fits(candidates, nominated, extended)
+        record.leave()
+        if fits:
+            return Chosen(nominated, candidates.state, 1, 1)
+        record.enter(FILTER.name)
     positions, evaluated = search(candidates)
     rows = candidates.order[positions]
+    if len(rows):
+        record.leave()
     filtered: Filtered | None = None
     if extended and len(rows):
         answer = yield FilterNodes(candidates.view(positions))
@@ -93,6 +101,7 @@ def schedule_pod(
     best = 0
     if len(rows) > 1:
         totals = candidates.totals(positions)
+        record.leave()
         if extended:
             answer = yield PrioritizeNodes(candidates.view(positions))
             assert isinstance(answer, np.ndarray)
@@ -125,6 +134,7 @@ def _no_node(
 ) -> Steps[Unfit]:
     """Why no node is left, and what PostFilter makes of it."""
     evaluation, snapshot = candidates.evaluation(), candidates.snapshot
+    candidates.state.record.leave()
     if filtered is not None:
         evaluation = evaluation.besides(filtered)
     attempt = Attempt(

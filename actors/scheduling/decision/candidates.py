@@ -22,7 +22,8 @@ class Candidates(ABC):
     """The nodes that PreFilter leaves for a pod.
 
     `order` holds their rows in the node tree's order; a position is an index into it. `rejected` is
-    true if PreFilter rejected the pod for all nodes. Every method raises PluginError.
+    true if PreFilter rejected the pod for all nodes; otherwise `state.record` is in Filter when the
+    candidates are made. Every method raises PluginError.
     """
 
     __slots__ = ("info", "order", "profile", "rejected", "snapshot", "state")

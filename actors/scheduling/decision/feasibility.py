@@ -7,8 +7,10 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from berth.actors.scheduling.decision.failures import FILTER
 from berth.actors.scheduling.decision.rules import PreFiltered, Rules
 from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
 from berth.actors.scheduling.framework.questions import Filtered
 from berth.actors.scheduling.framework.status import Status, fit_error
 from berth.actors.scheduling.framework.verdicts import Diagnosis
@@ -63,12 +65,19 @@ class Evaluation(msgspec.Struct, frozen=True):
         return self.diagnosis.pending_plugins(self.live)
 
 
-def evaluate(rules: Rules, info: PodInfo, snapshot: Snapshot) -> Evaluation:
-    """Run PreFilter and the filters over every node that PreFilter leaves. Raises PluginError."""
-    state = CycleState()
+def evaluate(
+    rules: Rules, info: PodInfo, snapshot: Snapshot, record: Record = UNMEASURED
+) -> Evaluation:
+    """Run PreFilter and the filters over every node that PreFilter leaves. Raises PluginError.
+
+    The record is in PreFilter, and in Filter afterwards, unless PreFilter rejects the pod.
+    """
+    state = CycleState(record)
     prefilter = rules.pre_filter(state, info, snapshot)
     if not prefilter.status.ok:
+        record.leave(prefilter.status.code)
         return Evaluation(state, prefilter)
+    record.enter(FILTER.name)
     columns = snapshot.columns
     if prefilter.node_names is None:
         view = snapshot.all()

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from berth.actors.scheduling.decision.candidates import Candidates
+from berth.actors.scheduling.decision.failures import PRE_SCORE, SCORE
 from berth.actors.scheduling.decision.feasibility import Evaluation, evaluate
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.rules import PluginScores
+from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.vectors import Bools, Ints, Rows, all_true
@@ -25,8 +27,10 @@ class Plain(Candidates):
 
     __slots__ = ("_evaluation", "_fitting")
 
-    def __init__(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> None:
-        self._evaluation = evaluate(profile, info, snapshot)
+    def __init__(
+        self, profile: Profile, info: PodInfo, snapshot: Snapshot, record: Record = UNMEASURED
+    ) -> None:
+        self._evaluation = evaluate(profile, info, snapshot, record)
         diagnosis, live = self._evaluation.diagnosis, self._evaluation.live
         order, rejected = NO_ROWS, diagnosis is None
         self._fitting: Bools = np.zeros(0, dtype=np.bool_)
@@ -53,8 +57,10 @@ class Plain(Candidates):
         """Run PreScore and Score on feasible nodes; none if the profile has no Score plugin."""
         if self.profile.scores_nothing:
             return []
-        nodes = self.view(positions)
+        nodes, record = self.view(positions), self.state.record
+        record.enter(PRE_SCORE.name)
         self.profile.pre_score(self.state, self.info, nodes)
+        record.enter(SCORE.name)
         return self.profile.score(self.state, self.info, nodes)
 
     def totals(self, positions: Rows) -> Ints:

@@ -44,6 +44,7 @@ from berth.actors.scheduling.decision.failures import (
     unsupported_pre_flight,
 )
 from berth.actors.scheduling.decision.rules import KEPT, PluginError, Points, Rules
+from berth.actors.scheduling.decision.timing import measured, watched
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.events import ALWAYS, Concerns, Hint, Registration
 from berth.actors.scheduling.framework.interface import (
@@ -59,6 +60,7 @@ from berth.actors.scheduling.framework.interface import (
     Reads,
     ReservePlugin,
 )
+from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
 from berth.actors.scheduling.framework.post_filter import (
     Deletion,
     FailedAttempt,
@@ -133,7 +135,7 @@ def _asking(steps: Generator[object, Answer, object]) -> Steps[object]:
 
 class Profile(Rules):
     """The plugins of one scheduler name. `points` maps an extension point's name to (plugin,
-    weight) in order.
+    weight) in order. PreEnqueue, which belongs to no attempt, is recorded in `gate`.
     """
 
     def __init__(
@@ -141,8 +143,10 @@ class Profile(Rules):
         scheduler_name: str,
         points: Points,
         percentage_of_nodes_to_score: int | None = None,
+        gate: Record = UNMEASURED,
     ) -> None:
         super().__init__(points)
+        self._gate = gate
         self.parts: Mapping[Reads, Rules] = {reads: self.reading(reads) for reads in Reads}
         self.of_cluster = self.parts[Reads.CLUSTER]
         self.of_pod = self.reading(Reads.CLAIMS, Reads.CLUSTER)
@@ -168,7 +172,13 @@ class Profile(Rules):
 
     def pre_enqueue(self, pod: Pod) -> Status:
         """The first status that keeps the pod out of the active queue, or success."""
-        for plugin in self.pre_enqueue_plugins:
+        self._gate.enter(PRE_ENQUEUE.name)
+        status = self._gated(pod)
+        self._gate.leave()
+        return status
+
+    def _gated(self, pod: Pod) -> Status:
+        for plugin in watched(self._gate, self.pre_enqueue_plugins):
             try:
                 status = as_status(plugin.pre_enqueue(pod))
             except CRASHES as exception:
@@ -216,10 +226,19 @@ class Profile(Rules):
         The reasons of the plugins that could not are joined; an error replaces them. Raises
         PluginError if a plugin looks up objects that are not listed.
         """
+        if not self._post_filter:
+            return None
+        record = attempt.state.record
+        record.enter(POST_FILTER.name)
+        answer = yield from self._post_filtered(attempt)
+        record.leave(answer.status.code)
+        return answer
+
+    def _post_filtered(self, attempt: FailedAttempt) -> Steps[PostFiltered]:
         reasons: list[str] = []
         patches: tuple[Patch | Deletion, ...] = ()
         denominate = False
-        for plugin in self._post_filter:
+        for plugin in watched(attempt.state.record, self._post_filter):
             try:
                 answer: object = plugin.post_filter(attempt)
                 if isinstance(answer, Generator):
@@ -246,16 +265,15 @@ class Profile(Rules):
                 return made
             reasons += status.reasons
             denominate = denominate or made.denominate
-        if not self._post_filter:
-            return None
         status = Status(Code.UNSCHEDULABLE, tuple(reasons))
         return PostFiltered(status, denominate=denominate, patches=patches)
 
     # ----------------------------------------------------------------------- after a node is chosen
 
+    @measured(RESERVE)
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
         """Runs Reserve in order. The first failure ends it; the caller then runs unreserve."""
-        for plugin in self._reserve:
+        for plugin in watched(state.record, self._reserve):
             try:
                 status = as_status(plugin.reserve(state, info, node))
             except CRASHES as exception:
@@ -264,20 +282,22 @@ class Profile(Rules):
                 return refused(plugin, RESERVE, status)
         return SUCCESS
 
+    @measured(UNRESERVE)
     def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
         """Runs Unreserve of every plugin, in reverse order."""
-        for plugin in reversed(self._reserve):
+        for plugin in reversed(watched(state.record, self._reserve)):
             try:
                 plugin.unreserve(state, info, node)
             except CRASHES as exception:
                 crashed(plugin, UNRESERVE, exception, pod=info.key, node=node)
 
+    @measured(PERMIT)
     def permit(
         self, state: CycleState, info: PodInfo, node: str
     ) -> tuple[Status, dict[str, float]]:
         """Runs Permit. WAIT comes with the seconds that each waiting plugin grants."""
         waits: dict[str, float] = {}
-        for plugin in self._permit:
+        for plugin in watched(state.record, self._permit):
             try:
                 status, seconds = as_permission(plugin.permit(state, info, node))
             except CRASHES as exception:
@@ -288,12 +308,13 @@ class Profile(Rules):
                 return refused(plugin, PERMIT, status), {}
         return (Status(Code.WAIT), waits) if waits else (SUCCESS, {})
 
+    @measured(PRE_BIND_PRE_FLIGHT)
     def pre_bind_pre_flight(self, state: CycleState, info: PodInfo, node: str) -> Status:
         """SKIP if no PreBind plugin has anything to do for the pod. Plugins that return SKIP are
         left out of PreBind.
         """
         state.skip_pre_bind, state.parallel_pre_bind = set(), set()
-        for plugin in self._pre_bind:
+        for plugin in watched(state.record, self._pre_bind):
             try:
                 answer = plugin.pre_bind_pre_flight(state, info, node)
                 if isinstance(answer, PreBindPreFlightResult):
@@ -319,7 +340,7 @@ class Profile(Rules):
         """
         steps: list[list[PreBindStep]] = []
         joins = False
-        for plugin in self._pre_bind:
+        for plugin in watched(state.record, self._pre_bind):
             if plugin.name in state.skip_pre_bind:
                 continue
             in_parallel = plugin.name in state.parallel_pre_bind
@@ -361,7 +382,15 @@ class Profile(Rules):
         self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
     ) -> Status:
         """The status of the first bind plugin that does not skip the pod."""
-        for plugin in self._bind:
+        state.record.enter(BIND.name)
+        status = await self._bound(state, info, node, is_cancelled)
+        state.record.leave(status.code)
+        return status
+
+    async def _bound(
+        self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
+    ) -> Status:
+        for plugin in watched(state.record, self._bind):
             try:
                 status = as_status(await plugin.bind(state, info, node))
             except CRASHES as exception:
@@ -372,9 +401,10 @@ class Profile(Rules):
                 return status if status.ok else refused(plugin, BIND, status)
         return error(f"no bind plugin of profile {self.scheduler_name} took the pod")
 
+    @measured(POST_BIND)
     def post_bind(self, state: CycleState, info: PodInfo, node: str) -> None:
         """Runs PostBind of every plugin."""
-        for plugin in self._post_bind:
+        for plugin in watched(state.record, self._post_bind):
             try:
                 plugin.post_bind(state, info, node)
             except CRASHES as exception:

@@ -15,6 +15,7 @@ from berth.actors.scheduling.decision.failures import CRASHES, let_pass, text_of
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.framework import interface as api
 from berth.actors.scheduling.framework.interface import ArgsError, Handle, Plugin, Reads
+from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
 from berth.actors.scheduling.kube.kinds import LOOKED_UP, WatchedKind
 from berth.actors.scheduling.plugins.node_unreadable import NodeUnreadable
 from berth.config.profiles import expand_profile
@@ -80,9 +81,10 @@ def build_profiles(
     configuration: KubeSchedulerConfiguration,
     registry: Mapping[str, type[Plugin]],
     handle: Handle,
+    gate_of: Callable[[str], Record] = lambda _: UNMEASURED,
 ) -> dict[str, Profile]:
     """A Profile for every scheduler name. Raises RegistryError or ProfileError with the path of the
-    field that does not fit.
+    field that does not fit. `gate_of` gives a profile's record of PreEnqueue.
     """
     points_of = OnDemand(tuple(registry), lambda name: extension_points(registry[name]))
     profiles = {}
@@ -100,7 +102,10 @@ def build_profiles(
         }
         points["filter"] = [(NodeUnreadable({}, handle), 0), *points.get("filter", ())]
         profiles[profile.scheduler_name] = Profile(
-            profile.scheduler_name, points, profile.percentage_of_nodes_to_score
+            profile.scheduler_name,
+            points,
+            profile.percentage_of_nodes_to_score,
+            gate_of(profile.scheduler_name),
         )
     return profiles
 

@@ -33,10 +33,12 @@ from berth.actors.scheduling.decision.failures import (
     PRE_FILTER,
     PRE_SCORE,
     SCORE,
+    Point,
     as_error,
     crashed,
     signed,
 )
+from berth.actors.scheduling.decision.timing import timed
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.interface import (
     FilterPlugin,
@@ -70,6 +72,8 @@ _SKIP, _UNSCHEDULABLE, _UNRESOLVABLE = (
     Code.UNSCHEDULABLE,
     Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
 )
+# The name of NormalizeScore in metrics.
+NORMALIZED = Point("ScoreExtensionNormalize", NORMALIZE.failed)
 _ERROR, _MOSTLY = int(Code.ERROR), int(_UNRESOLVABLE)
 
 
@@ -122,9 +126,43 @@ def reads_of(plugin: Plugin) -> Reads:
     return Reads.CLUSTER if isinstance(plugin, NodeFilterPlugin | NodeScorePlugin) else plugin.reads
 
 
-class Rules:
+class Evaluations:
+    """How often each plugin was asked: about a pod in PreFilter and PreScore, unless it returned
+    SKIP, and about a node in Filter and Score. By the plugin's name, for each extension point.
+    """
+
+    __slots__ = ("filter", "pre_filter", "pre_score", "score")
+
     def __init__(self, points: Points) -> None:
+        def at(point: str) -> dict[str, int]:
+            return {plugin.name: 0 for plugin, _ in points.get(point, ())}
+
+        self.pre_filter = at("preFilter")
+        self.filter = at("filter")
+        self.pre_score = at("preScore")
+        self.score = at("score")
+
+    def by_point(self) -> dict[tuple[str, str], int]:
+        """The numbers by the names of the extension point and the plugin."""
+        points = {
+            PRE_FILTER.name: self.pre_filter,
+            FILTER.name: self.filter,
+            PRE_SCORE.name: self.pre_score,
+            SCORE.name: self.score,
+        }
+        return {
+            (point, plugin): number
+            for point, numbers in points.items()
+            for plugin, number in numbers.items()
+        }
+
+
+class Rules:
+    """`evaluations` are those of the whole profile, if these rules are a part of it."""
+
+    def __init__(self, points: Points, evaluations: Evaluations | None = None) -> None:
         self._points = points
+        self.evaluations = evaluations or Evaluations(points)
         self._pre_filter = [
             p for p, _ in points.get("preFilter", ()) if isinstance(p, PreFilterPlugin)
         ]
@@ -146,7 +184,11 @@ class Rules:
         """The part of the rules that reads one of these."""
         names = ("preFilter", "filter", "preScore", "score")
         return Rules(
-            {n: [(p, w) for p, w in self._points.get(n, ()) if reads_of(p) in reads] for n in names}
+            {
+                n: [(p, w) for p, w in self._points.get(n, ()) if reads_of(p) in reads]
+                for n in names
+            },
+            self.evaluations,
         )
 
     @property
@@ -174,13 +216,19 @@ class Rules:
         names: frozenset[str] | None = None
         restricted_by: list[str] = []
         rejected = SUCCESS
+        record, asked = state.record, self.evaluations.pre_filter
         for plugin in self._pre_filter:
-            answer = _pre_filtered(plugin, state, info, snapshot)
-            if answer is SUCCESS:
-                continue
+            ask = _pre_filtered
+            if record.detailed:
+                ask = timed(record, PRE_FILTER, ask, plugin.name)
+            answer = ask(plugin, state, info, snapshot)
             if answer is SKIP:
                 state.left_out.add(plugin.name)
-            elif isinstance(answer, PreFilterResult):
+                continue
+            asked[plugin.name] += 1
+            if answer is SUCCESS:
+                continue
+            if isinstance(answer, PreFilterResult):
                 if answer.passes_all:
                     state.left_out.add(plugin.name)
                     state.passes_filter.add(plugin.name)
@@ -193,6 +241,7 @@ class Rules:
                         )
             elif answer.code is _SKIP:
                 state.left_out.add(plugin.name)
+                asked[plugin.name] -= 1
             elif answer.code is _UNRESOLVABLE:
                 return PreFiltered(answer)
             elif answer.code is _UNSCHEDULABLE:
@@ -230,13 +279,22 @@ class Rules:
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Diagnosis:
         """Runs the filters over a view; each node keeps the first plugin that rejected it."""
         diagnosis = Diagnosis(nodes)
+        record, asked, number = state.record, self.evaluations.filter, nodes.alive
         for plugin in self._filter:
-            if plugin.name in state.left_out:
+            name = plugin.name
+            if name in state.left_out:
                 continue
+            asked[name] += number
             if isinstance(plugin, FilterPlugin):
-                verdicts = _filter_all(plugin, state, info, nodes)
+                ask = _filter_all
+                if record.detailed:
+                    ask = timed(record, FILTER, ask, name)
+                verdicts = ask(plugin, state, info, nodes)
             else:
-                verdicts = _filter_each(plugin, state, info, nodes, diagnosis.feasible())
+                each = _filter_each
+                if record.detailed:
+                    each = timed(record, FILTER, each, name)
+                verdicts = each(plugin, state, info, nodes, diagnosis.feasible())
             if verdicts is not None:
                 _add(plugin, info, verdicts, diagnosis)
         if _strange(diagnosis.codes):
@@ -248,14 +306,23 @@ class Rules:
         do.
         """
         passing: Bools | None = None
+        record, asked, number = state.record, self.evaluations.filter, nodes.alive
         for plugin in self._filter:
-            if plugin.name in state.left_out:
+            name = plugin.name
+            if name in state.left_out:
                 continue
+            asked[name] += number
             if isinstance(plugin, FilterPlugin):
-                passes = _passing_all(plugin, state, info, nodes)
+                ask = _passing_all
+                if record.detailed:
+                    ask = timed(record, FILTER, ask, name)
+                passes = ask(plugin, state, info, nodes)
             else:
                 left = np.ones(nodes.size, dtype=np.bool_) if passing is None else passing
-                passes = _filter_each(plugin, state, info, nodes, left).codes == PASSES
+                each = _filter_each
+                if record.detailed:
+                    each = timed(record, FILTER, each, name)
+                passes = each(plugin, state, info, nodes, left).codes == PASSES
             if passes is not None:
                 passing = passes if passing is None else passing & passes
         return passing
@@ -268,41 +335,57 @@ class Rules:
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> None:
         """Runs PreScore on the feasible nodes."""
+        record, asked = state.record, self.evaluations.pre_score
         for plugin in self._pre_score:
-            try:
-                status = as_status(plugin.pre_score(state, info, nodes))
-            except CRASHES as exception:
-                raise PluginError(
-                    crashed(plugin, PRE_SCORE, exception, pod=info.key)
-                ) from exception
-            if status is SKIP or status.code is SKIP.code:
+            ask = _pre_scored
+            if record.detailed:
+                ask = timed(record, PRE_SCORE, ask, plugin.name)
+            status = ask(plugin, state, info, nodes)
+            if status is SKIP or status.code is _SKIP:
                 state.skip_score.add(plugin.name)
-            elif not status.ok:
+                continue
+            asked[plugin.name] += 1
+            if not status.ok:
                 raise PluginError(as_error(plugin, PRE_SCORE, status))
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> list[PluginScores]:
         """Runs Score, normalises and weighs, for every plugin that is not skipped."""
         result = []
+        record, asked = state.record, self.evaluations.score
         for plugin, weight in self._score:
-            if plugin.name in state.skip_score:
+            name = plugin.name
+            if name in state.skip_score:
                 continue
+            asked[name] += nodes.size
             if isinstance(plugin, ScorePlugin):
-                raw = _raw_scores(plugin, weight, state, info, nodes)
+                ask = _raw_scores
+                if record.detailed:
+                    ask = timed(record, SCORE, ask, name)
+                raw = ask(plugin, weight, state, info, nodes)
                 scores = (
                     raw.scores if raw.final else normalized(raw, state, info, raw.scores, nodes)
                 )
             else:
-                scores = _score_each(plugin, state, info, nodes)
+                each = _score_each
+                if record.detailed:
+                    each = timed(record, SCORE, each, name)
+                scores = each(plugin, state, info, nodes)
             result.append(PluginScores(plugin.name, scores if weight == 1 else scores * weight))
         return result
 
     def raw_scores(self, state: CycleState, info: PodInfo, nodes: NodeView) -> list[RawScores]:
         """Runs Score of the vector plugins that are not skipped, without normalising."""
-        return [
-            _raw_scores(plugin, weight, state, info, nodes)
-            for plugin, weight in self._score
-            if plugin.name not in state.skip_score and isinstance(plugin, ScorePlugin)
-        ]
+        result = []
+        record, asked = state.record, self.evaluations.score
+        for plugin, weight in self._score:
+            if plugin.name in state.skip_score or not isinstance(plugin, ScorePlugin):
+                continue
+            asked[plugin.name] += nodes.alive
+            ask = _raw_scores
+            if record.detailed:
+                ask = timed(record, SCORE, ask, plugin.name)
+            result.append(ask(plugin, weight, state, info, nodes))
+        return result
 
 
 # --------------------------------------------------------------------------------------- one plugin
@@ -433,6 +516,16 @@ def _filter_each(
     return Verdicts(codes, keys, lambda key: statuses[key].reasons)
 
 
+def _pre_scored(
+    plugin: PreScorePlugin, state: CycleState, info: PodInfo, nodes: NodeView
+) -> Status:
+    """Runs PreScore of one plugin."""
+    try:
+        return as_status(plugin.pre_score(state, info, nodes))
+    except CRASHES as exception:
+        raise PluginError(crashed(plugin, PRE_SCORE, exception, pod=info.key)) from exception
+
+
 def _raw_scores(
     plugin: ScorePlugin, weight: int, state: CycleState, info: PodInfo, nodes: NodeView
 ) -> RawScores:
@@ -455,8 +548,11 @@ def normalized(
     raw: RawScores, state: CycleState, info: PodInfo, scores: Ints, nodes: NodeView
 ) -> Ints:
     """A plugin's raw scores for a view, normalised. Raises PluginError."""
+    normalize = raw.plugin.normalize
+    if state.record.detailed:
+        normalize = timed(state.record, NORMALIZED, normalize, raw.plugin.name)
     try:
-        answer = raw.plugin.normalize(state, info, scores)
+        answer = normalize(state, info, scores)
     except CRASHES as exception:
         raise PluginError(crashed(raw.plugin, NORMALIZE, exception, pod=info.key)) from exception
     return _final(raw.plugin, info, answer, nodes)

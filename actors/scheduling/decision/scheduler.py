@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from berth.actors.scheduling.decision.algorithm import Failed, Outcome, Unfit, schedule_pod
+from berth.actors.scheduling.decision.failures import FILTER, PRE_FILTER
 from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.recall.recall import Recall
 from berth.actors.scheduling.decision.rules import PluginError
 from berth.actors.scheduling.decision.sampling import Sampling
+from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
 from berth.actors.scheduling.framework.post_filter import Rng
 from berth.actors.scheduling.framework.questions import Steps, unasked
+from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.config.types import Extender
@@ -36,19 +39,36 @@ class Scheduler:
         self._recall = Recall()
         self._remembers = remembers
 
-    def schedule(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Outcome:
+    def schedule(
+        self,
+        profile: Profile,
+        info: PodInfo,
+        snapshot: Snapshot,
+        record: Record = UNMEASURED,
+    ) -> Outcome:
         """Choose a node for the pod, with no extender to ask."""
-        return unasked(self.steps(profile, info, snapshot, extended=False))
+        return unasked(self.steps(profile, info, snapshot, record, extended=False))
 
     def steps(
-        self, profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool
+        self,
+        profile: Profile,
+        info: PodInfo,
+        snapshot: Snapshot,
+        record: Record = UNMEASURED,
+        *,
+        extended: bool,
     ) -> Steps[Outcome]:
         """Choose a node for the pod; `extended` if there are extenders to ask."""
         if not len(snapshot):
             return Unfit(NO_NODES, frozenset())
         start = self._sampling.start
-        remembered = self._recall.candidates(profile, info, snapshot) if self._remembers else None
+        record.enter(PRE_FILTER.name)
+        remembered = None
+        if self._remembers:
+            remembered = self._recall.candidates(profile, info, snapshot, record)
+        record.recalled(found=remembered is not None)
         if remembered is not None:
+            record.enter(FILTER.name)
             try:
                 return (
                     yield from schedule_pod(
@@ -60,8 +80,11 @@ class Scheduler:
                 # plain candidates may still succeed.
                 self._recall.drop(info.template)
                 self._sampling.start = start
+                record.dropped()
+                record.enter(PRE_FILTER.name)
         try:
-            plain = Plain(profile, info, snapshot)
+            plain = Plain(profile, info, snapshot, record)
             return (yield from schedule_pod(plain, self._sampling, self._rng, extended=extended))
         except PluginError as failure:
+            record.leave(Code.ERROR)
             return Failed(failure.status)

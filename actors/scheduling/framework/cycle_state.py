@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar, cast
 
+from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
+
 T = TypeVar("T")
 
 
@@ -42,6 +44,7 @@ class CycleState:
 
     `left_out` are those whose Filter is left out, because they returned SKIP or are among those
     that pass all nodes, `passes_filter`. The PreBind of `parallel_pre_bind` may run in parallel.
+    `record` takes the measurements of the attempt.
     """
 
     __slots__ = (
@@ -49,11 +52,13 @@ class CycleState:
         "left_out",
         "parallel_pre_bind",
         "passes_filter",
+        "record",
         "skip_pre_bind",
         "skip_score",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, record: Record = UNMEASURED) -> None:
+        self.record = record
         self._data: dict[StateKey[object], object] = {}
         self.left_out: set[str] = set()
         self.passes_filter: set[str] = set()
@@ -63,7 +68,7 @@ class CycleState:
 
     def copy(self) -> CycleState:
         """A CycleState with the same values, except that no PreBind is skipped."""
-        copy = CycleState()
+        copy = CycleState(self.record)
         copy._data = self._data.copy()
         copy.left_out = self.left_out.copy()
         copy.passes_filter = self.passes_filter.copy()

@@ -23,6 +23,7 @@ from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.events import (
     Registration,
 )
+from berth.actors.scheduling.framework.measuring import PluginMeasures
 from berth.actors.scheduling.framework.post_filter import FailedAttempt, PostFiltered
 from berth.actors.scheduling.framework.questions import Steps
 from berth.actors.scheduling.framework.status import (
@@ -186,6 +187,11 @@ class Handle(Protocol):
     @property
     def feature_gates(self) -> Mapping[str, bool]:
         """Every gate of `berth.config.feature_gates` with its value."""
+        ...
+
+    @property
+    def measures(self) -> PluginMeasures:
+        """For the in-tree plugins that count what kube-scheduler's count."""
         ...
 
     def wall(self) -> datetime:

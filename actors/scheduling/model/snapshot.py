@@ -54,6 +54,11 @@ class NodeView:
         self.rows = rows
         self.size = rows.stop if isinstance(rows, slice) else len(rows)
 
+    @property
+    def alive(self) -> int:
+        """The number of rows that have a node; of rows that are listed, none is dead."""
+        return len(self.snapshot) if isinstance(self.rows, slice) else self.size
+
     def row(self, position: int) -> int:
         """The row at a position of the view."""
         return position if isinstance(self.rows, slice) else int(self.rows[position])

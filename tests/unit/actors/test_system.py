@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+from berth.actors.instruments.instruments import Instruments
+from berth.actors.runtime.measures import Registry
 from berth.config.options import Options, SecureServing
 from tests.kit.daemon import Daemon, daemon
 from tests.kit.processes import free_port
 
 
-class Counts:
-    """An observer that counts what it is given."""
+class Counts(Instruments):
+    """Instruments that note each duration."""
 
-    def __init__(self) -> None:
-        self.decided_in: list[float] = []
-        self.scheduled_in: list[float] = []
+    def __init__(self, running: Daemon) -> None:
+        super().__init__(Registry(), running.clock.now)
+        self.decisions = self.attempts = 0
 
-    def decided(self, seconds: float) -> None:
-        self.decided_in.append(seconds)
+    def decided(self, started: float, asked: float) -> None:
+        self.decisions += 1
 
-    def scheduled(self, seconds: float) -> None:
-        self.scheduled_in.append(seconds)
+    def attempt_ended(self, profile: str, result: str, started: float) -> None:
+        self.attempts += 1
 
 
-async def test_an_observer_sees_every_decision_also_where_metrics_are_served() -> None:
+async def test_instruments_see_every_decision_also_where_metrics_are_served() -> None:
     for address in (None, SecureServing("127.0.0.1", free_port())):
-        running, counts = Daemon(), Counts()
-        async with daemon(options=Options(serving=address), given=running, observer=counts):
+        running = Daemon()
+        counts = Counts(running)
+        async with daemon(options=Options(serving=address), given=running, instruments=counts):
             running.put_node("n")
             running.put_pod("p")
             await running.advance(2)
             assert running.node_of("p") == "n"
-        assert len(counts.decided_in) == len(counts.scheduled_in) == 1
+        assert counts.decisions == counts.attempts == 1

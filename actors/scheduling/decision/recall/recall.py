@@ -12,11 +12,13 @@ from typing import TypeVar
 import numpy as np
 
 from berth.actors.scheduling.decision.candidates import Candidates
+from berth.actors.scheduling.decision.failures import PRE_SCORE, SCORE
 from berth.actors.scheduling.decision.feasibility import Evaluation, evaluate
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.recall.memory import Memory, NotReusableError
 from berth.actors.scheduling.decision.rules import PluginError
 from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
 from berth.actors.scheduling.framework.verdicts import PASSES
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.pod_template import PodTemplate
@@ -119,9 +121,13 @@ class Recalled(Candidates):
 
     def totals(self, positions: Rows) -> Ints:
         nodes, rules = self.view(positions), self._memory.of_pod
-        totals = self._memory.scores(self.info, nodes, positions)
-        if not rules.scores_nothing:
+        scores, record = not rules.scores_nothing, self.state.record
+        record.enter(PRE_SCORE.name)
+        if scores:
             rules.pre_score(self.state, self.info, nodes)
+        record.enter(SCORE.name)
+        totals = self._memory.scores(self.info, nodes, positions)
+        if scores:
             for plugin in rules.score(self.state, self.info, nodes):
                 totals = totals + plugin.scores
         return totals
@@ -132,7 +138,9 @@ class Recalled(Candidates):
         rejections = memory.rejections(self.state, self.info, self.snapshot)
         memory.unfit = rejections is not None
         if rejections is None:
-            return evaluate(self.profile, self.info, self.snapshot)
+            evaluation = evaluate(self.profile, self.info, self.snapshot)
+            evaluation.state.record = self.state.record
+            return evaluation
         return rejections.evaluation(self.state)
 
 
@@ -147,11 +155,18 @@ class Recall:
         self._memories: dict[PodTemplate, Memory] = {}
         self._met: dict[PodTemplate, None] = {}
 
-    def candidates(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Recalled | None:
+    def candidates(
+        self,
+        profile: Profile,
+        info: PodInfo,
+        snapshot: Snapshot,
+        record: Record = UNMEASURED,
+    ) -> Recalled | None:
         """The candidates for the pod, or None if it has to be decided without a memory."""
         memory = self._memory(profile, info, snapshot)
         if memory is None:
             return None
+        memory.state.record = record  # The kept rules are asked again with this state.
         state, rules = memory.state.copy(), memory.of_pod
         try:
             prefiltered = rules.pre_filter(state, info, snapshot)

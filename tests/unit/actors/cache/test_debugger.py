@@ -33,6 +33,7 @@ from berth.actors.scheduling.framework.status import SUCCESS
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from tests.kit.clock import VirtualClock
+from tests.kit.instruments import unread
 from tests.kit.queue import place_of
 
 
@@ -95,7 +96,7 @@ async def room() -> AsyncIterator[Room]:
     async with anyio.create_task_group() as group:
         mailboxes, clock = running.mailboxes, running.clock
         await group.start(CacheActor(mailboxes, running.cache_state).run)
-        await group.start(QueueActor(mailboxes, running.queue_state, clock).run)
+        await group.start(QueueActor(mailboxes, running.queue_state, clock, unread(clock)).run)
         await group.start(running.debugger.run)
         yield running
         group.cancel_scope.cancel()

@@ -29,6 +29,7 @@ from berth.config.load import from_mapping
 from berth.tools.explain.handle import ReadOnlyHandle
 from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
+from tests.kit.instruments import unread
 
 T = TypeVar("T")
 
@@ -50,7 +51,7 @@ async def test_a_cancelled_decision_returns_the_snapshot() -> None:
     queue: Inbox[QueueMessage] = Inbox("queue")
     mailboxes = Mailboxes(queue=queue)
     profiles = profiles_of(from_mapping(None), ReadOnlyHandle())
-    cycle = CycleActor(mailboxes, profiles, Scheduler(Random(0)), Hanging(), clock)
+    cycle = CycleActor(mailboxes, profiles, Scheduler(Random(0)), Hanging(), clock, unread(clock))
     async with anyio.create_task_group() as group:
         await group.start(CacheActor(mailboxes, CacheState()).run)
         async with anyio.create_task_group() as gated:

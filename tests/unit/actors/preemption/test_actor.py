@@ -46,6 +46,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.tools.apiserver.app import serve
 from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
+from tests.kit.instruments import unread
 from tests.kit.queue import place_of
 
 Document = dict[str, Any]
@@ -160,9 +161,9 @@ async def room() -> AsyncIterator[Room]:
         clock = made.clock
         boxes = made.mailboxes
         api = ApiObjects(client)
-        binding = BindingActor(boxes, {}, Extenders(), api, clock, made.in_binding)
-        actor = PreemptionActor(boxes, client, api, clock, Random(1), 16)
-        await group.start(QueueActor(boxes, made.queue_state, clock).run)
+        binding = BindingActor(boxes, {}, Extenders(), api, clock, made.in_binding, unread(clock))
+        actor = PreemptionActor(boxes, client, api, clock, Random(1), 16, unread(clock))
+        await group.start(QueueActor(boxes, made.queue_state, clock, unread(clock)).run)
         await group.start(binding.run)
         await group.start(actor.run)
         async with client:
@@ -438,8 +439,9 @@ async def test_a_lost_lease_ends_a_preemption_in_the_middle() -> None:
         orders: Mailbox[PreemptionMessage] = Mailbox("orders")
         boxes = msgspec.structs.replace(made.mailboxes, preemption=orders)
         made.client.hangs = True
+        clock = VirtualClock()
         lost = PreemptionActor(
-            boxes, made.client, ApiObjects(made.client), VirtualClock(), Random(1), 16
+            boxes, made.client, ApiObjects(made.client), clock, Random(1), 16, unread(clock)
         )
         async with anyio.create_task_group() as gated:
             await gated.start(lost.run)

@@ -174,7 +174,7 @@ def test_an_empty_active_queue_takes_from_backoff_but_not_after_errors(queue: Ha
     assert [queue.where(name) for name in ("erred", "low", "high")] == ["backoff"] * 3
     assert [queue.pop().info.pod.metadata.name for _ in range(2)] == ["high", "low"]
     assert not queue.send(NextPod(Nowhere()))
-    assert queue.state.incoming()["active", "PopFromBackoffQ"] == 2
+    assert queue.state.measures().incoming["active", "PopFromBackoffQ"] == 2
 
 
 class TestWithoutPopFromBackoffQ:
@@ -234,7 +234,7 @@ def test_a_pod_wakes_only_on_events_that_a_rejecting_plugin_registered_for(queue
         ("ns/d", "active", "AssignedPodDelete", "Unknown"),
         ("ns/b", "active", "AssignedPodDelete", "Pods"),
     ]
-    assert queue.state.parked_by() == {("s", "Nodes"): 1, ("s", "Deaf"): 1}
+    assert queue.state.measures().rejected == {("Nodes", "s"): 1, ("Deaf", "s"): 1}
 
 
 def test_the_end_of_a_nomination_wakes_only_pods_of_at_most_its_priority(queue: Harness) -> None:
@@ -289,7 +289,7 @@ class TestInFlight:
         queued = queue.pop()
         queue.send(Done("p"))
         queue.send(POD_GONE)
-        assert not queue.state.in_flight_events()
+        assert queue.state.measures().in_flight_events == {"PodPopped": 0}
         queue.fail(queued, "Deaf")
         assert queue.where("p") == "backoff"
 
@@ -299,11 +299,15 @@ class TestInFlight:
         queue.send(NODE_ADDED)
         queue.pop()
         queue.send(POD_GONE)
-        assert queue.state.in_flight_events() == {"NodeAdd": 1, "AssignedPodDelete": 1}
+        assert queue.state.measures().in_flight_events == {
+            "NodeAdd": 1,
+            "AssignedPodDelete": 1,
+            "PodPopped": 2,
+        }
         queue.send(Done("a"))
-        assert queue.state.in_flight_events() == {"AssignedPodDelete": 1}
+        assert queue.state.measures().in_flight_events == {"AssignedPodDelete": 1, "PodPopped": 1}
         queue.send(Done("b"))
-        assert not queue.state.in_flight_events()
+        assert queue.state.measures().in_flight_events == {"PodPopped": 0}
 
     def test_the_room_that_a_pod_itself_gave_up_does_not_wake_it(self, queue: Harness) -> None:
         queue.add(make_pod("p"))
@@ -480,9 +484,10 @@ def test_an_update_of_the_pod_with_two_changes_is_two_events(queue: Harness) -> 
     queue.add(make_pod("flying"))
     flying = queue.pop()
     queue.send(PendingPodUpdated(*changed("flying")))
-    assert queue.state.in_flight_events() == {
+    assert queue.state.measures().in_flight_events == {
         "UnschedulablePodUpdatePodLabel": 1,
         "UnschedulablePodUpdatePodToleration": 1,
+        "PodPopped": 1,
     }
     queue.fail(flying, "Itself")
     assert queue.where("flying") == "backoff"

@@ -24,6 +24,7 @@ from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, 
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.recall.memory import Memory
 from berth.actors.scheduling.decision.recall.recall import Recalled
+from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
 from berth.actors.scheduling.framework.questions import Steps
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.devices import (
@@ -160,9 +161,15 @@ class Grumpy(Witness):
     """Names no plugin for a pod that does not fit, and nominates it nowhere."""
 
     def steps(
-        self, profile: Profile, info: PodInfo, snapshot: Snapshot, *, extended: bool
+        self,
+        profile: Profile,
+        info: PodInfo,
+        snapshot: Snapshot,
+        record: Record = UNMEASURED,
+        *,
+        extended: bool,
     ) -> Steps[Outcome]:
-        outcome = yield from super().steps(profile, info, snapshot, extended=extended)
+        outcome = yield from super().steps(profile, info, snapshot, record, extended=extended)
         match outcome:
             case Unfit(message, plugins, nomination=None):
                 return Unfit(message, plugins - {"NodeResourcesFit"})
