@@ -25,6 +25,7 @@ from berth.actors.cache.debugger import CacheDebugger
 from berth.actors.cache.state import CacheState
 from berth.actors.client.access import Access, Calls, remote
 from berth.actors.client.extender.calls import Extenders
+from berth.actors.client.measures import ClientMeasures
 from berth.actors.client.objects import ApiObjects
 from berth.actors.client.rest import Connection
 from berth.actors.client.tenure import ALWAYS
@@ -69,7 +70,9 @@ from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKi
 from berth.actors.scheduling.plugins.in_tree import GATED, IN_TREE
 from berth.actors.server.actor import ServerActor
 from berth.actors.server.debug import Debug
-from berth.actors.server.metrics.page import Metrics
+from berth.actors.server.metrics.page import MetricsPage, warn_of_unknown
+from berth.actors.server.metrics.pod_resources import PodResources
+from berth.actors.server.metrics.sizes import Sizes
 from berth.config.extenders import without_ignored_resources
 from berth.config.load import to_document
 from berth.config.options import Options, SecureServing
@@ -347,7 +350,7 @@ def _server(
     informers: Informers,
     debugger: CacheDebugger,
     readiness: Readiness,
-    metrics: Metrics,
+    page: MetricsPage,
 ) -> Child:
     clock, in_binding = core.clock, core.in_binding
     debug = Debug(
@@ -359,12 +362,16 @@ def _server(
         informers.unreadable,
     )
     document = to_document(core.configuration)
-    return Child(
-        "server", ServerActor(serving, readiness.missing, metrics.text, document, debug).run
-    )
+    resources = PodResources(lambda: list(informers.pods.objects().values()))
+    metrics = {"/metrics": page.text, "/metrics/resources": resources.text}
+    return Child("server", ServerActor(serving, readiness.missing, metrics, document, debug).run)
 
 
 # ------------------------------------------------------------------------------------ the scheduler
+
+
+def registry_for(options: Options) -> Registry:
+    return Registry(options.metrics.disabled, options.metrics.allow_labels)
 
 
 async def run_scheduler(
@@ -380,12 +387,22 @@ async def run_scheduler(
     ended it, or that of the configuration.
     """
     limits = configuration.client_connection
+    registry = registry_for(options)
     async with (
-        remote(connection, clock, rng, limits.qps, limits.burst) as access,
+        remote(
+            connection, clock, rng, limits.qps, limits.burst, ClientMeasures(registry)
+        ) as access,
         Extenders(configuration.extenders, access.tenure) as extenders,
     ):
         await schedule(
-            configuration, access, extenders, clock, rng, options, task_status=task_status
+            configuration,
+            access,
+            extenders,
+            clock,
+            rng,
+            options,
+            Instruments(registry, clock.now, options.feature_gates),
+            task_status=task_status,
         )
 
 
@@ -408,9 +425,7 @@ async def schedule(
     in_binding, mailboxes = PodsInBinding(), Mailboxes()
     listers, api = Listers(mailboxes, clock), ApiObjects(access.calls, access.plugins)
     if instruments is None:
-        shown = options.metrics
-        registry = Registry(shown.disabled, shown.allow_labels)
-        instruments = Instruments(registry, clock.now, options.feature_gates)
+        instruments = Instruments(registry_for(options), clock.now, options.feature_gates)
     handle = SchedulerHandle(api, listers, in_binding, options.feature_gates, clock, instruments)
     profiles = profiles_of(configuration, handle, instruments.gate)
     api.add_kinds(_looked_up(profiles.values()))
@@ -423,8 +438,10 @@ async def schedule(
 
     served: tuple[Child, ...] = ()
     if options.serving is not None:
-        metrics = Metrics(instruments.registry, mailboxes, informers.count_unreadable)
-        served = (_server(options.serving, core, informers, debugger, readiness, metrics),)
+        Sizes(instruments.registry, mailboxes, informers.count_unreadable)
+        page = MetricsPage(instruments.registry, options.feature_gates)
+        warn_of_unknown(instruments.registry)
+        served = (_server(options.serving, core, informers, debugger, readiness, page),)
 
     outbox = RecorderState(SeriesTracker(socket.gethostname()))
     recorder = RecorderActor(mailboxes, outbox, access.events, clock, rng)

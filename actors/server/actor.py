@@ -9,7 +9,8 @@ configuration and the names of pods.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 import anyio
 import msgspec
@@ -18,14 +19,17 @@ from aiohttp import web
 from anyio.abc import TaskStatus
 
 from berth.actors.server.debug import Debug, answered
+from berth.actors.server.metrics.exposition import CONTENT_TYPE
 from berth.config.options import SecureServing
 
 log = structlog.get_logger(__name__)
 
+Measure = Callable[[], Awaitable[bytes]]
+
 
 class ServerActor:
-    """`metrics` returns the text of /metrics, `configuration` is shown by /configz, `debug` serves
-    /debug.
+    """`metrics` maps paths to functions that return their text, `configuration` is shown by
+    /configz, `debug` serves /debug.
 
     `missing` returns None if the process is ready, and otherwise the reason why it is not, "" if
     that is only a matter of time.
@@ -35,7 +39,7 @@ class ServerActor:
         self,
         serving: SecureServing,
         missing: Callable[[], str | None],
-        metrics: Callable[[], Awaitable[bytes]],
+        metrics: Mapping[str, Measure],
         configuration: object,
         debug: Debug,
     ) -> None:
@@ -51,7 +55,8 @@ class ServerActor:
         app.router.add_get("/healthz", self._alive)
         app.router.add_get("/livez", self._alive)
         app.router.add_get("/readyz", self._readiness)
-        app.router.add_get("/metrics", self._measured)
+        for path, measure in self._metrics.items():
+            app.router.add_get(path, partial(_measured, measure))
         app.router.add_get("/configz", self._configured)
         app.router.add_routes(self._debug.routes())
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
@@ -71,14 +76,12 @@ class ServerActor:
     async def _readiness(self, request: web.Request) -> web.Response:
         return _checked(request, {"ping": None, "sched-handler-sync": self._missing()})
 
-    async def _measured(self, _: web.Request) -> web.Response:
-        return web.Response(
-            body=await answered(self._metrics()),
-            headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
-        )
-
     async def _configured(self, _: web.Request) -> web.Response:
         return web.Response(body=self._configuration, content_type="application/json")
+
+
+async def _measured(measure: Measure, _: web.Request) -> web.Response:
+    return web.Response(body=await answered(measure()), headers={"Content-Type": CONTENT_TYPE})
 
 
 def _checked(request: web.Request, checks: dict[str, str | None]) -> web.Response:

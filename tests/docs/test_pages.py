@@ -13,13 +13,9 @@ import msgspec
 import pytest
 
 from berth.actors.config_file import load_file
-from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import CacheStatistics, QueueStatistics
-from berth.actors.runtime.measures import Registry
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.actors.server.metrics.page import Metrics, Sizes
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
 from berth.config.profiles import DEFAULT_MULTI_POINT
@@ -134,18 +130,6 @@ def test_the_fields_that_bench_writes() -> None:
         for name in re.findall(r"`(\w+)`", names)
     }
     assert told == set(Result.__struct_fields__)
-
-
-def test_every_metric_is_documented() -> None:
-    told = " ".join(table_under("Health and metrics"))
-    sizes = Sizes(QueueStatistics(1, 1, 1, 1, 1, 1), CacheStatistics(1, 1, 1, 1, 1), {"Node": 1})
-    metrics = Metrics(Registry(), Mailboxes(), dict).text_with(sizes).decode()
-    exported = {
-        name
-        for name in re.findall(r"^# TYPE (\S+)", metrics, re.MULTILINE)
-        if not name.endswith("_created")
-    }
-    assert exported <= set(re.findall(r"`(\w+)`", told))
 
 
 def test_the_fields_that_explain_answers() -> None:

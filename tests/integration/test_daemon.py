@@ -426,10 +426,10 @@ async def test_health_metrics_and_configuration_are_served(tmp_path: Path) -> No
                 assert await get("/readyz") == (200, "ok")
                 await running.until(lambda: "default/p" in scheduler.attempts("scheduled"))
                 _, metrics = await get("/metrics")
-                assert "scheduler_scheduling_attempt_duration_seconds_count 1.0" in metrics
-                assert 'scheduler_cache_size{type="nodes"} 1.0' in metrics
-                assert 'scheduler_pending_pods{queue="active"} 0.0' in metrics
-                assert 'berth_cache_mended_total{what="pending_pod"} 0.0' in metrics
+                assert "scheduler_scheduling_attempt_duration_seconds_count 1\n" in metrics
+                assert 'scheduler_cache_size{type="nodes"} 1\n' in metrics
+                assert 'scheduler_pending_pods{queue="active"} 0\n' in metrics
+                assert 'berth_cache_mended_total{what="pending_pod"} 0\n' in metrics
                 _, configuration = await get("/configz")
                 served = json.loads(configuration)["componentconfig"]
                 assert served["leaderElection"]["leaseDuration"] == "3s"

@@ -137,10 +137,6 @@ async def test_a_scheduler_that_does_not_answer_is_not_a_difference(tmp_path: Pa
     assert len(told.output.splitlines()) == 1
 
 
-async def no_metrics() -> bytes:
-    return b""
-
-
 @asynccontextmanager
 async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
     """Runs a scheduler that has missed a node and two pods, one of which waits on Permit. Yields
@@ -168,7 +164,7 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
         lambda: [odd],
     )
     async with anyio.create_task_group() as group:
-        await group.start(ServerActor(address, lambda: None, no_metrics, {}, debug).run)
+        await group.start(ServerActor(address, lambda: None, {}, {}, debug).run)
         await group.start(CacheActor(mailboxes, CacheState()).run)
         await group.start(QueueActor(mailboxes, QueueState(rules), clock, unread(clock)).run)
         yield f"http://{address.bind_address}:{address.secure_port}", mailboxes.queue
@@ -243,7 +239,7 @@ async def test_a_page_whose_actor_has_stopped_is_503() -> None:
     address = SecureServing("127.0.0.1", free_port())
     debug = Debug(no_nodes, compare, queue, tuple, SystemClock())
     async with anyio.create_task_group() as group, ClientSession() as session:
-        await group.start(ServerActor(address, lambda: None, no_metrics, {}, debug).run)
+        await group.start(ServerActor(address, lambda: None, {}, {}, debug).run)
         for path in ("cache", "comparison", "queue", "pods/ns/p"):
             async with session.get(
                 f"http://{address.bind_address}:{address.secure_port}/debug/{path}"

@@ -13,6 +13,8 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import assert_never
 
+import anyio.lowlevel
+
 from berth.actors.runtime.measures import AnyFamily, Counter, Gauge, Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
@@ -55,6 +57,15 @@ def exposed(families: Iterable[AnyFamily]) -> Iterator[bytes]:
         if lines:
             text = f"[{family.stability}] {family.help}" if family.stability else family.help
             yield (heading(family.name, text, family.kind) + "\n".join(lines) + "\n").encode()
+
+
+async def together(parts: Iterator[bytes]) -> bytes:
+    """All parts as one text. Other tasks run after each part."""
+    made = []
+    for part in parts:
+        made.append(part)
+        await anyio.lowlevel.checkpoint()
+    return b"".join(made)
 
 
 def _lines(family: AnyFamily) -> Iterator[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from berth.actors.scheduling.kube.core import FINISHED, Pod, PodSpec
 from berth.actors.scheduling.kube.requests import Amounts, exact_limits, exact_requests
-from berth.actors.server.metrics.exposition import escaped, go_float, heading
+from berth.actors.server.metrics.exposition import escaped, go_float, heading, together
 
 PART = 250  # pods
 UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-storage": "bytes"}
@@ -71,6 +71,9 @@ class PodResources:
 
     def __init__(self, pods: Callable[[], Sequence[Pod]]) -> None:
         self._pods = pods
+
+    async def text(self) -> bytes:
+        return await together(self.parts())
 
     def parts(self) -> Iterator[bytes]:
         """The text of the page. Some parts are empty, so that each is made within milliseconds."""
