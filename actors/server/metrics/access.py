@@ -1,0 +1,110 @@
+"""Who asked for the pages, and whether they might see them.
+
+Mirrors apiserver's metrics of authentication and authorization. The server's thread writes them.
+"""
+
+from __future__ import annotations
+
+from berth.actors.runtime.measures import Registry, exponential
+
+SECONDS = exponential(0.001, 2, 15)
+REVIEW_SECONDS = (0.25, 0.5, 0.7, 1, 1.5, 3, 5, 10)
+CACHE_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+NAMED_USERS = (
+    "admin",
+    "client",
+    "kube_proxy",
+    "kubelet",
+    "system:serviceaccount:kube-system:default",
+)
+
+
+class AccessMeasures:
+    def __init__(self, registry: Registry) -> None:
+        self._users = registry.counter(
+            "authenticated_user_requests",
+            "Counter of authenticated requests broken out by username.",
+            ("username",),
+        )
+        self._authentications = registry.counter(
+            "authentication_attempts", "Counter of authenticated attempts.", ("result",)
+        )
+        self._authentication_seconds = registry.histogram(
+            "authentication_duration_seconds",
+            "Authentication duration in seconds broken out by result.",
+            ("result",),
+            buckets=SECONDS,
+        )
+        self._authorizations = registry.counter(
+            "authorization_attempts_total",
+            "Counter of authorization attempts broken down by result. It can be either 'allowed',"
+            " 'denied', 'no-opinion' or 'error'.",
+            ("result",),
+        )
+        self._authorization_seconds = registry.histogram(
+            "authorization_duration_seconds",
+            "Authorization duration in seconds broken out by result.",
+            ("result",),
+            buckets=SECONDS,
+        )
+        self._tokens = registry.counter("authentication_token_cache_request_total", "", ("status",))
+        self._token_seconds = registry.histogram(
+            "authentication_token_cache_request_duration_seconds",
+            "",
+            ("status",),
+            buckets=CACHE_SECONDS,
+        )
+        self._fetches = registry.counter("authentication_token_cache_fetch_total", "", ("status",))
+        self._reviews = {
+            kind: (
+                registry.counter(
+                    f"apiserver_delegated_{kind}_request_total",
+                    "Number of HTTP requests partitioned by status code.",
+                    ("code",),
+                ),
+                registry.histogram(
+                    f"apiserver_delegated_{kind}_request_duration_seconds",
+                    "Request latency in seconds. Broken down by status code.",
+                    ("code",),
+                    buckets=REVIEW_SECONDS,
+                ),
+            )
+            for kind in ("authn", "authz")
+        }
+
+    def authenticated(self, user: str, seconds: float) -> None:
+        """The request is this user's, who may be anonymous."""
+        shown = user if user in NAMED_USERS else "email_id" if "@" in user else "other"
+        self._users.child(shown).inc()
+        self._authentication_ended("success", seconds)
+
+    def not_authenticated(self, seconds: float, *, error: bool) -> None:
+        """The request has no user; with `error`, because a credential in it failed."""
+        self._authentication_ended("error" if error else "failure", seconds)
+
+    def authorized(self, result: str, seconds: float) -> None:
+        """`result` is allowed, denied, no-opinion or error."""
+        self._authorizations.child(result).inc()
+        self._authorization_seconds.child(result).observe(seconds)
+
+    def token_looked_up(self, seconds: float, *, hit: bool) -> None:
+        """A token's review was remembered (`hit`), or asked for."""
+        status = "hit" if hit else "miss"
+        self._tokens.child(status).inc()
+        self._token_seconds.child(status).observe(seconds)
+
+    def token_fetched(self, *, ok: bool) -> None:
+        """A token was reviewed; `ok` if there is a verdict."""
+        self._fetches.child("ok" if ok else "error").inc()
+
+    def reviewed(self, kind: str, code: str, seconds: float) -> None:
+        """A request for a TokenReview ("authn") or a SubjectAccessReview ("authz") was answered
+        with this HTTP status, or "<error>".
+        """
+        count, duration = self._reviews[kind]
+        count.child(code).inc()
+        duration.child(code).observe(seconds)
+
+    def _authentication_ended(self, result: str, seconds: float) -> None:
+        self._authentications.child(result).inc()
+        self._authentication_seconds.child(result).observe(seconds)
