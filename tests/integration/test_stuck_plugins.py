@@ -119,7 +119,7 @@ def assert_named(fields: dict[str, Any], site: Path, way: str) -> None:
         f"{site}/stuck.py:{number}" for number, line in lines if line.strip().startswith(LINES[way])
     ]
     assert fields["at"] in places
-    assert (fields["plugin"], fields["pod"]) == ("Stuck", f"default/{way}")
+    assert (fields["plugin"], fields["pod"]) == ("Stuck", {"name": way, "namespace": "default"})
     assert f"in {way}\n" in fields["stack"]
 
 
