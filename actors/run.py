@@ -92,6 +92,7 @@ def _schedule(flags: Flags, options: Options) -> None:
     configuration = validated(with_flags(configuration, flags))
     if flags["write-config-to"]:
         Path(flags["write-config-to"]).write_text(dump(configuration), encoding="utf-8")
+        log.info("Wrote configuration", file=flags["write-config-to"])
         return
     connection = load(configuration.client_connection.kubeconfig or None, master=flags["master"])
     tune_collector()

@@ -15,7 +15,13 @@ import yaml
 
 from berth.actors.flags.table import FLAGS, Flags
 from berth.actors.runtime.version import KUBERNETES_MAJOR, KUBERNETES_MINOR
-from berth.config.feature_gates import DEFAULTS, FeatureGateError, parse_gates, with_defaults
+from berth.config.feature_gates import (
+    DEFAULTS,
+    FeatureGateError,
+    gate_warnings,
+    parse_gates,
+    with_defaults,
+)
 from berth.config.options import (
     Authentication,
     Authorization,
@@ -138,7 +144,9 @@ def with_flags(
 
 
 def warnings_about(flags: Flags) -> list[str]:
-    """A line for each flag that was given and has no effect."""
+    """A line for each flag that was given and has no effect, and for each gate that will go away.
+    The flags are those of `options_from`.
+    """
     found = []
     for flag in FLAGS.values():
         if not flags.given(flag.name):
@@ -149,6 +157,8 @@ def warnings_about(flags: Flags) -> list[str]:
             )
         elif flag.idle and flags[flag.name] != flag.default:
             found.append(f"--{flag.name} has no effect: {flag.idle}")
+    if flags.given("feature-gates"):
+        found += gate_warnings(parse_gates(_gates_text(flags)))
     emulated = [text for text in flags["emulated-version"] if not text.endswith(_OWN)]
     if emulated:
         found.append(
@@ -206,12 +216,15 @@ def _authorization(flags: Flags) -> Authorization:
 
 def _gates(flags: Flags) -> tuple[Mapping[str, bool], list[str]]:
     """Every gate with its value, and the problems in --feature-gates."""
-    given: tuple[tuple[str, str], ...] = flags["feature-gates"]
-    text = ",".join(f"{component}:{pair}" if component else pair for component, pair in given)
     try:
-        return with_defaults(parse_gates(text)), []
+        return with_defaults(parse_gates(_gates_text(flags))), []
     except FeatureGateError as problem:
         return DEFAULTS, [f"--feature-gates: {str(problem).removeprefix('feature gates: ')}"]
+
+
+def _gates_text(flags: Flags) -> str:
+    given: tuple[tuple[str, str], ...] = flags["feature-gates"]
+    return ",".join(f"{component}:{pair}" if component else pair for component, pair in given)
 
 
 def _metric_labels(flags: Flags) -> tuple[Mapping[str, frozenset[str]], list[str]]:

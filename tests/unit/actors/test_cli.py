@@ -74,3 +74,16 @@ def test_the_name_kube_scheduler_means_run(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
+
+
+def test_flags_are_logged_from_verbosity_1_on_and_those_without_effect_always(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "written.yaml"
+    args = ["run", f"--write-config-to={file}", "--disable-http2-serving", "--kube-api-qps=7"]
+    quiet, loud = (CliRunner().invoke(main, [*args, f"-v={level}"]) for level in (0, 1))
+    assert (quiet.exit_code, loud.exit_code) == (0, 0)
+    assert "--disable-http2-serving has no effect: berth serves HTTP/1.1 only" in quiet.stderr
+    assert "FLAG: " not in quiet.stderr
+    assert 'FLAG: --kube-api-qps=\\"7\\"' in loud.stderr
+    assert "qps: 7" in file.read_text()

@@ -192,6 +192,10 @@ def test_without_a_file_deprecated_flags_count_too() -> None:
         ({"kube_api_qps": "5", "config": "f"}, "--kube-api-qps is ignored with --config: set cl"),
         ({"disable_http2_serving": "true"}, "--disable-http2-serving has no effect: berth serves"),
         ({"profiling": "false"}, "--profiling has no effect: "),
+        (
+            {"feature_gates": "GangScheduling=true,GenericWorkload=1"},
+            "feature gates without an eff",
+        ),
         ({"emulated_version": "kube=1.35"}, "--emulated-version=kube=1.35 has no effect: berth"),
     ],
 )
