@@ -86,6 +86,13 @@ def _parse_natural(text: str) -> int:
     return int(text)
 
 
+def _parse_duration(text: str) -> Duration:
+    value = Duration.parse(text)
+    if abs(value) * 1e9 >= 2**63:
+        raise ValueError(f"expected a duration of at most 2562047h, got {text!r}")
+    return value
+
+
 def _parse_ip(text: str) -> str:
     """An empty text means all addresses."""
     stripped = text.strip()
@@ -142,7 +149,7 @@ def _parse_pairs(text: str) -> dict[str, str]:
     """Pairs such as `a=1,b=2`. A text with one equals sign is one pair, whatever its commas."""
     parts = (text.strip('"'),) if text.count("=") == 1 else _parse_strings(text)
     pairs = {}
-    for part in parts:
+    for part in parts or ("",):
         name, equals, value = part.partition("=")
         if not equals:
             raise ValueError(f"expected NAME=VALUE, got {part!r}")
@@ -208,7 +215,7 @@ BOOL = Kind("bool", parse_bool, _show_bool, bare="true")
 INT = Kind("int", _integer(64))
 INT32 = Kind("int32", _integer(32))
 FLOAT = Kind("float", _parse_float, _show_float)
-DURATION = Kind("duration", Duration.parse, Duration.in_go)
+DURATION = Kind("duration", _parse_duration, Duration.in_go)
 IP = Kind("ip", _parse_ip)
 LEVEL = Kind("level", _parse_natural)
 QUANTITY = Kind("quantity", _parse_quantity)

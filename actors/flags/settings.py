@@ -7,8 +7,9 @@ part of the options.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import yaml
@@ -65,7 +66,10 @@ CIPHER_SUITES = frozenset(
         "RSA_WITH_RC4_128_SHA",
     )
 )
+S = TypeVar("S", bound=msgspec.Struct)
+
 OLDEST_MINOR = 33  # kube-scheduler 1.36 emulates versions since 1.33
+_OWN = f"{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}"
 PREVIOUS = f"{KUBERNETES_MAJOR}.{KUBERNETES_MINOR - 1}"
 _METRIC = "[a-zA-Z_:][a-zA-Z0-9_:]*"
 _METRIC_LABEL = re.compile(f"{_METRIC},[a-zA-Z_][a-zA-Z0-9_]*")
@@ -120,27 +124,19 @@ def with_flags(
 
     Those of the leader election count always, and the deprecated ones only without a file.
     """
-    changes: dict[str, dict[str, object]] = {"leader_election": {}, "client_connection": {}}
-    top: dict[str, object] = {}
-    for name in FLAGS:
-        if not flags.given(name):
-            continue
-        if name.startswith("leader-elect"):
-            field = name.removeprefix("leader-elect-").replace("-", "_")
-            changes["leader_election"][field] = flags[name]
-        elif not flags["config"] and name in (
-            "kubeconfig",
-            "kube-api-qps",
-            "kube-api-burst",
-            "kube-api-content-type",
-        ):
-            field = name.removeprefix("kube-api-").replace("-", "_")
-            changes["client_connection"][field] = flags[name]
-        elif not flags["config"] and name in ("profiling", "contention-profiling"):
-            top[f"enable_{name.replace('-', '_')}"] = flags[name]
-    for part, values in changes.items():
-        top[part] = msgspec.structs.replace(getattr(configuration, part), **values)
-    return msgspec.structs.replace(configuration, **top)
+    for flag in FLAGS.values():
+        counts = flag.field and not (flags["config"] and flag.needs_no_file)
+        if counts and flags.given(flag.name):
+            configuration = _with(configuration, flag.field.split("."), flags[flag.name])
+    return configuration
+
+
+def _with(struct: S, path: Sequence[str], value: object) -> S:
+    """The struct with the value at a path of fields, which are named as in the file."""
+    name = re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", path[0])
+    if len(path) > 1:
+        value = _with(getattr(struct, name), path[1:], value)
+    return msgspec.structs.replace(struct, **{name: value})
 
 
 def warnings_about(flags: Flags) -> list[str]:
@@ -151,10 +147,8 @@ def warnings_about(flags: Flags) -> list[str]:
     for flag in FLAGS.values():
         if not flags.given(flag.name):
             continue
-        if flag.deprecated and flags["config"]:
-            found.append(
-                f"--{flag.name} is ignored with --config: set {flag.deprecated} in the file"
-            )
+        if flag.needs_no_file and flags["config"]:
+            found.append(f"--{flag.name} is ignored with --config: set {flag.field} in the file")
         elif flag.idle and flags[flag.name] != flag.default:
             found.append(f"--{flag.name} has no effect: {flag.idle}")
     if flags.given("feature-gates"):
@@ -166,9 +160,6 @@ def warnings_about(flags: Flags) -> list[str]:
             f" {_OWN} with every emulated version"
         )
     return found
-
-
-_OWN = f"{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}"
 
 
 # ---------------------------------------------------------------------------------------- the parts
@@ -260,6 +251,8 @@ def _serving_problems(flags: Flags) -> Iterator[str]:
     port = flags["secure-port"]
     if not 0 <= port <= 65535:
         yield f"--secure-port: expected 0 to 65535, got {port}"
+    if port == 0:
+        return
     if bool(flags["tls-cert-file"]) != bool(flags["tls-private-key-file"]):
         yield "--tls-cert-file and --tls-private-key-file: expected both or neither"
     lowest = flags["tls-min-version"]
@@ -293,22 +286,21 @@ def _header_problems(flags: Flags, gates: Mapping[str, bool]) -> Iterator[str]:
 
 
 def _version_problems(flags: Flags) -> Iterator[str]:
+    highest = KUBERNETES_MINOR
     for name in ("emulated-version", "min-compatibility-version"):
-        seen = set()
-        for text in flags[name]:
+        texts = flags[name]
+        if len(texts) > 1:
+            yield f"--{name}: expected one version, got {len(texts)}"
+        for text in texts:
             component, equals, number = text.rpartition("=")
-            component = component.strip() if equals else "kube"
             found = _MINOR.fullmatch(number.strip())
-            if component != "kube":
-                yield f"--{name}: component not registered: {component}"
-            elif component in seen:
-                yield f"--{name}: expected one version, got several"
-            elif not found or not (
-                int(found[1]) == KUBERNETES_MAJOR
-                and OLDEST_MINOR <= int(found[2]) <= KUBERNETES_MINOR
-            ):
-                yield f"--{name}: expected 1.{OLDEST_MINOR} to {_OWN}, got {text!r}"
-            seen.add(component)
+            minor = int(found[2]) if found and int(found[1]) == KUBERNETES_MAJOR else 0
+            if equals and component.strip() != "kube":
+                yield f"--{name}: component not registered: {component.strip()}"
+            elif not OLDEST_MINOR <= minor <= highest:
+                yield f"--{name}: expected 1.{OLDEST_MINOR} to 1.{highest}, got {text!r}"
+            elif name == "emulated-version":
+                highest = minor
 
 
 def _metrics_problems(flags: Flags) -> Iterator[str]:

@@ -45,7 +45,7 @@ from berth.config.types import (
 
 
 class Flag(msgspec.Struct, frozen=True):
-    """`deprecated` is the field of the configuration file to use in its place. `idle` says why the
+    """`field` is the field of the configuration that the flag sets, if any. `idle` says why the
     flag has no effect; it is accepted so that kube-scheduler's command lines work unchanged.
     """
 
@@ -53,7 +53,7 @@ class Flag(msgspec.Struct, frozen=True):
     kind: Kind
     default: Any
     help: str
-    deprecated: str = ""
+    field: str = ""
     idle: str = ""
 
     @property
@@ -62,9 +62,14 @@ class Flag(msgspec.Struct, frozen=True):
         parts = [self.help]
         if self.idle:
             parts.append(f"No effect: {self.idle}.")
-        if self.deprecated:
-            parts.append(f"Ignored with --config: set {self.deprecated} in the file.")
+        if self.needs_no_file:
+            parts.append(f"Ignored with --config: set {self.field} in the file.")
         return " ".join(parts)
+
+    @property
+    def needs_no_file(self) -> bool:
+        """True if the flag is ignored with --config, where the file has the field."""
+        return bool(self.field) and self in DEPRECATED
 
     @property
     def default_text(self) -> str:
@@ -290,7 +295,7 @@ DEPRECATED = (
         BOOL,
         True,
         "Collect a profile of locks.",
-        deprecated="enableContentionProfiling",
+        field="enableContentionProfiling",
         idle=_NO_PPROF,
     ),
     Flag(
@@ -298,14 +303,14 @@ DEPRECATED = (
         INT32,
         _CONNECTION.burst,
         "How many requests to send to the API server at once.",
-        deprecated="clientConnection.burst",
+        field="clientConnection.burst",
     ),
     Flag(
         "kube-api-content-type",
         STRING,
         _CONNECTION.content_type,
         "The encoding of requests to the API server.",
-        deprecated="clientConnection.contentType",
+        field="clientConnection.contentType",
         idle="berth speaks JSON",
     ),
     Flag(
@@ -313,14 +318,14 @@ DEPRECATED = (
         FLOAT,
         _CONNECTION.qps,
         "How many requests a second to send to the API server on average.",
-        deprecated="clientConnection.qps",
+        field="clientConnection.qps",
     ),
     Flag(
         "kubeconfig",
         FILE,
         _CONNECTION.kubeconfig,
         "How to reach the API server. Without it and --master, as a pod of the cluster.",
-        deprecated="clientConnection.kubeconfig",
+        field="clientConnection.kubeconfig",
     ),
     Flag(
         "pod-max-in-unschedulable-pods-duration",
@@ -333,7 +338,7 @@ DEPRECATED = (
         BOOL,
         True,
         "Serve profiles.",
-        deprecated="enableProfiling",
+        field="enableProfiling",
         idle=_NO_PPROF,
     ),
 )
@@ -344,12 +349,14 @@ LEADER_ELECTION = (
         BOOL,
         _ELECTION.leader_elect,
         "Schedule only while holding the lease.",
+        field="leaderElection.leaderElect",
     ),
     Flag(
         "leader-elect-lease-duration",
         DURATION,
         _ELECTION.lease_duration,
         "A standby takes the lease if it has not been renewed for this long.",
+        field="leaderElection.leaseDuration",
     ),
     Flag(
         "leader-elect-renew-deadline",
@@ -357,30 +364,35 @@ LEADER_ELECTION = (
         _ELECTION.renew_deadline,
         "The leader stops if it could not renew the lease for this long. It must be shorter than"
         " the lease duration.",
+        field="leaderElection.renewDeadline",
     ),
     Flag(
         "leader-elect-resource-lock",
         STRING,
         _ELECTION.resource_lock,
         "The kind of the lock; only leases are supported.",
+        field="leaderElection.resourceLock",
     ),
     Flag(
         "leader-elect-resource-name",
         STRING,
         _ELECTION.resource_name,
         "The name of the lease.",
+        field="leaderElection.resourceName",
     ),
     Flag(
         "leader-elect-resource-namespace",
         STRING,
         _ELECTION.resource_namespace,
         "The namespace of the lease.",
+        field="leaderElection.resourceNamespace",
     ),
     Flag(
         "leader-elect-retry-period",
         DURATION,
         _ELECTION.retry_period,
         "How long to wait between two attempts to take or renew the lease.",
+        field="leaderElection.retryPeriod",
     ),
 )
 

@@ -69,7 +69,7 @@ def test_flags_fill_the_options() -> None:
 
 
 def test_port_0_serves_nothing() -> None:
-    assert options_from(given(secure_port="0")).serving is None
+    assert options_from(given(secure_port="0", tls_cipher_suites="any")).serving is None
 
 
 def test_the_log() -> None:
@@ -100,6 +100,10 @@ def test_the_log() -> None:
         ({"emulated_version": "1.36.1"}, "--emulated-version: expected 1.33 to 1.36"),
         ({"emulated_version": "a=1.36"}, "--emulated-version: component not registered: a"),
         ({"emulated_version": "1.36,kube=1.36"}, "--emulated-version: expected one version"),
+        (
+            {"emulated_version": "1.34", "min_compatibility_version": "1.35"},
+            "--min-compatibility-version: expected 1.33 to 1.34, got '1.35'",
+        ),
         ({"min_compatibility_version": "1.37"}, "--min-compatibility-version: expected 1.33"),
         ({"show_hidden_metrics_for_version": "1.34"}, "--show-hidden-metrics-for-version: exp"),
         ({"disabled_metrics": "a-b"}, "--disabled-metrics: expected the name of a metric"),
