@@ -39,7 +39,10 @@ from berth.config.profiles import ProfileError
 log = get_logger(__name__)
 
 
-@click.command(cls=FlagCommand, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=FlagCommand,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
 def run(flags: Flags) -> None:
     """Schedule the pods of a cluster until stopped.
 

@@ -401,8 +401,8 @@ FEATURE_GATES = (
         "emulated-version",
         STRINGS,
         (),
-        "The version of Kubernetes whose behavior to show, such as kube=1.36. berth knows only"
-        " 1.36.",
+        "The version of Kubernetes whose behavior to show, such as kube=1.36. berth accepts 1.33"
+        " to 1.36, and always shows that of 1.36.",
     ),
     Flag(
         "feature-gates",
