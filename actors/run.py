@@ -31,6 +31,8 @@ from berth.actors.runtime.version import KUBERNETES, described
 from berth.actors.runtime.watchdog import Watchdog
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.scheduling.decision.whereabouts import whereabouts
+from berth.actors.server.lookup import LookupFailedError
+from berth.actors.server.tls import ServingError
 from berth.actors.system import run_scheduler
 from berth.config.load import ConfigError, dump, from_mapping, validated
 from berth.config.options import Options
@@ -83,6 +85,8 @@ def run(flags: Flags) -> None:
         ProfileError,
         KubeconfigError,
         LeaseLostError,
+        LookupFailedError,
+        ServingError,
     ) as problem:
         raise click.ClickException(str(problem)) from None
     except OSError as problem:

@@ -68,8 +68,9 @@ from berth.actors.scheduling.framework.measuring import (
 from berth.actors.scheduling.kube.gated_fields import GatedFields
 from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind, type_of
 from berth.actors.scheduling.plugins.in_tree import GATED, IN_TREE
-from berth.actors.server.actor import ServerActor
+from berth.actors.server.actor import ServerActor, Shown
 from berth.actors.server.debug import Debug
+from berth.actors.server.health import Check, Health, leader_election, ping
 from berth.actors.server.metrics.page import MetricsPage, warn_of_unknown
 from berth.actors.server.metrics.pod_resources import PodResources
 from berth.actors.server.metrics.sizes import Sizes
@@ -318,24 +319,51 @@ def _counting(core: Core) -> Callable[[], Awaitable[None]]:
 class Readiness(TaskStatus[None]):
     """Passes on that everything has started, and remembers it for /readyz.
 
-    By then every informer has its first list, or an answer that it may not have one.
+    By then every informer has its first list, or an answer that it may not have one. The questions
+    may be asked in any thread.
     """
 
     def __init__(self, started: TaskStatus[None], informers: Informers) -> None:
         self._started = started
         self._informers = informers
         self._reached = False
+        self._stopping = False
 
     def started(self, value: None = None) -> None:
         self._reached = True
         self._started.started()
 
-    def missing(self) -> str | None:
-        """None if nothing is missing. Otherwise the reason, if the API server refuses to list a
-        kind, or "" if it is only a matter of time.
-        """
+    async def watch_for_the_end(
+        self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Note when the process begins to stop; as a child that is stopped before all others."""
+        task_status.started()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self._stopping = True
+
+    def unsynchronized(self) -> str | None:
+        """None once all informers are synchronized; otherwise why they are not."""
         problems = self._informers.problems()
-        return None if self._reached and not problems else "; ".join(problems)
+        if self._reached and not problems:
+            return None
+        return "; ".join(problems) or "handlers are not fully synchronized"
+
+    def stopping(self) -> str | None:
+        return "process is shutting down" if self._stopping else None
+
+
+def _health(
+    election: LeaderElectionConfiguration, readiness: Readiness, leader: Check, live: Check
+) -> Health:
+    """The checks of kube-scheduler, in its order."""
+    elected = (leader,) if election.leader_elect else ()
+    ready = (
+        Check("shutdown", readiness.stopping),
+        Check("sched-handler-sync", readiness.unsynchronized),
+    )
+    return Health({"healthz": elected, "livez": (live,), "readyz": (*elected, *ready)})
 
 
 def _debugger(core: Core, informers: Informers) -> CacheDebugger:
@@ -346,11 +374,14 @@ def _debugger(core: Core, informers: Informers) -> CacheDebugger:
 
 def _server(
     serving: SecureServing,
+    options: Options,
     core: Core,
     informers: Informers,
     debugger: CacheDebugger,
-    readiness: Readiness,
+    health: Health,
     page: MetricsPage,
+    leads: Callable[[], bool],
+    rng: Random,
 ) -> Child:
     clock, in_binding = core.clock, core.in_binding
     debug = Debug(
@@ -361,10 +392,14 @@ def _server(
         clock,
         informers.unreadable,
     )
-    document = to_document(core.configuration)
     resources = PodResources(lambda: list(informers.pods.objects().values()))
-    metrics = {"/metrics": page.text, "/metrics/resources": resources.text}
-    return Child("server", ServerActor(serving, readiness.missing, metrics, document, debug).run)
+
+    async def of_leader() -> bytes:
+        return await resources.text() if leads() else b""
+
+    measured = {"/metrics": page.text, "/metrics/resources": of_leader}
+    shown = Shown(health, measured, to_document(core.configuration), debug)
+    return Child("server", ServerActor(serving, options, shown, rng).run, stop_deadline=10.0)
 
 
 # ------------------------------------------------------------------------------------ the scheduler
@@ -436,12 +471,31 @@ async def schedule(
     debugger = _debugger(core, informers)
     readiness = Readiness(task_status, informers)
 
+    heartbeat = Heartbeat()
     served: tuple[Child, ...] = ()
-    if options.serving is not None:
+    serving = options.serving
+    if serving is not None and serving.secure_port:
         Sizes(instruments.registry, mailboxes, informers.count_unreadable)
         page = MetricsPage(instruments.registry, options.feature_gates)
         warn_of_unknown(instruments.registry)
-        served = (_server(options.serving, core, informers, debugger, readiness, page),)
+        election = configuration.leader_election
+        leader = leader_election(access.tenure, election)
+        live = ping(heartbeat.still_for, options.liveness_stall)
+        health = _health(election, readiness, leader, live)
+        chance = Random(rng.random())
+        served = (
+            _server(
+                serving,
+                options,
+                core,
+                informers,
+                debugger,
+                health,
+                page,
+                access.tenure.permits,
+                chance,
+            ),
+        )
 
     outbox = RecorderState(SeriesTracker(socket.gethostname()))
     recorder = RecorderActor(mailboxes, outbox, access.events, clock, rng)
@@ -455,7 +509,6 @@ async def schedule(
         Child("recorder's writers", recorder.write),
         *core.gated(access.calls, api, extenders, scheduler, rng),
     )
-    heartbeat = Heartbeat()
     if terms is not None:
         gated = (_leader(terms, core, access, heartbeat, gated, rng),)
     else:
@@ -469,6 +522,7 @@ async def schedule(
         *informers.children(),
         Child("cache debugger", debugger.run),
         *gated,
+        Child("watch for the end", readiness.watch_for_the_end),
     )
     try:
         await Supervisor(children, clock, rng).run(task_status=readiness)

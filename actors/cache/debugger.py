@@ -9,7 +9,15 @@ they have is in the mailboxes, so a change during a comparison is never taken fo
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+    Set,
+)
 
 import anyio
 import anyio.lowlevel
@@ -123,7 +131,7 @@ class CacheDebugger:
             return None
         return pod if pod.spec.scheduler_name in self._schedulers else None
 
-    async def nodes(self) -> AsyncIterator[tuple[NodeDump, ...]]:
+    async def nodes(self) -> AsyncGenerator[tuple[NodeDump, ...], None]:
         """Every cached node with its pods, in the order of their names, in slices."""
         names = sorted((await ask(self._cache, ListCached)).nodes)
         for start in range(0, len(names), DUMP_SLICE):

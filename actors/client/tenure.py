@@ -24,6 +24,7 @@ class Tenure:
     def __init__(self, now: Callable[[], float] = seconds_since_boot) -> None:
         self._now = now
         self._until = NEVER
+        self._latest = NEVER
 
     def lasts_until(self, until: float) -> None:
         """Permits writes before this time of the clock.
@@ -31,7 +32,15 @@ class Tenure:
         ALWAYS is for a process without leader election, NEVER for one that lost the lease.
         """
         self._until = until
+        if until != NEVER:
+            self._latest = until
 
     def permits(self) -> bool:
         """True if a write may be sent now. Call it immediately before sending."""
         return self._now() < self._until
+
+    def over_for(self) -> float:
+        """The seconds since the latest tenure was to end, whether it was given up before or not; 0
+        while it lasts, and if there has been none.
+        """
+        return 0.0 if self._latest == NEVER else max(self._now() - self._latest, 0.0)

@@ -14,6 +14,8 @@ import os
 import re
 import ssl
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 # The ciphers of TLS 1.2 that Go offers. Security level 1 requires keys of 1024 bits, as Go does,
@@ -61,19 +63,35 @@ def _trust(context: ssl.SSLContext, authority: bytes) -> None:
 
 
 def show_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Makes `context` present a client certificate.
+    """Makes `context` present a certificate. OpenSSL only reads files, so it is given one."""
+    with _private_file(certificate.rstrip() + b"\n" + key) as name:
+        try:
+            # Without a password, OpenSSL would prompt for one on the terminal.
+            context.load_cert_chain(name, password="")
+        except (ssl.SSLError, ValueError) as problem:
+            if isinstance(problem, ssl.SSLError) and problem.reason == "KEY_VALUES_MISMATCH":
+                raise ValueError("expected the key of the certificate, got another key") from None
+            raise ValueError(
+                "expected a certificate and its unencrypted private key in PEM"
+            ) from None
 
-    OpenSSL only reads files, so the key is in a private temporary file for a moment.
+
+@contextmanager
+def _private_file(content: bytes) -> Iterator[str]:
+    """Yields the path of a file that only this process can read: in memory where the kernel can,
+    as a container may have nowhere to write, and otherwise in the folder for temporary files.
     """
-    handle, name = tempfile.mkstemp()  # readable by its owner alone
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(certificate.rstrip() + b"\n" + key)
-        # Without a password, OpenSSL would prompt for one on the terminal.
-        context.load_cert_chain(name, password="")
-    except (ssl.SSLError, ValueError) as problem:
-        if isinstance(problem, ssl.SSLError) and problem.reason == "KEY_VALUES_MISMATCH":
-            raise ValueError("expected the key of the certificate, got another key") from None
-        raise ValueError("expected a certificate and its unencrypted private key in PEM") from None
-    finally:
-        Path(name).unlink()
+    in_memory = hasattr(os, "memfd_create")
+    if in_memory:
+        handle = os.memfd_create("certificate")
+        name = f"/proc/self/fd/{handle}"
+    else:
+        handle, name = tempfile.mkstemp()
+    with os.fdopen(handle, "wb") as file:
+        try:
+            file.write(content)
+            file.flush()
+            yield name
+        finally:
+            if not in_memory:
+                Path(name).unlink()

@@ -1,102 +1,211 @@
-"""The server actor: /healthz, /livez, /readyz, /metrics and /configz, as kube-scheduler has them,
-and /debug, over plain HTTP.
+"""The server actor: kube-scheduler's pages over HTTPS, and berth's own below /debug.
 
-It starts before all others, and reports ready once every informer has its first list, also on a
-standby. If the API server refuses to list a kind, it reports unready and names the kind. There is
-no authentication: bind it to an address that can be reached only by users who may read the
-configuration and the names of pods.
+It starts before all others and has a thread of its own, so that it answers while the scheduler's
+event loop is blocked, and neither handshakes nor large answers delay scheduling. What belongs to
+the scheduler's event loop is asked for there; the health checks only read.
 """
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, closing
 from functools import partial
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
 
 import anyio
-import msgspec
-import structlog
-from aiohttp import web
 from anyio.abc import TaskStatus
 
-from berth.actors.server.debug import Debug, answered
+from berth.actors.client.access import Calls
+from berth.actors.client.credentials import KubeconfigError
+from berth.actors.client.in_cluster import SERVICE_ACCOUNT, in_cluster
+from berth.actors.client.kubeconfig import load
+from berth.actors.client.rest import Client, Connection
+from berth.actors.runtime.backoff import Rng
+from berth.actors.runtime.clock import Clock, SystemClock
+from berth.actors.runtime.logs import get_logger
+from berth.actors.runtime.other_loop import Elsewhere, OtherLoop
+from berth.actors.runtime.own_thread import in_own_thread
+from berth.actors.server.authentication import Authenticator
+from berth.actors.server.authorization import AlwaysAllowed, Authorizer
+from berth.actors.server.debug import Debug, NoAnswerError, answered
+from berth.actors.server.health import Health
+from berth.actors.server.https import HttpsServer, listen
+from berth.actors.server.lookup import ClientAuthorities
 from berth.actors.server.metrics.exposition import CONTENT_TYPE
-from berth.config.options import SecureServing
+from berth.actors.server.request import Answer, Request, text
+from berth.actors.server.reviews import AccessReviews, TokenReviews
+from berth.actors.server.site import Page, Site
+from berth.actors.server.tls import ServingContexts, ServingError
+from berth.actors.server.zpages import ConfigurationPage, FlagsPage, StatusPage, process_start
+from berth.config.options import Authentication, Authorization, Options, SecureServing
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
+QPS, BURST = 200.0, 400  # of reviews, as in kube-scheduler
+REVIEW_SECONDS = 10.0
+PROCESS_START = process_start()
+STARTED = ("Process-Start-Time-Unix", str(int(PROCESS_START.timestamp())))
 Measure = Callable[[], Awaitable[bytes]]
 
 
-class ServerActor:
-    """`metrics` maps paths to functions that return their text, `configuration` is shown by
-    /configz, `debug` serves /debug.
-
-    `missing` returns None if the process is ready, and otherwise the reason why it is not, "" if
-    that is only a matter of time.
+class Shown(NamedTuple):
+    """`metrics` maps paths to functions that return their text, and are called in the scheduler's
+    event loop. `configuration` is shown by /configz.
     """
 
-    def __init__(
-        self,
-        serving: SecureServing,
-        missing: Callable[[], str | None],
-        metrics: Mapping[str, Measure],
-        configuration: object,
-        debug: Debug,
-    ) -> None:
+    health: Health
+    metrics: Mapping[str, Measure]
+    configuration: object
+    debug: Debug
+
+
+class Delegates(NamedTuple):
+    """The API servers that reviews are delegated to, by what they review; None for nobody."""
+
+    authentication: Connection | None
+    authorization: Connection | None
+
+
+def delegates(
+    authentication: Authentication,
+    authorization: Authorization,
+    environ: Mapping[str, str] = os.environ,
+    folder: Path = SERVICE_ACCOUNT,
+) -> Delegates:
+    """The API servers of the two kubeconfigs, or of the cluster that this process is a pod of.
+    Raises KubeconfigError for a kubeconfig that cannot be used.
+    """
+
+    def found(kubeconfig: str, what: str) -> Connection | None:
+        if kubeconfig:
+            return load(kubeconfig)
+        if not environ.get("KUBERNETES_SERVICE_HOST"):
+            return None
+        try:
+            return in_cluster(environ, SystemClock(), folder)
+        except KubeconfigError as problem:
+            log.warning(
+                f"failed to read in-cluster kubeconfig for delegated {what}", error=str(problem)
+            )
+            return None
+
+    return Delegates(
+        found(authentication.kubeconfig, "authentication"),
+        found(authorization.kubeconfig, "authorization"),
+    )
+
+
+class ServerActor:
+    def __init__(self, serving: SecureServing, options: Options, shown: Shown, rng: Rng) -> None:
         self._serving = serving
-        self._missing = missing
-        self._metrics = metrics
-        self._debug = debug
-        self._configuration = msgspec.json.encode({"componentconfig": configuration})
+        self._options = options
+        self._shown = shown
+        self._chance = Random(rng.random())  # of the server's thread
+        self._clock = SystemClock()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled. Raises OSError if the address cannot be bound."""
-        app = web.Application()
-        app.router.add_get("/healthz", self._alive)
-        app.router.add_get("/livez", self._alive)
-        app.router.add_get("/readyz", self._readiness)
-        for path, measure in self._metrics.items():
-            app.router.add_get(path, partial(_measured, measure))
-        app.router.add_get("/configz", self._configured)
-        app.router.add_routes(self._debug.routes())
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
-        await runner.setup()
+        """Serve until cancelled. Raises OSError if the address cannot be bound or a file cannot be
+        read, ServingError, KubeconfigError and LookupFailedError for settings that cannot be used.
+        """
+        serving, options = self._serving, self._options
+        asked = delegates(options.authentication, options.authorization)
         try:
-            await web.TCPSite(runner, self._serving.bind_address, self._serving.secure_port).start()
-            log.info("serving", url=f"http://{self._serving.bind_address}:{runner.addresses[0][1]}")
+            always = AlwaysAllowed(options.authorization.always_allow_paths)
+            authorities = ClientAuthorities(
+                options.authentication, self._clock, reachable=asked.authentication is not None
+            )
+        except ValueError as problem:
+            raise ServingError(str(problem)) from None
+        contexts = ServingContexts(serving, authorities.certificates)
+        elsewhere = OtherLoop()
+
+        async def serve(listener: socket.socket) -> None:
+            async with AsyncExitStack() as clients, anyio.create_task_group() as group:
+                tokens = access = None
+                if asked.authentication is not None:
+                    calls = await clients.enter_async_context(self._client(asked.authentication))
+                    group.start_soon(authorities.follow, calls)
+                    tokens = self._token_reviews(calls)
+                if asked.authorization is not None:
+                    calls = await clients.enter_async_context(self._client(asked.authorization))
+                    access = self._access_reviews(calls)
+                authenticator = Authenticator(authorities.current, tokens, self._clock.wall)
+                site = Site(authenticator, Authorizer(always, access), self._pages(elsewhere))
+                await HttpsServer(listener, contexts, site.respond).run()
+
+        address, port = serving.bind_address, serving.secure_port
+        with closing(listen(address, port, share_port=serving.permit_port_sharing)) as listener:
+            log.info("Serving securely on", address=f"{address}:{port}")
+            authorities.warn()
+            if asked.authorization is None:
+                log.warning(
+                    "No authorization-kubeconfig provided, so SubjectAccessReview of authorization"
+                    " tokens won't work."
+                )
             task_status.started()
-            await anyio.sleep_forever()
-        finally:
-            with anyio.CancelScope(shield=True):
-                await runner.cleanup()
+            try:
+                await in_own_thread(partial(serve, listener), "server")
+            except ExceptionGroup as failures:
+                raise _first(failures) from None
 
-    async def _alive(self, request: web.Request) -> web.Response:
-        return _checked(request, {"ping": None})
+    def _client(self, connection: Connection) -> Client:
+        return Client(connection.for_another_thread(), REVIEW_SECONDS, qps=QPS, burst=BURST)
 
-    async def _readiness(self, request: web.Request) -> web.Response:
-        return _checked(request, {"ping": None, "sched-handler-sync": self._missing()})
+    def _token_reviews(self, calls: Calls) -> TokenReviews:
+        seconds = self._options.authentication.token_webhook_cache_ttl
+        return TokenReviews(calls, self._clock, self._chance, seconds)
 
-    async def _configured(self, _: web.Request) -> web.Response:
-        return web.Response(body=self._configuration, content_type="application/json")
+    def _access_reviews(self, calls: Calls) -> AccessReviews:
+        settings = self._options.authorization
+        return AccessReviews(
+            calls,
+            self._clock,
+            self._chance,
+            settings.webhook_cache_authorized_ttl,
+            settings.webhook_cache_unauthorized_ttl,
+        )
 
-
-async def _measured(measure: Measure, _: web.Request) -> web.Response:
-    return web.Response(body=await answered(measure()), headers={"Content-Type": CONTENT_TYPE})
-
-
-def _checked(request: web.Request, checks: dict[str, str | None]) -> web.Response:
-    """The answer `ok`, or the result of every check if one failed or the query has `verbose`.
-    `checks` has the problem of each check by name, None if it passed.
-    """
-    passed = all(problem is None for problem in checks.values())
-    if passed and "verbose" not in request.query:
-        return web.Response(text="ok")
-    lines = [_line(name, problem) for name, problem in checks.items()]
-    end = f"{request.path.strip('/')} check {'passed' if passed else 'failed'}"
-    return web.Response(text="\n".join([*lines, end, ""]), status=200 if passed else 500)
+    def _pages(self, elsewhere: Elsewhere) -> dict[str, Page]:
+        return pages(self._shown, self._options.flags, self._clock, elsewhere)
 
 
-def _line(name: str, problem: str | None) -> str:
-    if problem is None:
-        return f"[+]{name} ok"
-    return f"[-]{name} failed: {problem}" if problem else f"[-]{name} failed"
+def _first(failure: Exception) -> Exception:
+    """The first exception in a group, which may hold groups itself."""
+    return _first(failure.exceptions[0]) if isinstance(failure, ExceptionGroup) else failure
+
+
+def pages(
+    shown: Shown, flags: Mapping[str, str], clock: Clock, elsewhere: Elsewhere
+) -> dict[str, Page]:
+    """The pages by path. `elsewhere` is the scheduler's event loop."""
+
+    async def health(request: Request) -> Answer:
+        return shown.health.answer(request)
+
+    async def debug(request: Request) -> Answer:
+        return await shown.debug.show(request, elsewhere)
+
+    def measured(measure: Measure) -> Page:
+        async def show(_: Request) -> Answer:
+            try:
+                body = await answered(elsewhere, measure)
+            except NoAnswerError as problem:
+                return text(f"no answer: {problem}\n", 503)
+            return Answer(body, content_type=CONTENT_TYPE, headers=(STARTED,))
+
+        return show
+
+    made: dict[str, Page] = {
+        **dict.fromkeys(shown.health.paths(), health),
+        **{f"{path}/": health for path in shown.health.paths()},
+        **{path: measured(measure) for path, measure in shown.metrics.items()},
+        "/configz": ConfigurationPage(shown.configuration).show,
+        "/flagz": FlagsPage(flags).show,
+        "/debug/": debug,
+    }
+    made["/statusz"] = StatusPage(made, PROCESS_START, clock.wall).show
+    return made

@@ -2,20 +2,28 @@
 unreadable, pods/NS/NAME.
 
 The owner of each state is asked by a message. A large answer is asked for and sent in parts, so
-that it blocks neither the owner nor the event loop. Pods that wait on Permit are read directly, as
-plugins read them, because the binding actor does not run without the lease. Times are in seconds of
+that it blocks neither the owner nor the scheduler's event loop. Pods that wait on Permit are read
+directly, as plugins read them, because the binding actor does not run without the lease. All of
+this happens in the scheduler's event loop, and encoding in the server's. Times are in seconds of
 Unix time. kube-scheduler only dumps to its log.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from functools import partial
 from typing import TypeVar
 
 import anyio
 import anyio.lowlevel
 import msgspec
-from aiohttp import web
 
 from berth.actors.messages import (
     Difference,
@@ -32,10 +40,11 @@ from berth.actors.messages import (
 from berth.actors.runtime.ask import ask
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.mailbox import Mailbox, MailboxClosedError
+from berth.actors.runtime.other_loop import Elsewhere
+from berth.actors.server.request import JSON, NOT_FOUND, Answer, Request, text
 
 ANSWER_SECONDS = 30.0
 SLICE = 200  # pods of the queue that are asked for at once
-JSON = "application/json"
 _T = TypeVar("_T")
 
 
@@ -67,14 +76,19 @@ class PodPage(msgspec.Struct, frozen=True):
     story: tuple[StoryStep, ...]
 
 
+class NoAnswerError(Exception):
+    """An actor has stopped, or does not answer in time."""
+
+
 class Debug:
     """`nodes` returns the cache's nodes in parts, `compare` the differences from the API server,
-    `waiting` the pods that wait on Permit, and `unreadable` the objects that cannot be read.
+    `waiting` the pods that wait on Permit, and `unreadable` the objects that cannot be read. They
+    are called in the scheduler's event loop, which is `elsewhere`.
     """
 
     def __init__(
         self,
-        nodes: Callable[[], AsyncIterator[tuple[NodeDump, ...]]],
+        nodes: Callable[[], AsyncGenerator[tuple[NodeDump, ...], None]],
         compare: Callable[[], Awaitable[tuple[Difference, ...]]],
         queue: Mailbox[QueueMessage],
         waiting: Callable[[], tuple[WaitingPodDump, ...]],
@@ -87,45 +101,59 @@ class Debug:
         self._waiting = waiting
         self._clock = clock
         self._unreadable = unreadable
+        self._sections: Mapping[str, Callable[[Elsewhere], Awaitable[Answer]]] = {
+            "cache": self._show_cache,
+            "comparison": self._show_comparison,
+            "queue": self._show_queue,
+            "waiting": self._show_waiting,
+            "unreadable": self._show_unreadable,
+        }
 
-    def routes(self) -> tuple[web.RouteDef, ...]:
-        return (
-            web.get("/debug/cache", self._show_cache),
-            web.get("/debug/comparison", self._show_comparison),
-            web.get("/debug/queue", self._show_queue),
-            web.get("/debug/waiting", self._show_waiting),
-            web.get("/debug/unreadable", self._show_unreadable),
-            web.get("/debug/pods/{namespace}/{name}", self._show_pod),
-        )
+    async def show(self, request: Request, elsewhere: Elsewhere) -> Answer:
+        """The page at a path below /debug/."""
+        section, *key = request.path.removeprefix("/debug/").split("/")
+        try:
+            if section == "pods" and len(key) == 2 and all(key):
+                return await self._show_pod("/".join(key), elsewhere)
+            if section in self._sections and not key:
+                return await self._sections[section](elsewhere)
+        except NoAnswerError as problem:
+            return text(f"no answer: {problem}\n", 503)
+        return NOT_FOUND
 
-    async def _show_cache(self, request: web.Request) -> web.StreamResponse:
-        return await _sent(request, "nodes", self._nodes())
+    async def _show_cache(self, elsewhere: Elsewhere) -> Answer:
+        return await _sent("nodes", self._nodes(), elsewhere)
 
-    async def _show_comparison(self, _: web.Request) -> web.Response:
-        return _page(ComparisonPage(await answered(self._compare())))
+    async def _show_comparison(self, elsewhere: Elsewhere) -> Answer:
+        return _page(ComparisonPage(await answered(elsewhere, self._compare)))
 
-    async def _show_queue(self, request: web.Request) -> web.StreamResponse:
-        return await _sent(request, "pods", self._queued())
+    async def _show_queue(self, elsewhere: Elsewhere) -> Answer:
+        return await _sent("pods", self._queued(), elsewhere)
 
-    async def _show_waiting(self, _: web.Request) -> web.Response:
-        return _page(WaitingPage(self._waiting()))
+    async def _show_waiting(self, elsewhere: Elsewhere) -> Answer:
+        return _page(WaitingPage(await answered(elsewhere, self._now_waiting)))
 
-    async def _show_unreadable(self, _: web.Request) -> web.Response:
-        return _page(UnreadablePage(tuple(sorted(self._unreadable()))))
+    async def _show_unreadable(self, elsewhere: Elsewhere) -> Answer:
+        return _page(UnreadablePage(await answered(elsewhere, self._now_unreadable)))
 
-    async def _show_pod(self, request: web.Request) -> web.Response:
-        key = f"{request.match_info['namespace']}/{request.match_info['name']}"
-        story, queued = await answered(self._story(key)), await answered(self._dump((key,)))
-        waiting = next((pod for pod in self._waiting() if pod.key == key), None)
+    async def _show_pod(self, key: str, elsewhere: Elsewhere) -> Answer:
+        story = await answered(elsewhere, partial(self._story, key))
+        queued = await answered(elsewhere, partial(self._dump, (key,)))
+        all_waiting = await answered(elsewhere, self._now_waiting)
+        waiting = next((pod for pod in all_waiting if pod.key == key), None)
         if not (story or queued or waiting):
-            raise web.HTTPNotFound(
-                text=f"{key}: not in the queue, and no story of it is remembered\n"
-            )
+            return text(f"{key}: not in the queue, and no story of it is remembered\n", 404)
         return _page(
             PodPage(self._dated(queued[0]) if queued else None, waiting, self._in_unix_time(story))
         )
 
-    async def _queued(self) -> AsyncIterator[tuple[QueuedPodDump, ...]]:
+    async def _now_waiting(self) -> tuple[WaitingPodDump, ...]:
+        return self._waiting()
+
+    async def _now_unreadable(self) -> tuple[UnreadableObject, ...]:
+        return tuple(sorted(self._unreadable()))
+
+    async def _queued(self) -> AsyncGenerator[tuple[QueuedPodDump, ...], None]:
         keys: tuple[str, ...] = await ask(self._queue, ListQueued)
         for start in range(0, len(keys), SLICE):
             await (
@@ -148,34 +176,40 @@ class Debug:
         return tuple(msgspec.structs.replace(step, at=round(epoch + step.at, 3)) for step in story)
 
 
-def _page(page: msgspec.Struct) -> web.Response:
-    return web.Response(body=msgspec.json.encode(page), content_type=JSON)
+def _page(page: msgspec.Struct) -> Answer:
+    return Answer(msgspec.json.encode(page), content_type=JSON)
 
 
-async def answered(coming: Awaitable[_T]) -> _T:
-    """Return the answer of an actor. Raises 503 if it has stopped, or does not answer in time."""
+async def answered(elsewhere: Elsewhere, work: Callable[[], Awaitable[_T]]) -> _T:
+    """Return the answer of an actor. Raises NoAnswerError."""
     try:
         with anyio.fail_after(ANSWER_SECONDS):
-            return await coming
+            return await elsewhere(work)
     except (TimeoutError, MailboxClosedError) as problem:
-        raise web.HTTPServiceUnavailable(text=f"no answer: {problem}\n") from None
+        raise NoAnswerError(str(problem)) from None
 
 
 async def _sent(
-    request: web.Request, field: str, parts: AsyncIterator[Sequence[msgspec.Struct]]
-) -> web.StreamResponse:
-    """Send an object with one list, part by part. An error after the first part ends the
-    connection.
-    """
-    part = await answered(anext(parts, None))
-    response = web.StreamResponse(headers={"Content-Type": JSON})
-    await response.prepare(request)
-    await response.write(b'{"%s":[' % field.encode())
-    separator = b""
-    while part is not None:
-        if part:
-            await response.write(separator + msgspec.json.encode(part)[1:-1])
-            separator = b","
-        part = await answered(anext(parts, None))
-    await response.write(b"]}")
-    return response
+    field: str, parts: AsyncGenerator[Sequence[msgspec.Struct], None], elsewhere: Elsewhere
+) -> Answer:
+    """An object with one list, part by part. An error after the first part ends the connection."""
+
+    async def following() -> Sequence[msgspec.Struct] | None:
+        return await anext(parts, None)
+
+    first = await answered(elsewhere, following)
+
+    async def encoded() -> AsyncGenerator[bytes, None]:
+        part, separator = first, b""
+        try:
+            yield b'{"%s":[' % field.encode()
+            while part is not None:
+                if part:
+                    yield separator + msgspec.json.encode(part)[1:-1]
+                    separator = b","
+                part = await answered(elsewhere, following)
+            yield b"]}"
+        finally:
+            await elsewhere(parts.aclose)
+
+    return Answer(encoded(), content_type=JSON)

@@ -27,6 +27,7 @@ from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.kube.core import Pod
 from tests.kit.messages import no_room
 from tests.kit.processes import POLL_SECONDS, Berth, berth, free_port
+from tests.kit.serving import OPEN
 
 Document = dict[str, Any]
 
@@ -409,14 +410,15 @@ async def test_health_metrics_and_configuration_are_served(tmp_path: Path) -> No
         await running.node("n")
         await running.pod("p")
         await running.api.kill()
-        at = f"http://127.0.0.1:{free_port()}"
-        async with running.scheduler(f"--secure-port={at.rsplit(':', 1)[1]}") as scheduler:
+        at = f"https://127.0.0.1:{free_port()}"
+        flags = ("--bind-address=127.0.0.1", f"--secure-port={at.rsplit(':', 1)[1]}", OPEN)
+        async with running.scheduler(*flags) as scheduler:
 
             async def get(path: str) -> tuple[int, str]:
-                async with session.get(at + path) as response:
+                async with session.get(at + path, ssl=False) as response:
                     return response.status, await response.text()
 
-            await scheduler.says('"serving"')
+            await scheduler.says("Serving securely on")
             assert await get("/healthz") == (200, "ok")
             assert await get("/livez?verbose") == (200, "[+]ping ok\nlivez check passed\n")
             status, text = await get("/readyz")
@@ -434,7 +436,7 @@ async def test_health_metrics_and_configuration_are_served(tmp_path: Path) -> No
                 served = json.loads(configuration)["componentconfig"]
                 assert served["leaderElection"]["leaseDuration"] == "3s"
                 assert (await get("/"))[0] == 404
-                async with running.scheduler(f"--secure-port={at.rsplit(':', 1)[1]}") as second:
+                async with running.scheduler(*flags) as second:
                     assert await second.end() == 1
                     line = second.output.splitlines()[-1]
                     assert line.startswith("Error: cannot start: ")

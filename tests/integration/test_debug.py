@@ -5,9 +5,10 @@ objects.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import anyio
@@ -34,14 +35,16 @@ from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.scheduling.kube.core import PodSpec
 from berth.actors.scheduling.kube.meta import ObjectMeta
-from berth.actors.server.actor import ServerActor
+from berth.actors.server.actor import ServerActor, Shown
 from berth.actors.server.debug import SLICE, Debug, QueuePage
-from berth.config.options import SecureServing
+from berth.actors.server.health import Health
+from berth.config.options import Options
 from berth.plugin import SUCCESS, Node, Pod, PodInfo
 from tests.integration.test_daemon import cluster
 from tests.kit.clock import VirtualClock
 from tests.kit.instruments import unread
 from tests.kit.processes import berth, free_port
+from tests.kit.serving import OPEN, open_to_all, url_of
 
 Document = dict[str, Any]
 
@@ -60,17 +63,19 @@ class Asked:
 
 
 async def ask_debug(folder: Path, server: str, *arguments: str) -> Asked:
-    async with berth(folder, "debug", f"--server={server}", *arguments) as process:
+    async with berth(
+        folder, "debug", f"--server={server}", "--insecure-skip-tls-verify", *arguments
+    ) as process:
         code = await process.end(30.0)
         return Asked(code, process.output)
 
 
 async def test_a_running_scheduler_shows_its_state(tmp_path: Path) -> None:
-    server = f"http://127.0.0.1:{free_port()}"
-    port = server.rsplit(":", 1)[1]
+    server = f"https://127.0.0.1:{free_port()}"
+    flags = ("--bind-address=127.0.0.1", f"--secure-port={server.rsplit(':', 1)[1]}", OPEN)
     async with (
         cluster(tmp_path) as running,
-        running.scheduler("--leader-elect=false", f"--secure-port={port}") as scheduler,
+        running.scheduler("--leader-elect=false", *flags) as scheduler,
     ):
         await running.node("n", cpu="2")
         await running.pod("fits")
@@ -131,10 +136,17 @@ async def test_a_running_scheduler_shows_its_state(tmp_path: Path) -> None:
 
 
 async def test_a_scheduler_that_does_not_answer_is_not_a_difference(tmp_path: Path) -> None:
-    told = await ask_debug(tmp_path, f"http://127.0.0.1:{free_port()}", "comparison")
+    told = await ask_debug(tmp_path, f"https://127.0.0.1:{free_port()}", "comparison")
     assert told.code == 2
-    assert told.output.startswith("Error: http://127.0.0.1:")
+    assert told.output.startswith("Error: https://127.0.0.1:")
     assert len(told.output.splitlines()) == 1
+
+
+def serving(options: Options, debug: Debug) -> Callable[..., Coroutine[Any, Any, None]]:
+    """A server that shows these debug pages."""
+    assert options.serving is not None
+    shown = Shown(Health({"livez": ()}), {}, {}, debug)
+    return ServerActor(options.serving, options, shown, Random(1)).run
 
 
 @asynccontextmanager
@@ -153,7 +165,7 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
         mailboxes, lambda: told_nodes, lambda: told_pods, {"ours"}, clock, waiting.statistics
     )
     rules = QueueRules(lambda info, at: (-info.priority, at), lambda _: SUCCESS, {})
-    address = SecureServing("127.0.0.1", free_port())
+    options = open_to_all()
     odd = UnreadableObject("Node", "n1", "uid-1", "status.allocatable[cpu]: expected a quantity")
     debug = Debug(
         debugger.nodes,
@@ -164,10 +176,10 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
         lambda: [odd],
     )
     async with anyio.create_task_group() as group:
-        await group.start(ServerActor(address, lambda: None, {}, {}, debug).run)
+        await group.start(serving(options, debug))
         await group.start(CacheActor(mailboxes, CacheState()).run)
         await group.start(QueueActor(mailboxes, QueueState(rules), clock, unread(clock)).run)
-        yield f"http://{address.bind_address}:{address.secure_port}", mailboxes.queue
+        yield url_of(options), mailboxes.queue
         group.cancel_scope.cancel()
     mailboxes.close()
 
@@ -216,7 +228,7 @@ async def test_a_long_queue_is_read_in_parts() -> None:
         ]
         for told in pods:
             queue.tell(PendingPodAdded(told))
-        async with session.get(f"{server}/debug/queue") as response:
+        async with session.get(f"{server}/debug/queue", ssl=False) as response:
             page = msgspec.json.decode(await response.read(), type=QueuePage)
         assert [(pod.key, pod.place) for pod in page.pods] == [
             (f"ns/p{i}", "active") for i in range(len(pods))
@@ -228,7 +240,7 @@ async def test_a_page_whose_actor_has_stopped_is_503() -> None:
     queue: Mailbox[QueueMessage] = Mailbox("queue")
     queue.close()
 
-    async def no_nodes() -> AsyncIterator[tuple[NodeDump, ...]]:
+    async def no_nodes() -> AsyncGenerator[tuple[NodeDump, ...], None]:
         await ask(queue, ListQueued)
         yield ()
 
@@ -236,13 +248,11 @@ async def test_a_page_whose_actor_has_stopped_is_503() -> None:
         await ask(queue, ListQueued)
         return ()
 
-    address = SecureServing("127.0.0.1", free_port())
+    options = open_to_all()
     debug = Debug(no_nodes, compare, queue, tuple, SystemClock())
     async with anyio.create_task_group() as group, ClientSession() as session:
-        await group.start(ServerActor(address, lambda: None, {}, {}, debug).run)
+        await group.start(serving(options, debug))
         for path in ("cache", "comparison", "queue", "pods/ns/p"):
-            async with session.get(
-                f"http://{address.bind_address}:{address.secure_port}/debug/{path}"
-            ) as response:
+            async with session.get(f"{url_of(options)}/debug/{path}", ssl=False) as response:
                 assert (response.status, await response.text()) == (503, "no answer: queue\n"), path
         group.cancel_scope.cancel()

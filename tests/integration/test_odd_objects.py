@@ -9,9 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from berth.actors.scheduling.kube.kinds import NODES, PODS
-from berth.config.options import Options, SecureServing
 from tests.kit.daemon import daemon
-from tests.kit.processes import free_port
+from tests.kit.serving import open_to_all, url_of
 
 NULLS: dict[str, Any] = {"status.images": [{"names": None, "sizeBytes": 5}], "spec.taints": None}
 BROKEN: dict[str, Any] = {"status.allocatable.cpu": "plenty"}
@@ -207,15 +206,15 @@ async def test_a_pod_that_becomes_unreadable_during_its_attempt_does_not_block_t
 
 
 async def test_an_unreadable_object_is_named_in_the_log_the_metric_and_the_debug_page() -> None:
-    port = free_port()
-    url, serving = f"http://127.0.0.1:{port}", SecureServing("127.0.0.1", port)
+    options = open_to_all()
+    url = url_of(options)
     async with (
-        daemon(options=Options(serving=serving)) as running,
+        daemon(options=options) as running,
         aiohttp.ClientSession() as session,
     ):
 
         async def get(path: str) -> str:
-            async with session.get(f"{url}/{path}") as response:
+            async with session.get(f"{url}/{path}", ssl=False) as response:
                 return await response.text()
 
         with capture_logs() as logs:

@@ -7,6 +7,8 @@ the objects that it cannot read.
 from __future__ import annotations
 
 import sys
+from contextlib import AsyncExitStack
+from functools import partial
 from urllib.parse import quote
 
 import aiohttp
@@ -15,6 +17,8 @@ import click
 import msgspec
 from rich.console import Console
 
+from berth.actors.client.credentials import KubeconfigError
+from berth.actors.scheduling.kube.meta import Status
 from berth.actors.server.debug import (
     CachePage,
     ComparisonPage,
@@ -23,6 +27,8 @@ from berth.actors.server.debug import (
     UnreadablePage,
     WaitingPage,
 )
+from berth.tools.debug.access import DEFAULT_SERVER, Access, Trust, connection_of
+from berth.tools.debug.leader import NoLeaderError, forwarded
 from berth.tools.debug.report import show_pod, show_section
 
 SECTIONS = {
@@ -46,10 +52,36 @@ class NoAnswerError(click.ClickException):
 @click.argument("sections", nargs=-1, type=click.Choice([*SECTIONS]))
 @click.option(
     "--server",
-    default="http://127.0.0.1:10259",
+    default=DEFAULT_SERVER,
     show_default=True,
     metavar="URL",
     help="The scheduler's address: its --bind-address and --secure-port.",
+)
+@click.option(
+    "--leader",
+    is_flag=True,
+    help="The leader's pod in place of --server, reached through kubectl port-forward.",
+)
+@click.option(
+    "--lease",
+    default="kube-system/kube-scheduler",
+    show_default=True,
+    metavar="NAMESPACE/NAME",
+    help="The lease that names the leader; its pod is in the same namespace.",
+)
+@click.option("--kubeconfig", metavar="FILE", help="Whose credentials to show, as with kubectl.")
+@click.option("--context", "context", default="", metavar="NAME", help="Its context.")
+@click.option(
+    "--certificate-authority",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Authorities of the scheduler's certificate, besides those of the cluster.",
+)
+@click.option(
+    "--insecure-skip-tls-verify",
+    "insecure",
+    is_flag=True,
+    help="Do not verify the scheduler's certificate, which may be of its own making.",
 )
 @click.option(
     "--pod",
@@ -61,32 +93,53 @@ class NoAnswerError(click.ClickException):
 )
 @click.pass_context
 def debug(
-    ctx: click.Context, sections: tuple[str, ...], server: str, pod: str | None, output: str
+    ctx: click.Context,
+    sections: tuple[str, ...],
+    server: str,
+    leader: bool,
+    lease: str,
+    kubeconfig: str | None,
+    context: str,
+    certificate_authority: str | None,
+    insecure: bool,
+    pod: str | None,
+    output: str,
 ) -> None:
     """Show the state of a running scheduler.
 
     The sections are its cache, the comparison with the API server, its queue, the pods that wait on
-    Permit, and the objects that it cannot read. Without SECTIONS, shows all of them. The exit code
-    is 1 if the comparison finds differences, and 2 if there is no answer.
+    Permit, and the objects that it cannot read. Without SECTIONS, shows all of them. The scheduler
+    sees the credentials of your kubeconfig, and asks its API server whether you may see /debug/*.
+    The exit code is 1 if the comparison finds differences, and 2 if there is no answer.
 
     \b
-    berth debug
-    berth debug comparison --server http://127.0.0.1:10259
-    berth debug queue -o json
-    berth debug --pod shop/web-1
+    berth debug --insecure-skip-tls-verify
+    berth debug comparison --server https://10.0.0.1:10259 --certificate-authority ca.crt
+    berth debug queue -o json --leader
+    berth debug --pod shop/web-1 --leader
     """
     if pod is not None and sections:
         raise click.UsageError("--pod cannot be combined with sections")
-    if not server.startswith(("http://", "https://")):
-        raise click.UsageError(
-            f"--server: expected a URL such as http://127.0.0.1:10259, got {server!r}"
-        )
+    if not server.startswith("https://"):
+        raise click.UsageError(f"--server: expected a URL such as {DEFAULT_SERVER}, got {server!r}")
+    key = pod if pod is None or "/" in pod else f"default/{pod}"
+    names = sections or tuple(SECTIONS)
+    paths = [f"/debug/{name}" for name in names] if key is None else [f"/debug/pods/{quote(key)}"]
     try:
-        if pod is None:
-            differ = _show(sections or tuple(SECTIONS), server, output)
+        connection = connection_of(kubeconfig, context)
+        trust = Trust(certificate_authority, insecure or leader)
+        fetch = partial(_fetch, Access(connection, trust), server, paths)
+        bodies = anyio.run(fetch, lease if leader else "", kubeconfig, context)
+        differ = False
+        if key is None:
+            differ = _show(names, bodies, output)
         else:
-            differ = False
-            _show_pod(pod if "/" in pod else f"default/{pod}", server, output)
+            _show_pod(key, bodies[0], output)
+    except aiohttp.ClientConnectorCertificateError as problem:
+        raise NoAnswerError(
+            f"{server}: {problem.certificate_error}; give the certificate of its authority with"
+            " --certificate-authority, or --insecure-skip-tls-verify"
+        ) from None
     except (
         aiohttp.ClientError,
         TimeoutError,
@@ -94,12 +147,13 @@ def debug(
         msgspec.DecodeError,
     ) as problem:
         raise NoAnswerError(f"{server}: {problem or 'no answer in time'}") from None
+    except (KubeconfigError, NoLeaderError) as problem:
+        raise NoAnswerError(str(problem)) from None
     ctx.exit(1 if differ else 0)
 
 
-def _show(sections: tuple[str, ...], server: str, output: str) -> bool:
+def _show(sections: tuple[str, ...], bodies: list[bytes], output: str) -> bool:
     """Prints these sections; returns True if the comparison found differences."""
-    bodies = anyio.run(_fetch, server, [f"/debug/{name}" for name in sections])
     pages = [
         msgspec.json.decode(body, type=SECTIONS[name])
         for name, body in zip(sections, bodies, strict=True)
@@ -114,8 +168,7 @@ def _show(sections: tuple[str, ...], server: str, output: str) -> bool:
     return any(isinstance(page, ComparisonPage) and page.differences for page in pages)
 
 
-def _show_pod(key: str, server: str, output: str) -> None:
-    (body,) = anyio.run(_fetch, server, [f"/debug/pods/{quote(key)}"])
+def _show_pod(key: str, body: bytes, output: str) -> None:
     page = msgspec.json.decode(body, type=PodPage)
     if output == "json":
         click.echo(body)
@@ -131,17 +184,34 @@ def _console() -> Console:
     return Console(width=None if sys.stdout.isatty() else WIDE)
 
 
-async def _fetch(server: str, paths: list[str]) -> list[bytes]:
-    """Fetches one page after another, so as not to keep the scheduler busy."""
+async def _fetch(
+    access: Access, server: str, paths: list[str], lease: str, kubeconfig: str | None, context: str
+) -> list[bytes]:
+    """Fetches one page after another, so as not to keep the scheduler busy. If `lease` names one,
+    its holder is asked.
+    """
     timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
     bodies = []
-    async with aiohttp.ClientSession(timeout=timeout) as session:
+    async with AsyncExitStack() as stack:
+        if lease:
+            server = await stack.enter_async_context(
+                forwarded(access.connection, lease, kubeconfig, context)
+            )
+        session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))
         for path in paths:
-            async with session.get(server.rstrip("/") + path) as response:
+            headers, tls = await access.proof()
+            url = server.rstrip("/") + path
+            async with session.get(url, headers=headers, ssl=tls) as response:
                 body = await response.read()
                 if response.status != 200:
-                    raise NoAnswerError(
-                        f"{server}: {response.status} {body.decode(errors='replace').strip()}"
-                    )
+                    raise NoAnswerError(f"{server}: {response.status} {_reason(body)}")
                 bodies.append(body)
     return bodies
+
+
+def _reason(body: bytes) -> str:
+    """The message of a Status, or else the text."""
+    try:
+        return msgspec.json.decode(body, type=Status).message
+    except msgspec.MsgspecError:
+        return body.decode(errors="replace").strip()

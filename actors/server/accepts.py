@@ -1,0 +1,63 @@
+"""The media type of an answer, from the Accept header, as /flagz and /statusz negotiate it.
+
+Text is the default. JSON and YAML have to be asked for with the kind of the object, as in
+`application/json;as=Statusz;g=config.k8s.io;v=v1beta1`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+GROUP = "config.k8s.io"
+VERSIONS = ("v1beta1", "v1alpha1")
+DEPRECATED = "v1alpha1"
+STRUCTURED = ("application/json", "application/yaml")
+PLAIN = "text/plain"
+
+
+class Accepted(NamedTuple):
+    """`version` is that of the object; "" for text."""
+
+    media_type: str
+    version: str = ""
+
+
+TEXT = Accepted(PLAIN)
+
+
+def negotiate(accept: str, kind: str) -> Accepted | None:
+    """The first type that can be sent, in the order of the client's preference; None if there is
+    none.
+    """
+    if not accept.strip():
+        return TEXT
+    clauses = [_clause(part) for part in accept.split(",") if part.strip()]
+    # As with Go's sort, clauses of the same weight keep their order.
+    for wanted, parameters in sorted(clauses, key=lambda clause: -_weight(clause[1])):
+        for media_type in (*STRUCTURED, PLAIN):
+            if wanted in (media_type, f"{media_type.partition('/')[0]}/*", "*/*"):
+                found = _with(media_type, parameters, kind)
+                if found is not None:
+                    return found
+    return None
+
+
+def _with(media_type: str, parameters: dict[str, str], kind: str) -> Accepted | None:
+    version = parameters.get("v", "")
+    named = parameters.get("as"), parameters.get("g"), version in VERSIONS
+    if media_type == PLAIN:
+        return TEXT if "as" not in parameters else None
+    return Accepted(media_type, version) if named == (kind, GROUP, True) else None
+
+
+def _clause(part: str) -> tuple[str, dict[str, str]]:
+    media_type, *parameters = (word.strip() for word in part.split(";"))
+    pairs = (word.partition("=") for word in parameters)
+    return media_type.lower(), {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _weight(parameters: dict[str, str]) -> float:
+    try:
+        return float(parameters.get("q", 1.0))
+    except ValueError:
+        return 1.0

@@ -1,0 +1,141 @@
+"""Authentication: who sends a request, as kube-scheduler decides it with delegated authentication.
+
+An authenticating proxy's headers count first, then the client's certificate, then a bearer token.
+Each may fail and leave it to the next. If none succeeds, a request with a credential that failed is
+refused, and any other is anonymous. No credential is ever logged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from urllib.parse import unquote
+
+import msgspec
+from multidict import MultiMapping
+
+from berth.actors.runtime.logs import get_logger
+from berth.actors.server.client_certificates import (
+    CertificateError,
+    common_name,
+    signed_by,
+    user_of,
+)
+from berth.actors.server.identity import ANONYMOUS, User, authenticated
+from berth.actors.server.request import Request
+from berth.actors.server.reviews import ReviewFailedError, TokenReviews
+
+log = get_logger(__name__)
+
+
+class ProxyHeaders(msgspec.Struct, frozen=True):
+    """The headers in which an authenticating proxy names the user, and the common names of the
+    proxies; any proxy's if there are none.
+    """
+
+    usernames: tuple[str, ...] = ()
+    uids: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    extra_prefixes: tuple[str, ...] = ()
+    allowed_names: tuple[str, ...] = ()
+
+
+class Authorities(msgspec.Struct, frozen=True):
+    """The certificates, in DER, of the authorities of users and of those of proxies. A bundle that
+    is not known yet, or is empty, signs nobody.
+    """
+
+    users: frozenset[bytes] = frozenset()
+    proxies: frozenset[bytes] = frozenset()
+    headers: ProxyHeaders = ProxyHeaders()
+
+
+class Authenticator:
+    """`authorities` returns those that count now. Without `tokens`, bearer tokens are ignored."""
+
+    def __init__(
+        self,
+        authorities: Callable[[], Authorities],
+        tokens: TokenReviews | None,
+        wall: Callable[[], datetime],
+    ) -> None:
+        self._authorities = authorities
+        self._tokens = tokens
+        self._wall = wall
+
+    async def identify(self, request: Request) -> User | None:
+        """The user, who may be anonymous; None if the request has a credential that is not good."""
+        authorities, problems = self._authorities(), []
+        for by in (self._by_proxy, self._by_certificate):
+            try:
+                found = by(request, authorities)
+            except CertificateError as problem:
+                problems.append(str(problem))
+            else:
+                if found is not None:
+                    return authenticated(found)
+        token = bearer_token(request.headers) if self._tokens is not None else ""
+        if token:
+            assert self._tokens is not None
+            try:
+                found = await self._tokens.user_of(token)
+            except ReviewFailedError as problem:
+                log.warning("cannot review a token", error=str(problem), repeats="TokenReview")
+                problems.append("the token was not reviewed")
+            else:
+                if found is not None:
+                    return authenticated(found)
+                problems.append("invalid bearer token")
+        if problems:
+            log.at(2, "request not authenticated", path=request.path, problems=problems)
+            return None
+        return ANONYMOUS
+
+    def _by_proxy(self, request: Request, authorities: Authorities) -> User | None:
+        if not (request.certificates and authorities.proxies):
+            return None
+        headers = authorities.headers
+        if not signed_by(request.certificates, authorities.proxies):
+            raise CertificateError("the certificate is not that of an authenticating proxy")
+        name = common_name(request.certificates[0])
+        if headers.allowed_names and name not in headers.allowed_names:
+            raise CertificateError(f"a proxy with the name {name!r} is not allowed")
+        username = _first(request.headers, headers.usernames)
+        if not username:
+            return None
+        uid = _first(request.headers, headers.uids)
+        groups = [
+            value for each in headers.groups for value in request.headers.getall(each, ()) if value
+        ]
+        extra = _extra(request.headers, headers.extra_prefixes)
+        return User(username, uid, tuple(groups), extra)
+
+    def _by_certificate(self, request: Request, authorities: Authorities) -> User | None:
+        if not (request.certificates and authorities.users):
+            return None
+        if not signed_by(request.certificates, authorities.users):
+            raise CertificateError("the certificate is not signed by an authority of users")
+        return user_of(request.certificates[0], self._wall())
+
+
+def bearer_token(headers: MultiMapping[str]) -> str:
+    """The token of the first Authorization header, or "" if it has none."""
+    scheme, _, rest = headers.get("Authorization", "").strip().partition(" ")
+    return rest.partition(" ")[0] if scheme.lower() == "bearer" else ""
+
+
+def _first(headers: MultiMapping[str], names: Sequence[str]) -> str:
+    """The value of the first header that has one, or ""."""
+    values = (headers.get(name, "") for name in names)
+    return next((value for value in values if value), "")
+
+
+def _extra(headers: MultiMapping[str], prefixes: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """All headers with such a prefix, by the rest of their names, which may be percent-encoded."""
+    extra: dict[str, tuple[str, ...]] = {}
+    for prefix in prefixes:
+        for header, value in headers.items():
+            if header.lower().startswith(prefix.lower()):
+                key = unquote(header[len(prefix) :].lower())
+                extra[key] = (*extra.get(key, ()), value)
+    return extra

@@ -1,0 +1,61 @@
+"""Authorization: whether a user may see a page, as kube-scheduler decides it with delegated
+authorization.
+
+Members of system:masters may see everything, everybody may see the paths that are always allowed,
+and everything else is up to a SubjectAccessReview. If nobody can be asked, it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from berth.actors.server.identity import User
+from berth.actors.server.reviews import AccessReviews
+
+PRIVILEGED = "system:masters"
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """`reason` is the API server's, for a refusal."""
+
+    allowed: bool
+    reason: str = ""
+
+
+ALLOWED = Decision(allowed=True)
+
+
+class AlwaysAllowed:
+    """Paths that need no permission; one with a trailing `*` stands for all that begin with it."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        """Raises ValueError for a `*` in the middle."""
+        shorn = [path.removeprefix("/") for path in paths]
+        for path in shorn:
+            if "*" in path[:-1]:
+                raise ValueError(
+                    f'--authorization-always-allow-paths: only trailing * allowed in "{path}"'
+                )
+        self._prefixes = tuple(path[:-1] for path in shorn if path.endswith("*"))
+        self._paths = frozenset(path for path in shorn if not path.endswith("*"))
+
+    def __contains__(self, path: str) -> bool:
+        path = path.removeprefix("/")
+        return path in self._paths or path.startswith(self._prefixes)
+
+
+class Authorizer:
+    def __init__(self, always: AlwaysAllowed, reviews: AccessReviews | None) -> None:
+        self._always = always
+        self._reviews = reviews
+
+    async def decide(self, user: User, method: str, path: str) -> Decision:
+        """Raises ReviewFailedError if the API server does not say."""
+        if PRIVILEGED in user.groups or path in self._always:
+            return ALLOWED
+        if self._reviews is None:
+            return Decision(allowed=False)
+        status = await self._reviews.verdict(user, method.lower(), path)
+        return Decision(status.allowed and not status.denied, status.reason)

@@ -1,0 +1,82 @@
+"""Client certificates: who signed one, and which user it names.
+
+The handshake has verified that a chain leads to an authority of clients; here it is decided to
+which of the two kinds of authority: that of users, or that of authenticating proxies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID, ObjectIdentifier
+
+from berth.actors.server.identity import User
+
+UID = ObjectIdentifier("1.3.6.1.4.1.57683.2")
+CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
+
+
+class CertificateError(ValueError):
+    """The certificate proves nothing, or nothing that counts here."""
+
+
+def read_bundle(pem: bytes, where: str) -> frozenset[bytes]:
+    """The certificates in PEM text, in DER. Raises ValueError, with `where`, if there are none or
+    one cannot be read.
+    """
+    try:
+        found = x509.load_pem_x509_certificates(pem)
+    except ValueError:
+        raise ValueError(f"{where}: expected certificates in PEM") from None
+    return frozenset(each.public_bytes(Encoding.DER) for each in found)
+
+
+def signed_by(chain: Sequence[bytes], bundle: frozenset[bytes]) -> bool:
+    """True if this verified chain leads to a certificate of the bundle.
+
+    A part of the chain that ends at such a certificate is verified as well, so it may be any one.
+    """
+    return any(each in bundle for each in chain)
+
+
+def common_name(certificate: bytes) -> str:
+    """The common name of the subject, or "". Raises CertificateError if it cannot be read."""
+    return _first(_read(certificate).subject, NameOID.COMMON_NAME)
+
+
+def user_of(certificate: bytes, now: datetime) -> User | None:
+    """The user: the common name, with the organizations as groups; None without a common name.
+    Raises CertificateError if the certificate has expired since the handshake, or has several uids.
+    """
+    read = _read(certificate)
+    if not read.not_valid_before_utc <= now <= read.not_valid_after_utc:
+        raise CertificateError("the client certificate has expired or is not yet valid")
+    name = _first(read.subject, NameOID.COMMON_NAME)
+    if not name:
+        return None
+    uids = _all(read.subject, UID)
+    if len(uids) > 1 or uids == [""]:
+        raise CertificateError("expected one uid in the client certificate")
+    fingerprint = f"X509SHA256={hashlib.sha256(certificate).hexdigest()}"
+    groups = tuple(_all(read.subject, NameOID.ORGANIZATION_NAME))
+    return User(name, "".join(uids), groups, {CREDENTIAL_ID: (fingerprint,)})
+
+
+def _read(certificate: bytes) -> x509.Certificate:
+    try:
+        return x509.load_der_x509_certificate(certificate)
+    except ValueError:
+        raise CertificateError("the client certificate cannot be read") from None
+
+
+def _all(subject: x509.Name, kind: ObjectIdentifier) -> list[str]:
+    return [str(each.value) for each in subject.get_attributes_for_oid(kind)]
+
+
+def _first(subject: x509.Name, kind: ObjectIdentifier) -> str:
+    """The last one counts, as in Go."""
+    return (_all(subject, kind) or [""])[-1]

@@ -1,0 +1,117 @@
+"""/healthz, /livez and /readyz, with the checks, the texts and the paths of kube-scheduler.
+
+A failed check is only named where everybody may ask. Its reason is at the path of the check, such
+as /readyz/sched-handler-sync, which is authorized like any other page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from berth.actors.client.tenure import Tenure
+from berth.actors.runtime.logs import get_logger
+from berth.actors.server.request import NOT_FOUND, Answer, Request, text
+from berth.config.types import LeaderElectionConfiguration
+
+log = get_logger(__name__)
+OVERDUE_SECONDS = 20.0  # past the lease's expiry, as in kube-scheduler
+
+
+class Check(msgspec.Struct, frozen=True):
+    """`problem` returns None if the check passes, and otherwise the reason why it does not. It is
+    called in the server's thread. If `public`, everybody is shown the reason.
+    """
+
+    name: str
+    problem: Callable[[], str | None]
+    public: bool = False
+
+
+def leader_election(tenure: Tenure, election: LeaderElectionConfiguration) -> Check:
+    """Fails if the lease is long over, but was not given up in order: the process may be unable to
+    end itself.
+    """
+    # kube-scheduler counts from the lease's expiry; a tenure ends at the renew deadline before it.
+    patience = election.lease_duration - election.renew_deadline + OVERDUE_SECONDS
+
+    def problem() -> str | None:
+        if tenure.over_for() <= patience:
+            return None
+        return f"failed election to renew leadership on lease {election.resource_name}"
+
+    return Check("leaderElection", problem)
+
+
+def ping(still_for: Callable[[], float], most: float) -> Check:
+    """Fails if the scheduler's event loop has stood still for this many seconds; kube-scheduler's
+    never fails.
+    """
+
+    def problem() -> str | None:
+        seconds = still_for()
+        if seconds < most:
+            return None
+        return f"the event loop has stood still for {seconds:.0f} s"
+
+    return Check("ping", problem, public=True)
+
+
+PASSES = Check("ping", lambda: None)
+
+
+class Health:
+    """`groups` maps healthz, livez and readyz to their checks. A group without checks has ping."""
+
+    def __init__(self, groups: Mapping[str, Sequence[Check]]) -> None:
+        self._groups = {name: tuple(checks) or (PASSES,) for name, checks in groups.items()}
+        self._failing: dict[str, list[str]] = {}
+
+    def paths(self) -> list[str]:
+        return [f"/{name}" for name in self._groups]
+
+    def answer(self, request: Request) -> Answer:
+        name, _, wanted = request.path[1:].partition("/")
+        checks = self._groups[name]
+        if request.path == f"/{name}":
+            return self._all(name, checks, request.query)
+        found = next((check for check in checks if check.name == wanted), None)
+        if found is None:
+            return NOT_FOUND
+        problem = found.problem()
+        return text("ok") if problem is None else text(f"internal server error: {problem}\n", 500)
+
+    def _all(
+        self, name: str, checks: Sequence[Check], query: Mapping[str, Sequence[str]]
+    ) -> Answer:
+        excluded = dict.fromkeys(query.get("exclude", ()))
+        lines, problems = [], []
+        for check in checks:
+            if check.name in excluded:
+                lines.append(f"[+]{check.name} excluded: ok")
+                continue
+            problem = check.problem()
+            if problem is None:
+                lines.append(f"[+]{check.name} ok")
+            else:
+                problems.append(f"{check.name}: {problem}")
+                said = problem if check.public else "reason withheld"
+                lines.append(f"[-]{check.name} failed: {said}")
+        unknown = sorted(excluded.keys() - {check.name for check in checks})
+        if unknown:
+            quoted = ",".join(f'"{each}"' for each in unknown)
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}")
+        self._note(name, problems)
+        if problems:
+            return text("\n".join([*lines, f"{name} check failed", ""]), 500)
+        if "verbose" not in query:
+            return text("ok")
+        return text("\n".join([*lines, f"{name} check passed", ""]))
+
+    def _note(self, name: str, problems: list[str]) -> None:
+        """Log what fails, once for as long as it is the same."""
+        if self._failing.get(name, []) != problems:
+            self._failing[name] = problems
+            if problems:
+                log.at(2, f"{name} check failed", failed=problems)

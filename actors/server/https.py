@@ -1,0 +1,231 @@
+"""HTTPS: the listening socket, the connections with their limits, and the requests on them.
+
+A client that is slow with its handshake, with the head of its request or with reading the answer
+is cut off, and further clients are turned away while there are too many. HTTP/1.1 is spoken, and
+bodies of requests are never read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+
+import anyio
+from aiohttp import web
+
+from berth.actors.runtime.logs import get_logger
+from berth.actors.server.request import Answer, Request, text
+from berth.actors.server.tls import ServingContexts
+
+log = get_logger(__name__)
+
+BACKLOG = 128
+MOST_CONNECTIONS = 500
+HANDSHAKE_SECONDS = 10.0
+HEAD_SECONDS = 32.0  # as kube-scheduler: from the first byte of a connection to its first request
+IDLE_SECONDS = 90.0  # as kube-scheduler: between two requests
+ANSWER_SECONDS = 120.0
+SWEEP_SECONDS = 5.0
+STOP_SECONDS = 0.5
+LONGEST_HEADER = 32 << 10  # tokens are long
+ALWAYS = (("Cache-Control", "no-cache, private"), ("Server", "berth"))
+WORTH_COMPRESSING = 4 << 10
+FAILED = text("500 internal server error\n", 500)
+OFF = logging.getLogger("berth.server.http")  # of aiohttp, which would quote parts of requests
+OFF.disabled = True
+
+Respond = Callable[[Request], Awaitable[Answer]]
+
+
+def listen(address: str, port: int, *, share_port: bool) -> socket.socket:
+    """Return a listening socket. Raises OSError, which names the address."""
+    at = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # As Go does for every listening socket.
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if share_port:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if address == "::":
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        made.bind((address, port))
+        made.listen(BACKLOG)
+        made.setblocking(False)
+    except OSError as problem:
+        made.close()
+        number = problem.errno or 0
+        words = os.strerror(number).lower() if number > 0 else str(problem)
+        raise OSError(number, f"cannot listen on {at}: {words}") from None
+    return made
+
+
+class _Connection:
+    """When a connection began to wait for a request; None while it has one."""
+
+    def __init__(self, transport: asyncio.BaseTransport, now: float) -> None:
+        self.transport = transport
+        self.waits_since: float | None = now
+        self.patience = HEAD_SECONDS
+
+
+class HttpsServer:
+    """Serves the connections of a listening socket with `respond`."""
+
+    def __init__(
+        self, listener: socket.socket, contexts: ServingContexts, respond: Respond
+    ) -> None:
+        self._listener = listener
+        self._contexts = contexts
+        self._respond = respond
+        self._open: dict[asyncio.BaseTransport, _Connection] = {}
+        self._handshakes = 0
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        server = web.Server(
+            self._handle,
+            access_log=None,
+            logger=OFF,
+            keepalive_timeout=IDLE_SECONDS,
+            max_field_size=LONGEST_HEADER,
+            lingering_time=0.0,
+        )
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._sweep)
+                while True:
+                    connection = await self._accepted()
+                    if self._handshakes + len(self._open) >= MOST_CONNECTIONS:
+                        connection.close()
+                        continue
+                    self._handshakes += 1
+                    group.start_soon(self._greet, connection, server)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await server.shutdown(STOP_SECONDS)
+
+    async def _accepted(self) -> socket.socket:
+        """The next connection, when there is one; too many open files only delay it."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(self._listener)
+            except OSError as problem:
+                log.warning("cannot accept connections", error=str(problem), repeats="accept")
+                await anyio.sleep(1.0)
+            else:
+                return connection
+
+    async def _greet(self, connection: socket.socket, server: web.Server) -> None:
+        """Do the handshake, and leave the connection to the server."""
+        loop = asyncio.get_running_loop()
+        try:
+            address = connection.getsockname()[0]
+            transport, _ = await loop.connect_accepted_socket(
+                server,
+                connection,
+                ssl=self._contexts.current(address),
+                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=STOP_SECONDS,
+            )
+        except (OSError, ssl.SSLError) as problem:  # time-outs are OSErrors
+            log.debug("TLS handshake failed", error=str(problem))
+            connection.close()
+        else:
+            self._open[transport] = _Connection(transport, loop.time())
+        finally:
+            self._handshakes -= 1
+
+    async def _sweep(self) -> None:
+        """Cut off who keeps a connection without a request for too long."""
+        while True:
+            await anyio.sleep(SWEEP_SECONDS)
+            now = asyncio.get_running_loop().time()
+            for transport, known in list(self._open.items()):
+                since = known.waits_since
+                if transport.is_closing():
+                    del self._open[transport]
+                elif since is not None and now - since > known.patience:
+                    assert isinstance(transport, asyncio.WriteTransport)
+                    transport.abort()
+
+    async def _handle(self, carried: web.BaseRequest) -> web.StreamResponse:
+        async with self._busy(carried.transport):
+            try:
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    answer = await self._respond(_request(carried))
+                    return await _sent(carried, answer)
+            except (ConnectionError, TimeoutError):
+                raise  # aiohttp ends the connection
+            except Exception:
+                log.exception("a page failed", path=carried.path)
+                if carried.writer.output_size:
+                    raise ConnectionAbortedError from None  # in the middle of an answer
+                return _response(FAILED)
+
+    @asynccontextmanager
+    async def _busy(self, transport: asyncio.BaseTransport | None) -> AsyncIterator[None]:
+        known = None if transport is None else self._open.get(transport)
+        if known is not None:
+            known.waits_since = None
+        try:
+            yield
+        finally:
+            if known is not None:
+                known.waits_since = asyncio.get_running_loop().time()
+                known.patience = IDLE_SECONDS
+
+
+def _request(carried: web.BaseRequest) -> Request:
+    query: dict[str, list[str]] = {}
+    for name, value in carried.query.items():
+        query.setdefault(name, []).append(value)
+    transport = carried.transport
+    found = None if transport is None else transport.get_extra_info("ssl_object")
+    chain = () if found is None else verified_chain(found)
+    return Request(carried.path, carried.method, query, carried.headers, chain)
+
+
+def verified_chain(connection: ssl.SSLObject) -> tuple[bytes, ...]:
+    """The client's certificate and those that it was verified with, in DER; () if it has none.
+
+    The method is public from Python 3.13 on, where it returns bytes.
+    """
+    if not connection.getpeercert(binary_form=True):
+        return ()
+    if hasattr(connection, "get_verified_chain"):
+        chain: tuple[bytes, ...] = tuple(connection.get_verified_chain())
+        return chain
+    found = connection._sslobj.get_verified_chain()  # type: ignore[attr-defined]  # noqa: SLF001
+    return tuple(ssl.PEM_cert_to_DER_cert(each.public_bytes()) for each in found or ())
+
+
+def _response(answer: Answer) -> web.Response:
+    assert isinstance(answer.body, bytes)
+    response = web.Response(body=answer.body, status=answer.status, headers=_headers(answer))
+    if len(answer.body) >= WORTH_COMPRESSING:
+        response.enable_compression()  # as the client accepts
+    return response
+
+
+async def _sent(carried: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+    """Send the parts of an answer as they come; an error in between ends the connection."""
+    if isinstance(answer.body, bytes):
+        return _response(answer)
+    stream = web.StreamResponse(status=answer.status, headers=_headers(answer))
+    await stream.prepare(carried)
+    async with aclosing(answer.body) as parts:
+        async for part in parts:
+            await stream.write(part)
+    await stream.write_eof()
+    return stream
+
+
+def _headers(answer: Answer) -> list[tuple[str, str]]:
+    return [("Content-Type", answer.content_type), *answer.headers, *ALWAYS]

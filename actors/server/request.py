@@ -1,0 +1,58 @@
+"""A request and its answer, whatever library carries them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+
+import msgspec
+from multidict import CIMultiDict, CIMultiDictProxy, MultiMapping
+
+TEXT = "text/plain; charset=utf-8"
+JSON = "application/json"
+NOSNIFF = (("X-Content-Type-Options", "nosniff"),)
+NO_HEADERS: MultiMapping[str] = CIMultiDictProxy(CIMultiDict())
+
+
+class Request(msgspec.Struct, frozen=True):
+    """`path` is decoded; the same text is authorized and looked up. `certificates` is the verified
+    chain of the client's certificate in DER, its own first, or empty.
+    """
+
+    path: str
+    method: str = "GET"
+    query: Mapping[str, Sequence[str]] = {}
+    headers: MultiMapping[str] = NO_HEADERS
+    certificates: tuple[bytes, ...] = ()
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The body may be sent in parts as they come."""
+
+    body: bytes | AsyncGenerator[bytes, None]
+    status: int = 200
+    content_type: str = TEXT
+    headers: tuple[tuple[str, str], ...] = NOSNIFF
+
+
+def text(words: str, status: int = 200) -> Answer:
+    return Answer(words.encode(), status)
+
+
+NOT_FOUND = text("404 page not found\n", 404)
+NOT_ALLOWED = Answer(b"405 only GET and HEAD\n", 405, headers=(*NOSNIFF, ("Allow", "GET, HEAD")))
+
+
+def refused(code: int, reason: str, message: str, *, details: bool = False) -> Answer:
+    """A Status, as Kubernetes refuses requests."""
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        **({"details": {}} if details else {}),
+        "code": code,
+    }
+    encoded = msgspec.json.format(msgspec.json.encode(body), indent=2)
+    return Answer(encoded, code, JSON, NOSNIFF if details else ())

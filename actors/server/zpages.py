@@ -1,0 +1,130 @@
+"""/configz, /flagz and /statusz, in kube-scheduler's forms: the configuration with its defaults,
+the flags, and the process.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from berth.actors.runtime.version import BERTH, KUBERNETES, KUBERNETES_MAJOR, KUBERNETES_MINOR
+from berth.actors.server.accepts import DEPRECATED, GROUP, STRUCTURED, Accepted, negotiate
+from berth.actors.server.request import JSON, TEXT, Answer, Request, refused
+
+NAME = "kube-scheduler"
+EMULATED = f"{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}"
+WARNING = (
+    "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility "
+    "guarantees and is for debugging purposes only."
+)
+NOT_ACCEPTABLE = refused(
+    406,
+    "NotAcceptable",
+    f"only the following media types are accepted: {', '.join((*STRUCTURED, 'text/plain'))}",
+    details=True,
+)
+
+
+def process_start() -> datetime:
+    """When this process began, to the second; now where the kernel does not say."""
+    now = datetime.now(UTC)
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return now
+    ticks = int(fields[19])  # since boot
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    return now - timedelta(seconds=age)
+
+
+class ConfigurationPage:
+    def __init__(self, configuration: object) -> None:
+        self._body = msgspec.json.encode({"componentconfig": configuration})
+
+    async def show(self, _: Request) -> Answer:
+        return Answer(self._body, content_type=JSON)
+
+
+class FlagsPage:
+    """`flags` are all flags with their values."""
+
+    def __init__(self, flags: Mapping[str, str]) -> None:
+        self._flags = dict(sorted(flags.items()))
+
+    async def show(self, request: Request) -> Answer:
+        lines = (f"{name}:{value}" for name, value in self._flags.items())
+        return _page(request, "Flagz", lines, {"flags": self._flags})
+
+
+class StatusPage:
+    """`paths` are those of the other pages; `started` is when the process began."""
+
+    def __init__(
+        self, paths: Iterable[str], started: datetime, wall: Callable[[], datetime]
+    ) -> None:
+        first = {f"/{path.split('/')[1]}" for path in paths}
+        self._paths = sorted(first - {"/statusz", "/"})
+        self._started = started
+        self._wall = wall
+        self._version = f"{KUBERNETES.removeprefix('v')}+berth.{BERTH}"
+        self._python = f"none (Python {platform.python_version()})"
+
+    async def show(self, request: Request) -> Answer:
+        seconds = max(0, int((self._wall() - self._started).total_seconds()))
+        hours, minutes = seconds // 3600, seconds // 60 % 60
+        lines = (
+            "",
+            f"Started:  {self._started:%a %b %e %H:%M:%S} UTC {self._started:%Y}",
+            f"Up:  {hours} hr {minutes:02} min {seconds % 60:02} sec",
+            f"Go version:  {self._python}",
+            f"Binary version:  {self._version}",
+            f"Emulation version:  {EMULATED}",
+            f"Paths:  {' '.join(self._paths)}",
+        )
+        fields = {
+            "startTime": f"{self._started:%Y-%m-%dT%H:%M:%SZ}",
+            "uptimeSeconds": seconds,
+            "goVersion": self._python,
+            "binaryVersion": self._version,
+            "emulationVersion": EMULATED,
+            "paths": self._paths,
+        }
+        return _page(request, "Statusz", lines, fields)
+
+
+def _page(
+    request: Request, kind: str, lines: Iterable[str], fields: Mapping[str, object]
+) -> Answer:
+    accepted = negotiate(request.headers.get("Accept", ""), kind)
+    if accepted is None:
+        return NOT_ACCEPTABLE
+    if not accepted.version:
+        words = "\n".join(["", f"{NAME} {kind.lower()}", WARNING, *lines, ""])
+        return Answer(words.encode(), content_type=TEXT, headers=())
+    document = {
+        "kind": kind,
+        "apiVersion": f"{GROUP}/{accepted.version}",
+        "metadata": {"name": NAME},
+        **fields,
+    }
+    return Answer(_encoded(document, accepted), 200, accepted.media_type, _warning(accepted, kind))
+
+
+def _encoded(document: Mapping[str, object], accepted: Accepted) -> bytes:
+    if accepted.media_type == JSON:
+        return msgspec.json.format(msgspec.json.encode(document), indent=2)
+    return yaml.safe_dump(document).encode()
+
+
+def _warning(accepted: Accepted, kind: str) -> tuple[tuple[str, str], ...]:
+    if accepted.version != DEPRECATED:
+        return ()
+    what = f"This version of the {kind.lower()} endpoint is deprecated."
+    return (("Warning", f'299 - "{what} Please use a newer version."'),)

@@ -1,0 +1,375 @@
+"""Connections: TLS with certificates that change, certificates of clients, and clients that are
+slow or send what is no request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import stat
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+
+import anyio
+import pytest
+from cryptography import x509
+from structlog.testing import capture_logs
+
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.server import https
+from berth.actors.server.authentication import Authenticator
+from berth.actors.server.authorization import AlwaysAllowed, Authorizer
+from berth.actors.server.https import HttpsServer, listen
+from berth.actors.server.lookup import ClientAuthorities
+from berth.actors.server.request import Answer, Request, text
+from berth.actors.server.reviews import AccessReviews, TokenReviews
+from berth.actors.server.self_signed import keep_pair, make_pair
+from berth.actors.server.site import Site
+from berth.actors.server.tls import ServingContexts, ServingError
+from berth.config.options import Authentication, NamedCertificate, SecureServing
+from tests.kit.certificates import Authority
+from tests.kit.reviewer import Reviewer
+
+CLIENT = "extendedKeyUsage=clientAuth"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    made = Authority(tmp_path_factory.mktemp("authority"))
+    made.issue("server", "IP:127.0.0.1", "DNS:localhost")
+    made.issue("other", "DNS:other.example", "DNS:*.wild.example")
+    made.sign("jane", CLIENT)
+    made.sign_itself("proxies")
+    made.sign("front", CLIENT, by="proxies")
+    made.sign("impostor", CLIENT, by="proxies")
+    made.sign_itself("stranger", CLIENT)
+    return made
+
+
+async def whole_path(request: Request) -> Answer:
+    return text(f"{request.method} {request.path} {dict(request.query)}")
+
+
+@asynccontextmanager
+async def served(
+    serving: SecureServing, authentication: Authentication | None = None
+) -> AsyncIterator[tuple[int, Reviewer]]:
+    """Yields the port and the API server that is asked. With `authentication` everybody but
+    anonymous may see /page; without it anonymous may.
+    """
+    reviewer, clock = Reviewer(), SystemClock()
+    reviewer.rights |= {("system:authenticated", "/page")}
+    if authentication is None:
+        reviewer.rights |= {("system:unauthenticated", "/page")}
+    authorities = ClientAuthorities(
+        authentication or Authentication(skip_lookup=True), clock, reachable=True
+    )
+    tokens = TokenReviews(reviewer, clock, Random(1), 0.0)
+    access = AccessReviews(reviewer, clock, Random(1), 0.0, 0.0)
+    site = Site(
+        Authenticator(authorities.current, tokens, clock.wall),
+        Authorizer(AlwaysAllowed(()), access),
+        {"/page": whole_path},
+    )
+    contexts = ServingContexts(serving, authorities.certificates)
+    async with AsyncExitStack() as stack:
+        listener = stack.enter_context(listen("127.0.0.1", 0, share_port=False))
+        group = await stack.enter_async_context(anyio.create_task_group())
+        group.start_soon(authorities.follow, reviewer)
+        group.start_soon(HttpsServer(listener, contexts, site.respond).run)
+        yield listener.getsockname()[1], reviewer
+        group.cancel_scope.cancel()
+
+
+def trusting(
+    authority: Authority | None = None, client: str = "", version: ssl.TLSVersion | None = None
+) -> ssl.SSLContext:
+    """A client's context, with a certificate if `client` names one. Trusts everybody without an
+    authority.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if authority is None or client:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    else:
+        context.load_verify_locations(authority.path("ca.crt"))
+    if client:
+        assert authority is not None
+        context.load_cert_chain(authority.path(f"{client}.crt"), authority.path(f"{client}.key"))
+    if version is not None:
+        context.maximum_version = version
+    return context
+
+
+async def ask(
+    port: int, tls: ssl.SSLContext, *headers: str, name: str = "localhost", target: str = "/page"
+) -> tuple[int, str]:
+    """The status and the body. Raises OSError if the connection or its handshake fails."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls, server_hostname=name)
+    try:
+        lines = "".join(f"{header}\r\n" for header in headers)
+        request = f"GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{lines}\r\n"
+        writer.write(request.encode())
+        head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
+        if not head:
+            raise ConnectionResetError
+        return int(head.split()[1]), body
+    finally:
+        writer.transport.abort()
+
+
+async def name_of(port: int, name: str) -> str:
+    """The common name of the certificate that is shown to whoever asks for this name."""
+    _, writer = await asyncio.open_connection(
+        "127.0.0.1", port, ssl=trusting(), server_hostname=name
+    )
+    raw = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.transport.abort()
+    return x509.load_der_x509_certificate(raw).subject.rfc4514_string()
+
+
+def files(authority: Authority, name: str = "server", **fields: object) -> SecureServing:
+    pair = {"tls_cert_file": f"{name}.crt", "tls_private_key_file": f"{name}.key"}
+    return SecureServing(**{k: authority.path(v) for k, v in pair.items()}, **fields)  # type: ignore[arg-type]
+
+
+async def test_a_certificate_of_a_file_is_verified_and_followed(
+    authority: Authority, tmp_path: Path
+) -> None:
+    for end in ("crt", "key"):
+        (tmp_path / f"tls.{end}").write_text(authority.text(f"server.{end}"))
+    serving = SecureServing(
+        tls_cert_file=str(tmp_path / "tls.crt"), tls_private_key_file=str(tmp_path / "tls.key")
+    )
+    async with served(serving) as (port, _):
+        assert (await ask(port, trusting(authority)))[0] == 200
+        with capture_logs() as logs:
+            (tmp_path / "tls.crt").write_text(authority.text("other.crt"))
+            assert await name_of(port, "localhost") == "CN=server"  # its key is not there yet
+            assert [line["event"] for line in logs] == ["new certificates are not used"]
+            (tmp_path / "tls.key").write_text(authority.text("other.key"))
+            assert await name_of(port, "localhost") == "CN=other"
+
+
+async def test_the_name_that_a_client_asks_for_chooses_the_certificate(
+    authority: Authority,
+) -> None:
+    pair = authority.path("other.crt"), authority.path("other.key")
+    named = NamedCertificate(authority.path("jane.crt"), authority.path("jane.key"), ("*.ex.com",))
+    serving = files(authority, tls_sni_cert_keys=(NamedCertificate(*pair), named))
+    async with served(serving) as (port, _):
+        for name, shown in (
+            ("localhost", "server"),
+            ("other.example", "other"),
+            ("a.wild.example", "other"),
+            ("a.b.wild.example", "server"),
+            ("x.ex.com", "jane"),
+        ):
+            assert await name_of(port, name) == f"CN={shown}", name
+
+
+async def test_without_a_certificate_one_is_made(tmp_path: Path) -> None:
+    async with served(SecureServing("127.0.0.1")) as (port, _):
+        assert (await ask(port, trusting()))[0] == 200
+    folder = tmp_path / "certs"
+    serving = SecureServing("10.1.2.3", cert_dir=str(folder))
+    async with served(serving) as (port, _):
+        tls = ssl.create_default_context(cafile=str(folder / "kube-scheduler.crt"))
+        for name in ("localhost", "127.0.0.1", "10.1.2.3"):
+            assert (await ask(port, tls, name=name))[0] == 200
+    for name in ("crt", "key"):
+        mode = (folder / f"kube-scheduler.{name}").stat().st_mode
+        assert stat.S_IMODE(mode) == 0o600
+    before = (folder / "kube-scheduler.crt").read_text()
+    async with served(serving):
+        assert (folder / "kube-scheduler.crt").read_text() == before
+
+
+def test_an_expired_certificate_is_made_anew(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    crt, _ = keep_pair(tmp_path, "", now - timedelta(days=366))
+    before = crt.read_text()
+    assert keep_pair(tmp_path, "", now)[0].read_text() != before
+    pem, _ = make_pair("::1", now, host="node-1")
+    names = (
+        x509.load_pem_x509_certificate(pem)
+        .extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        .value
+    )
+    assert names.get_values_for_type(x509.DNSName) == ["localhost", "node-1"]
+    addresses = names.get_values_for_type(x509.IPAddress)
+    assert list(map(str, addresses)) == ["127.0.0.1", "::1"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"tls_min_version": "TLS12"}, "--tls-min-version: expected one of VersionTLS10"),
+        (
+            {"tls_cipher_suites": ("TLS_NONE",)},
+            "Cipher suite TLS_NONE not supported or doesn't exist",
+        ),
+        (
+            {"tls_cipher_suites": ("TLS_RSA_WITH_RC4_128_SHA",)},
+            "does not have RC4-SHA",
+        ),
+        ({"tls_cert_file": "only.crt"}, "expected both, got only one"),
+    ],
+)
+def test_settings_that_cannot_be_used(fields: dict[str, object], problem: str) -> None:
+    with pytest.raises(ServingError, match=problem):
+        ServingContexts(SecureServing(**fields))  # type: ignore[arg-type]
+
+
+async def test_versions_and_ciphers_have_their_names_in_go(authority: Authority) -> None:
+    async with served(files(authority, tls_min_version="VersionTLS13")) as (port, _):
+        assert (await ask(port, trusting(authority)))[0] == 200
+        with pytest.raises(OSError):  # noqa: PT011 - what the client makes of an alert
+            await ask(port, trusting(authority, version=ssl.TLSVersion.TLSv1_2))
+    suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
+    async with served(files(authority, tls_cipher_suites=(suite,))) as (port, _):
+        tls = trusting(authority, version=ssl.TLSVersion.TLSv1_2)
+        _, writer = await asyncio.open_connection(
+            "127.0.0.1", port, ssl=tls, server_hostname="localhost"
+        )
+        assert writer.get_extra_info("cipher")[0] == "ECDHE-ECDSA-AES256-GCM-SHA384"
+        writer.transport.abort()
+
+
+def with_files(authority: Authority) -> Authentication:
+    return Authentication(
+        client_ca_file=authority.path("ca.crt"),
+        requestheader_client_ca_file=authority.path("proxies.crt"),
+        requestheader_allowed_names=("front",),
+    )
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_a_client_certificate_names_a_user(
+    authority: Authority, version: ssl.TLSVersion
+) -> None:
+    async with served(files(authority), with_files(authority)) as (port, reviewer):
+        tls = trusting(authority, "jane", version)
+        assert (await ask(port, tls))[0] == 200
+        assert (await ask(port, tls))[0] == 200  # perhaps with the session of the first
+        spec = reviewer.specs[0]
+        assert (spec["user"], spec["groups"]) == ("jane", ["system:authenticated"])
+        assert (await ask(port, trusting(authority)))[0] == 401
+        with pytest.raises(OSError):  # noqa: PT011 - what the client makes of an alert
+            await ask(port, trusting(authority, "stranger"))
+
+
+async def test_the_headers_of_a_proxy_count_only_with_its_certificate(
+    authority: Authority,
+) -> None:
+    claims = (
+        "X-Remote-User: root",
+        "X-Remote-Group: a",
+        "X-Remote-Group: b",
+        "X-Remote-Extra-Some%20Scope: x",
+    )
+    async with served(files(authority), with_files(authority)) as (port, reviewer):
+        assert (await ask(port, trusting(authority), *claims))[0] == 401
+        assert reviewer.specs[-1]["user"] == "system:anonymous"
+        assert (await ask(port, trusting(authority, "jane"), *claims))[0] == 200
+        assert reviewer.specs[-1]["user"] == "jane"
+        assert (await ask(port, trusting(authority, "impostor"), *claims))[0] == 401
+        before = len(reviewer.specs)
+        assert (await ask(port, trusting(authority, "front"), *claims))[0] == 200
+        assert len(reviewer.specs) == before + 1
+        spec = reviewer.specs[-1]
+        assert (spec["user"], spec["groups"]) == ("root", ["a", "b", "system:authenticated"])
+        assert spec["extra"] == {"some scope": ["x"]}
+        # A token counts even if the certificate does not.
+        reviewer.add("secret", "ann")
+        token = "Authorization: Bearer secret"
+        assert (await ask(port, trusting(authority, "impostor"), token))[0] == 200
+
+
+async def test_authorities_are_looked_up_and_followed(authority: Authority) -> None:
+    async with served(files(authority), Authentication()) as (port, reviewer):
+        # Nobody is asked for a certificate before an authority is known.
+        assert (await ask(port, trusting(authority, "stranger")))[0] == 401
+    published = {
+        "client-ca-file": authority.text("ca.crt"),
+        "requestheader-client-ca-file": authority.text("proxies.crt"),
+        "requestheader-username-headers": '["X-Remote-User"]',
+        "requestheader-allowed-names": '["front"]',
+    }
+    clock, reviewer = SystemClock(), Reviewer()
+    found = ClientAuthorities(Authentication(), clock, reachable=True)
+    reviewer.config_map = published
+    with anyio.move_on_after(0.05):
+        await found.follow(reviewer)
+    assert len(found.certificates()) == 2
+    assert found.current().headers.usernames == ("X-Remote-User",)
+    assert found.current().headers.allowed_names == ("front",)
+
+
+async def test_what_is_no_request_is_refused_and_not_logged(authority: Authority) -> None:
+    async with served(files(authority)) as (port, _):
+        with capture_logs() as logs:
+            for junk in (b"GET /page HTTP/9\r\n\r\n", b"\x00\x01secret\r\n\r\n"):
+                reader, writer = await asyncio.open_connection(
+                    "127.0.0.1", port, ssl=trusting(authority), server_hostname="localhost"
+                )
+                writer.write(junk)
+                assert b"HTTP/1.1 200" not in await reader.read()
+                writer.transport.abort()
+            long = f"X-Long: {'x' * 2 * https.LONGEST_HEADER}"
+            assert (await ask(port, trusting(authority), long))[0] == 400
+            twice = ("Content-Length: 1", "Transfer-Encoding: chunked")
+            assert (await ask(port, trusting(authority), *twice))[0] == 400
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /page HTTP/1.1\r\n\r\n")  # plain HTTP
+            assert not (await reader.read()).startswith(b"HTTP/1.1 200")
+            writer.close()
+        assert "secret" not in str(logs)
+        assert (await ask(port, trusting(authority)))[0] == 200
+
+
+async def test_slow_clients_are_cut_off(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(https, "SWEEP_SECONDS", 0.02)
+    monkeypatch.setattr(https, "HEAD_SECONDS", 0.05)
+    monkeypatch.setattr(https, "HANDSHAKE_SECONDS", 0.2)
+    async with served(files(authority)) as (port, _):
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", port, ssl=trusting(authority), server_hostname="localhost"
+        )
+        writer.write(b"GET /page HTTP/1.1\r\nHost")
+        with anyio.fail_after(5):
+            assert await reader.read() == b""
+        writer.transport.abort()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)  # no handshake
+        with anyio.fail_after(5):
+            assert await reader.read() == b""
+        writer.transport.abort()
+
+
+async def test_too_many_clients_are_turned_away(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(https, "MOST_CONNECTIONS", 1)
+    async with served(files(authority)) as (port, _):
+        _, first = await asyncio.open_connection(
+            "127.0.0.1", port, ssl=trusting(authority), server_hostname="localhost"
+        )
+        with pytest.raises(OSError):  # noqa: PT011 - what the client makes of a closed connection
+            await ask(port, trusting(authority))
+        first.transport.abort()
+
+
+def test_a_port_in_use_is_named() -> None:
+    with listen("127.0.0.1", 0, share_port=True) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(OSError, match="already in use") as failure:
+            listen("127.0.0.1", port, share_port=False)
+        assert failure.value.strerror == (
+            f"cannot listen on 127.0.0.1:{port}: address already in use"
+        )
+        with listen("127.0.0.1", port, share_port=True) as second:
+            assert second.getsockname()[1] == port

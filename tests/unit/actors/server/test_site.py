@@ -1,0 +1,202 @@
+"""Who may see a page: the authentication and the authorization of requests, against an API server
+that answers reviews, and refusals as kube-scheduler 1.36.2 printed them.
+"""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import anyio
+import pytest
+
+from berth.actors.client.rest import ApiError, ConnectionFailedError
+from berth.actors.server.authentication import Authenticator, Authorities
+from berth.actors.server.authorization import AlwaysAllowed, Authorizer
+from berth.actors.server.request import Answer, Request, text
+from berth.actors.server.reviews import AccessReviews, TokenReviews
+from berth.actors.server.site import Site
+from berth.config.options import HEALTH_PATHS
+from tests.kit.clock import VirtualClock
+from tests.kit.reviewer import Reviewer
+from tests.kit.serving import asked
+
+UNAUTHORIZED = """{
+  "kind": "Status",
+  "apiVersion": "v1",
+  "metadata": {},
+  "status": "Failure",
+  "message": "Unauthorized",
+  "reason": "Unauthorized",
+  "code": 401
+}"""
+NOBODY = "system:serviceaccount:default:nobody"
+FORBIDDEN = f"""{{
+  "kind": "Status",
+  "apiVersion": "v1",
+  "metadata": {{}},
+  "status": "Failure",
+  "message": "forbidden: User \\"{NOBODY}\\" cannot get path \\"/metrics\\"",
+  "reason": "Forbidden",
+  "details": {{}},
+  "code": 403
+}}"""
+
+
+class Served:
+    """A site with two pages and all health paths. Without `delegating` nobody can be asked."""
+
+    def __init__(self, *, delegating: bool = True) -> None:
+        self.clock = VirtualClock()
+        self.reviewer = Reviewer()
+        calls, clock, chance = self.reviewer, self.clock, Random(1)
+        tokens = TokenReviews(calls, clock, chance, 10.0) if delegating else None
+        access = AccessReviews(calls, clock, chance, 10.0, 5.0) if delegating else None
+        authenticator = Authenticator(Authorities, tokens, clock.wall)
+        authorizer = Authorizer(AlwaysAllowed(HEALTH_PATHS), access)
+        paths = ("/metrics", "/debug/", *HEALTH_PATHS)
+        self.site = Site(authenticator, authorizer, dict.fromkeys(paths, shown))
+
+    async def ask(self, target: str, token: str = "", method: str = "GET") -> tuple[int, str]:
+        headers = (("Authorization", f"Bearer {token}"),) if token else ()
+        answer = await self.site.respond(asked(target, *headers, method=method))
+        assert isinstance(answer.body, bytes)
+        return answer.status, answer.body.decode()
+
+
+async def shown(request: Request) -> Answer:
+    return text(request.path)
+
+
+async def test_without_credentials_only_health_is_shown() -> None:
+    served = Served()
+    for path in HEALTH_PATHS:
+        assert await served.ask(path) == (200, path)
+    assert await served.ask("/metrics") == (401, UNAUTHORIZED)
+    assert await served.ask("/nothere") == (401, UNAUTHORIZED)
+    assert await served.ask("/livez/ping") == (401, UNAUTHORIZED)
+
+
+async def test_a_right_of_everybody_counts_without_credentials() -> None:
+    served = Served()
+    served.reviewer.rights |= {("system:unauthenticated", "/metrics")}
+    assert await served.ask("/metrics") == (200, "/metrics")
+    assert served.reviewer.specs[0]["user"] == "system:anonymous"
+
+
+async def test_a_token_may_see_what_its_user_may() -> None:
+    served = Served()
+    served.reviewer.add("secret", "prometheus", "monitoring")
+    served.reviewer.add("other", NOBODY)
+    served.reviewer.rights |= {("monitoring", "/metrics"), ("prometheus", "/debug/cache")}
+    assert await served.ask("/metrics", "secret") == (200, "/metrics")
+    assert await served.ask("/debug/cache", "secret") == (200, "/debug/cache")
+    assert await served.ask("/metrics", "other") == (403, FORBIDDEN)
+    spec = served.reviewer.specs[0]
+    assert (spec["user"], spec["uid"]) == ("prometheus", "uid-prometheus")
+    assert spec["groups"] == ["monitoring", "system:authenticated"]
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/livez", "/nothere"])
+async def test_a_token_that_is_not_good_is_refused_everywhere(path: str) -> None:
+    assert await Served().ask(path, "wrong") == (401, UNAUTHORIZED)
+
+
+async def test_system_masters_need_no_review() -> None:
+    served = Served()
+    served.reviewer.add("admin", "admin", "system:masters")
+    assert await served.ask("/metrics", "admin") == (200, "/metrics")
+    assert await served.ask("/nothere", "admin") == (404, "404 page not found\n")
+    assert served.reviewer.asked == ["tokenreviews"]
+
+
+async def test_if_nobody_can_be_asked_only_the_open_paths_are_shown() -> None:
+    served = Served(delegating=False)
+    assert await served.ask("/livez") == (200, "/livez")
+    assert await served.ask("/livez", "ignored") == (200, "/livez")
+    assert await served.ask("/metrics", "ignored") == (401, UNAUTHORIZED)
+
+
+async def test_pages_only_show() -> None:
+    served = Served()
+    served.reviewer.add("admin", "admin", "system:masters")
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        assert (await served.ask("/debug/cache", "admin", method))[0] == 405
+    assert (await served.ask("/debug/cache", "admin", "HEAD"))[0] == 200
+
+
+async def test_answers_are_remembered_for_their_time() -> None:
+    served = Served()
+    served.reviewer.add("secret", NOBODY)
+    for _ in range(3):
+        assert (await served.ask("/metrics", "secret"))[0] == 403
+        assert (await served.ask("/metrics", "wrong"))[0] == 401
+    reviews = ["tokenreviews", "subjectaccessreviews", "tokenreviews"]
+    assert served.reviewer.asked == reviews
+    served.reviewer.rights.add((NOBODY, "/metrics"))
+    await served.clock.advance(5.0)  # the time of a refusal
+    assert (await served.ask("/metrics", "secret"))[0] == 200
+    assert served.reviewer.asked == [*reviews, "subjectaccessreviews"]
+    served.reviewer.rights.clear()
+    served.reviewer.users.clear()
+    await served.clock.advance(4.0)
+    assert (await served.ask("/metrics", "secret"))[0] == 200
+    await served.clock.advance(1.0)
+    assert (await served.ask("/metrics", "secret"))[0] == 401
+
+
+@pytest.mark.parametrize(
+    "failure", [ConnectionFailedError("refused"), ApiError(403, "Forbidden", "may not review")]
+)
+async def test_an_api_server_that_does_not_say_is_no_permission(failure: Exception) -> None:
+    served = Served()
+    served.reviewer.failure = failure
+
+    async def ask(path: str, token: str = "") -> int:
+        code = 0
+
+        async def run() -> None:
+            nonlocal code
+            code = (await served.ask(path, token))[0]
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            await served.clock.advance(30.0)
+        return code
+
+    assert await ask("/metrics", "secret") == 401
+    assert await ask("/metrics") == 500
+    assert await ask("/livez") == 200
+    served.reviewer.failure = None
+    served.reviewer.add("secret", "one", "system:masters")
+    assert await ask("/metrics", "secret") == 200  # failures are not remembered
+
+
+async def test_a_name_cannot_break_out_of_the_refusal() -> None:
+    served = Served()
+    served.reviewer.add("odd", 'a"<b>\n')
+    status, body = await served.ask("/metrics", "odd")
+    assert status == 403
+    message = json.loads(body)["message"]
+    assert message == 'forbidden: User "a\\"&lt;b&gt;\\n" cannot get path "/metrics"'
+
+
+@pytest.mark.parametrize(
+    ("patterns", "path", "open_"),
+    [
+        (("/metrics*",), "/metrics/resources", True),
+        (("/metrics*",), "/metric", False),
+        (("metrics",), "/metrics", True),
+        (("/metrics",), "/metrics/", False),
+        (("/*",), "/anything", True),
+        (("/",), "/", True),
+        ((), "/livez", False),
+    ],
+)
+def test_paths_that_need_no_permission(patterns: tuple[str, ...], path: str, open_: bool) -> None:
+    assert (path in AlwaysAllowed(patterns)) is open_
+
+
+def test_a_star_in_the_middle_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"only trailing \* allowed"):
+        AlwaysAllowed(["/a*b"])
