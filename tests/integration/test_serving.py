@@ -23,7 +23,8 @@ from berth.actors.server.actor import delegates
 from berth.actors.server.lookup import LookupFailedError
 from berth.actors.server.tls import ServingError
 from berth.config.options import Authentication, Authorization, Options, SecureServing
-from berth.tools.apiserver.http import Request, Response, listen
+from berth.tools.apiserver.http import Response, listen
+from berth.tools.apiserver.http_reader import Request
 from tests.kit.daemon import daemon
 from tests.kit.processes import free_port
 from tests.kit.reviewer import Reviewer
