@@ -10,6 +10,10 @@ from berth.actors.runtime.measures import Registry, exponential
 SECONDS = exponential(0.001, 2, 15)
 REVIEW_SECONDS = (0.25, 0.5, 0.7, 1, 1.5, 3, 5, 10)
 CACHE_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+LIFETIMES = (
+    *(0, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 345600, 604800),
+    *(2592000, 7776000, 15552000, 31104000),
+)
 NAMED_USERS = (
     "admin",
     "client",
@@ -55,6 +59,12 @@ class AccessMeasures:
             buckets=CACHE_SECONDS,
         )
         self._fetches = registry.counter("authentication_token_cache_fetch_total", "", ("status",))
+        self._certificates = registry.histogram(
+            "apiserver_client_certificate_expiration_seconds",
+            "Distribution of the remaining lifetime on the certificate used to authenticate a"
+            " request.",
+            buckets=LIFETIMES,
+        ).child()
         self._reviews = {
             kind: (
                 registry.counter(
@@ -77,6 +87,10 @@ class AccessMeasures:
         shown = user if user in NAMED_USERS else "email_id" if "@" in user else "other"
         self._users.child(shown).inc()
         self._authentication_ended("success", seconds)
+
+    def certificate_used(self, remaining: float) -> None:
+        """A certificate that is valid for `remaining` seconds more authenticated a request."""
+        self._certificates.observe(remaining)
 
     def not_authenticated(self, seconds: float, *, error: bool) -> None:
         """The request has no user; with `error`, because a credential in it failed."""

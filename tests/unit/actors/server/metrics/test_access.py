@@ -19,7 +19,10 @@ def test_only_known_names_of_users_are_shown() -> None:
     for user in ("admin", "jane@example.com", "system:anonymous", "system:serviceaccount:a:b"):
         measures.authenticated(user, 0.25)
     measures.not_authenticated(1, error=True)
+    measures.certificate_used(100)
     assert samples_of(registry) == [
+        "apiserver_client_certificate_expiration_seconds_sum 100",
+        "apiserver_client_certificate_expiration_seconds_count 1",
         'authenticated_user_requests{username="admin"} 1',
         'authenticated_user_requests{username="email_id"} 1',
         'authenticated_user_requests{username="other"} 2',
@@ -40,7 +43,7 @@ def test_reviews_and_the_verdicts_that_are_remembered() -> None:
     measures.token_looked_up(0, hit=True)
     measures.token_fetched(ok=True)
     measures.authorized("allowed", 0.5)
-    assert samples_of(registry) == [
+    assert samples_of(registry)[2:] == [
         'apiserver_delegated_authn_request_duration_seconds_sum{code="201"} 0.5',
         'apiserver_delegated_authn_request_duration_seconds_count{code="201"} 1',
         'apiserver_delegated_authn_request_total{code="201"} 1',

@@ -1,0 +1,104 @@
+"""docs/metrics.md has exactly the families that there are, and its queries return data."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import yaml
+
+from berth.actors.client.measures import ClientMeasures
+from berth.actors.instruments.families import Families
+from berth.actors.mailboxes import Mailboxes
+from berth.actors.runtime.measures import AnyFamily, Histogram, Registry
+from berth.actors.server.metrics.access import AccessMeasures
+from berth.actors.server.metrics.exposition import exposed
+from berth.actors.server.metrics.page import MetricsPage
+from berth.actors.server.metrics.sizes import Sizes
+from berth.config.feature_gates import DEFAULTS
+from tests.docs.blocks import ROOT, blocks
+
+PAGE = ROOT / "docs/metrics.md"
+ROW = re.compile(r"^\| `(\w+)` \| (\w+) \|([^|]*)\|([^|]*)\|", re.MULTILINE)
+MISSING = re.compile(r"^\| (`[^|]*) \|[^|]*\|$", re.MULTILINE)
+POD = ["namespace", "node", "pod", "priority", "resource", "scheduler", "unit"]
+RECORDED = json.loads((ROOT / "tests/golden/data/kube_scheduler_metrics.json").read_text())
+
+
+def registry() -> Registry:
+    """All families of /metrics."""
+    found = Registry()
+    Families(found, dict.fromkeys(DEFAULTS, True))
+    Sizes(found, Mailboxes(), dict)
+    ClientMeasures(found)
+    AccessMeasures(found)
+    MetricsPage(found, DEFAULTS)
+    return found
+
+
+def documented() -> dict[str, tuple[str, list[str], str]]:
+    return {
+        name: (kind, re.findall(r"`(\w+)`", labels), stability.strip())
+        for name, kind, labels, stability in ROW.findall(PAGE.read_text())
+    }
+
+
+def test_every_family_is_documented_and_no_other() -> None:
+    expected = {
+        family.name: (str(family.kind), sorted(family.labels), str(family.stability))
+        for family in registry().families()
+    }
+    for name in ("kube_pod_resource_request", "kube_pod_resource_limit"):
+        expected[name] = ("gauge", POD, "STABLE")
+    assert documented() == expected
+
+
+def test_all_families_of_kube_scheduler_are_there_or_named_as_missing() -> None:
+    section = PAGE.read_text().partition("## Not there")[2]
+    patterns = [each for row in MISSING.findall(section) for each in re.findall(r"`([^`]+)`", row)]
+    assert "go_*" in patterns
+    for name in RECORDED:
+        assert (name in documented()) != any(fnmatch(name, pattern) for pattern in patterns), name
+
+
+QUERIES = blocks(PAGE, "promql")
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool, of Prometheus")
+async def test_the_queries_return_data(tmp_path: Path) -> None:
+    """promtool evaluates each query over samples of all families that grow for ten minutes."""
+    measured = registry()
+    for family in measured.families():
+        for _, child in grown(family):
+            child.observe(0.01) if isinstance(child, Histogram) else child.inc()
+    text = b"".join(exposed(measured.families())).decode()
+    samples = [line.rpartition(" ") for line in text.splitlines() if line[0] != "#"]
+    series = [{"series": name, "values": f"0+{float(value)}x20"} for name, _, value in samples]
+    tests = [
+        {
+            "expr": f"clamp_max(count(({block.text}) >= 0), 1)",
+            "eval_time": "10m",
+            "exp_samples": [{"labels": "{}", "value": 1}],
+        }
+        for block in QUERIES
+    ]
+    assert len(tests) == 10
+    document = {"tests": [{"interval": "1m", "input_series": series, "promql_expr_test": tests}]}
+    file = tmp_path / "queries.yaml"
+    file.write_text(yaml.safe_dump(document))
+    done = await anyio.run_process(["promtool", "test", "rules", str(file)], check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr).decode()
+
+
+def grown(family: AnyFamily) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The children of a family, one of them with the values that the queries select."""
+    if family.labels:
+        family.child(*("POST" if label == "verb" else "x" for label in family.labels))
+    yield from family.children()
