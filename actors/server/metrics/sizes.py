@@ -1,4 +1,4 @@
-"""What could not be read, and what was wrong and put right: asked for when the metrics are read."""
+"""Unreadable objects, and mistakes that were put right: asked for when the metrics are read."""
 
 from __future__ import annotations
 
