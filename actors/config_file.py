@@ -4,24 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import yaml
+
+from berth.actors.plugin_packages import registry_with
+from berth.actors.scheduling.decision.completion import completed
+from berth.actors.scheduling.decision.registry import plugin_problems, plugin_warnings
+from berth.actors.scheduling.framework.plugin_args import read_args
 from berth.actors.scheduling.kube.yaml_documents import documents
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.config.feature_gates import DEFAULTS
 from berth.config.fields import sort_of
 from berth.config.load import ConfigError, from_mapping
+from berth.config.schema import json_schema
 from berth.config.types import KIND, KubeSchedulerConfiguration
 
 
-def load_file(path: str | Path) -> KubeSchedulerConfiguration:
-    """Reads, defaults and validates a configuration file. Raises ConfigError."""
+def load_file(path: str | Path, gates: Mapping[str, bool] = DEFAULTS) -> KubeSchedulerConfiguration:
+    """Reads, defaults and validates a configuration file. Raises ConfigError with every problem."""
+    document = read_document(path)
+    try:
+        configuration = from_mapping(document)
+    except ConfigError as invalid:
+        raise ConfigError(*invalid.problems, file=str(path)) from None
+    problems = plugin_problems(configuration, registry_with(gates), gates)
+    if problems:
+        raise ConfigError(*problems, file=str(path))
+    return configuration
+
+
+def warnings_of(configuration: KubeSchedulerConfiguration, gates: Mapping[str, bool]) -> list[str]:
+    """What a configuration says without effect, a line each; kube-scheduler accepts it too."""
+    return plugin_warnings(configuration, registry_with(gates))
+
+
+def written(configuration: KubeSchedulerConfiguration, gates: Mapping[str, bool] = DEFAULTS) -> str:
+    """The configuration with all its defaults, as kube-scheduler writes and reads it."""
+    return yaml.safe_dump(completed(configuration, registry_with(gates), gates))
+
+
+def read_document(path: str | Path) -> Mapping[str, Any]:
+    """The one document of a file, as it is written. Raises ConfigError."""
     try:
         found = [
             document for document in documents(Path(path).read_bytes()) if document is not None
         ]
     except (OSError, ValueError) as error:
         problem = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(f"{path}: cannot be read: {problem}") from None
+        raise ConfigError(f"cannot be read: {problem}", file=str(path)) from None
     if len(found) != 1:
-        raise ConfigError(f"{path}: expected one document, a {KIND}, got {len(found) or 'none'}")
+        got = len(found) or "none"
+        raise ConfigError(f"expected one document, a {KIND}, got {got}", file=str(path))
     if not isinstance(found[0], Mapping):
-        raise ConfigError(f"{path}: expected a {KIND}, got {sort_of(found[0])}")
-    return from_mapping(found[0])
+        raise ConfigError(f"expected a {KIND}, got {sort_of(found[0])}", file=str(path))
+    return found[0]
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a configuration file, with the plugins that are installed."""
+    registry = registry_with(dict.fromkeys(DEFAULTS, True))
+    types = {name: kind.args_type for name, kind in IN_TREE.items()}
+    args = {name: read_args({}, kind, DEFAULTS) for name, kind in types.items() if kind is not None}
+    return json_schema(registry, args)

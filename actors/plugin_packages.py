@@ -15,11 +15,18 @@ import structlog
 
 from berth.actors.scheduling.decision.failures import CRASHES, let_pass, text_of
 from berth.actors.scheduling.decision.registry import OnDemand, RegistryError
+from berth.actors.scheduling.plugins.in_tree import GATED, IN_TREE
 from berth.plugin import Plugin
 
 log = structlog.get_logger(__name__)
 
 ENTRY_POINT_GROUP = "berth.plugins"
+
+
+def registry_with(gates: Mapping[str, bool]) -> Mapping[str, type[Plugin]]:
+    """Every plugin that a profile may name with these feature gates."""
+    gated = {plugin.name: plugin for gate, plugin in GATED.items() if gates[gate]}
+    return with_installed({**IN_TREE, **gated})
 
 
 def with_installed(in_tree: Mapping[str, type[Plugin]]) -> Mapping[str, type[Plugin]]:

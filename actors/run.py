@@ -11,7 +11,7 @@ import click
 
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load
-from berth.actors.config_file import load_file
+from berth.actors.config_file import load_file, warnings_of, written
 from berth.actors.flags.command import FlagCommand
 from berth.actors.flags.settings import (
     FlagError,
@@ -34,9 +34,8 @@ from berth.actors.scheduling.decision.whereabouts import whereabouts
 from berth.actors.server.lookup import LookupFailedError
 from berth.actors.server.tls import ServingError
 from berth.actors.system import run_scheduler
-from berth.config.load import ConfigError, dump, from_mapping, validated
+from berth.config.load import ConfigError, from_mapping, validated
 from berth.config.options import Options
-from berth.config.profiles import ProfileError
 
 log = get_logger(__name__)
 
@@ -82,7 +81,6 @@ def run(flags: Flags) -> None:
     except (
         ConfigError,
         RegistryError,
-        ProfileError,
         KubeconfigError,
         LeaseLostError,
         LookupFailedError,
@@ -95,12 +93,16 @@ def run(flags: Flags) -> None:
 
 
 def _schedule(flags: Flags, options: Options) -> None:
-    configuration = load_file(flags["config"]) if flags["config"] else from_mapping(None)
+    file, gates = flags["config"], options.feature_gates
+    configuration = load_file(file, gates) if file else from_mapping(None)
     configuration = validated(with_flags(configuration, flags))
     if flags["write-config-to"]:
-        Path(flags["write-config-to"]).write_text(dump(configuration), encoding="utf-8")
+        text = written(configuration, gates)
+        Path(flags["write-config-to"]).write_text(text, encoding="utf-8")
         log.info("Wrote configuration", file=flags["write-config-to"])
         return
+    for warning in warnings_of(configuration, gates):
+        log.warning("configuration", file=file, warning=warning)
     connection = load(configuration.client_connection.kubeconfig or None, master=flags["master"])
     tune_collector()
     daemon = partial(run_scheduler, configuration, connection, SystemClock(), Random(), options)

@@ -40,7 +40,7 @@ from berth.actors.leader.election import Election
 from berth.actors.leader.state import Terms
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import CountCached, KindListed, MeasureQueue, UnreadableObject
-from berth.actors.plugin_packages import with_installed
+from berth.actors.plugin_packages import registry_with
 from berth.actors.preemption.actor import PreemptionActor
 from berth.actors.queue.actor import QueueActor
 from berth.actors.queue.state import QueueRules, QueueState
@@ -67,7 +67,6 @@ from berth.actors.scheduling.framework.measuring import (
 )
 from berth.actors.scheduling.kube.gated_fields import GatedFields
 from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind, type_of
-from berth.actors.scheduling.plugins.in_tree import GATED, IN_TREE
 from berth.actors.server.actor import ServerActor, Shown
 from berth.actors.server.debug import Debug
 from berth.actors.server.health import Check, Health, leader_election, ping
@@ -110,10 +109,9 @@ def profiles_of(
     gate_of: Callable[[str], Record] = lambda _: UNMEASURED,
 ) -> dict[str, Profile]:
     """The profiles by scheduler name; `gate_of` gives a profile's record of PreEnqueue. Raises
-    RegistryError or ProfileError, with the path of the field that is wrong.
+    RegistryError with every field that is wrong.
     """
-    gated = {plugin.name: plugin for gate, plugin in GATED.items() if handle.feature_gates[gate]}
-    registry = with_installed({**IN_TREE, **gated})
+    registry = registry_with(handle.feature_gates)
     return build_profiles(without_ignored_resources(configuration), registry, handle, gate_of)
 
 

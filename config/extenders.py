@@ -8,12 +8,12 @@ validation and buildExtenders.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 import msgspec
 
+from berth.config.names import is_extended_resource
 from berth.config.types import (
     Extender,
     KubeSchedulerConfiguration,
@@ -22,8 +22,6 @@ from berth.config.types import (
 )
 
 FIT = "NodeResourcesFit"
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 def extender_problems(extenders: Sequence[Extender]) -> list[str]:
@@ -73,18 +71,6 @@ def is_url(text: str) -> bool:
         return False
 
 
-def is_extended_resource(name: str) -> bool:
-    """True for a qualified name with a domain that is not Kubernetes' own, short enough for a
-    quota.
-    """
-    domain, slash, rest = name.partition("/")
-    if not slash or "kubernetes.io/" in name or name.startswith("requests."):
-        return False
-    return bool(
-        _SUBDOMAIN.fullmatch(domain) and len(f"requests.{domain}") <= 253 and _NAME.fullmatch(rest)
-    )
-
-
 def without_ignored_resources(
     configuration: KubeSchedulerConfiguration,
 ) -> KubeSchedulerConfiguration:
@@ -101,11 +87,9 @@ def without_ignored_resources(
     return msgspec.structs.replace(configuration, profiles=profiles)
 
 
-def _ignoring(profile: KubeSchedulerProfile, resources: Iterable[str]) -> KubeSchedulerProfile:
+def _ignoring(profile: KubeSchedulerProfile, resources: Sequence[str]) -> KubeSchedulerProfile:
     args = next((entry.args for entry in profile.plugin_config if entry.name == FIT), {})
-    before = args.get("ignoredResources") or ()
-    if not isinstance(before, list | tuple):
-        return profile  # the plugin refuses it with its path
     others = [entry for entry in profile.plugin_config if entry.name != FIT]
-    fit = PluginConfig(FIT, {**args, "ignoredResources": [*before, *resources]})
+    # As in kube-scheduler, the profile's own list counts no longer.
+    fit = PluginConfig(FIT, {**args, "ignoredResources": list(resources)})
     return msgspec.structs.replace(profile, plugin_config=(*others, fit))

@@ -1,26 +1,54 @@
-"""Strict reading of a configuration: an unknown field or a value out of range is refused with the
-path of the field.
+"""Strict reading of a configuration, as kube-scheduler reads it: an unknown field or a value that
+does not fit is refused with the path of the field, and all problems are found at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-import yaml
 
 from berth.config.extenders import extender_problems
-from berth.config.fields import path_first, without_nulls
-from berth.config.types import API_VERSION, KIND, Duration, KubeSchedulerConfiguration
+from berth.config.fields import Problems, converted, read_document, shown
+from berth.config.legacy import refusal_of_removed
+from berth.config.types import (
+    API_VERSION,
+    KIND,
+    ClientConnectionConfiguration,
+    Duration,
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    LeaderElectionConfiguration,
+    PluginSet,
+)
+
+# The fields whose zero value Go cannot tell from one that is not given.
+_ZERO_IS_DEFAULT = {
+    "leader_election": (
+        LeaderElectionConfiguration(),
+        (
+            "lease_duration",
+            "renew_deadline",
+            "retry_period",
+            "resource_lock",
+            "resource_name",
+            "resource_namespace",
+        ),
+    ),
+    "client_connection": (ClientConnectionConfiguration(), ("content_type", "qps", "burst")),
+}
 
 
 class ConfigError(ValueError):
-    """The configuration cannot be used; `problems` has a line for each reason."""
+    """The configuration cannot be used; `problems` has a line for each reason, and `file` is where
+    it was read, or "".
+    """
 
-    def __init__(self, *problems: str) -> None:
-        super().__init__("; ".join(problems))
+    def __init__(self, *problems: str, file: str = "") -> None:
+        super().__init__((f"{file}: " if file else "") + "; ".join(problems))
         self.problems = problems
+        self.file = file
 
 
 def from_mapping(document: Mapping[str, Any] | None) -> KubeSchedulerConfiguration:
@@ -29,114 +57,127 @@ def from_mapping(document: Mapping[str, Any] | None) -> KubeSchedulerConfigurati
     """
     if document is None:
         return KubeSchedulerConfiguration()
-    if document.get("apiVersion") != API_VERSION:
-        raise ConfigError(f"apiVersion: expected {API_VERSION}, got {document.get('apiVersion')!r}")
-    if document.get("kind") != KIND:
-        raise ConfigError(f"kind: expected {KIND}, got {document.get('kind')!r}")
-    try:
-        configuration = msgspec.convert(
-            without_nulls(document), KubeSchedulerConfiguration, dec_hook=_decode
-        )
-    except msgspec.ValidationError as invalid:
-        raise ConfigError(path_first(invalid, KubeSchedulerConfiguration)) from None
-    return validated(configuration)
+    refusal = refusal_of_removed(document)
+    if refusal:
+        raise ConfigError(*refusal)
+    version, kind = document.get("apiVersion"), document.get("kind")
+    if version != API_VERSION:
+        raise ConfigError(f"apiVersion: expected {API_VERSION}, got {_given(version)}")
+    if kind != KIND:
+        raise ConfigError(f"kind: expected {KIND}, got {_given(kind)}")
+    problems = Problems()
+    read: Any = read_document(document, KubeSchedulerConfiguration, problems)
+    if problems:
+        raise ConfigError(*problems)
+    return validated(_defaulted(converted(_completed(read), KubeSchedulerConfiguration)))
 
 
 def validated(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
     """The configuration itself. Raises ConfigError with every problem in it."""
-    problems = _problems(configuration)
-    if problems:
-        raise ConfigError(*problems)
-    return configuration
-
-
-def dump(configuration: KubeSchedulerConfiguration) -> str:
-    """The configuration with all its defaults, as YAML that is read back to the same."""
-    return yaml.safe_dump(to_document(configuration), sort_keys=False)
-
-
-def to_document(configuration: KubeSchedulerConfiguration) -> object:
-    """The configuration with all its defaults, as plain mappings, lists and values."""
-    document: object = msgspec.to_builtins(configuration, enc_hook=str)
-    return document
-
-
-def _decode(kind: type, value: object) -> object:
-    if kind is Duration:
-        if not isinstance(value, str):
-            raise ValueError(f"expected a duration such as 15s, got {value!r}")
-        return Duration.parse(value)
-    raise NotImplementedError(kind)
-
-
-def _problems(configuration: KubeSchedulerConfiguration) -> list[str]:
-    problems = []
-
-    def expect(holds: bool, field: str, expected: str, got: object) -> None:
-        if not holds:
-            problems.append(f"{field}: expected {expected}, got {got}")
-
-    c = configuration
-    expect(c.parallelism > 0, "parallelism", "a positive integer", c.parallelism)
-    percentage = c.percentage_of_nodes_to_score
-    expect(0 <= percentage <= 100, "percentageOfNodesToScore", "0 to 100", percentage)
-    initial, most = c.pod_initial_backoff_seconds, c.pod_max_backoff_seconds
-    expect(initial > 0, "podInitialBackoffSeconds", "a positive integer", initial)
-    expect(
+    problems = Problems()
+    read_document(to_document(configuration), KubeSchedulerConfiguration, problems)
+    _check_leader_election(configuration.leader_election, problems)
+    initial, most = configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
+    problems.expect(
         most >= initial,
         "podMaxBackoffSeconds",
         f"at least podInitialBackoffSeconds ({initial})",
         most,
     )
-    connection = c.client_connection
-    expect(
-        connection.burst > 0 or connection.qps <= 0,
-        "clientConnection.burst",
-        "a positive integer",
-        connection.burst,
-    )
-    election = c.leader_election
-    if election.leader_elect:
-        path = "leaderElection"
-        lease, renew, retry = (
-            election.lease_duration,
-            election.renew_deadline,
-            election.retry_period,
+    _check_profiles(configuration.profiles, problems)
+    problems += extender_problems(configuration.extenders)
+    if problems:
+        raise ConfigError(*problems)
+    return configuration
+
+
+def to_document(configuration: KubeSchedulerConfiguration) -> object:
+    """The configuration with all its defaults, as plain mappings, lists and values."""
+    return plain(configuration)
+
+
+def plain(value: object) -> object:
+    """A value of the configuration as mappings, lists and values; durations as Go writes them."""
+    found: object = msgspec.to_builtins(value, enc_hook=_encoded)
+    return found
+
+
+def _encoded(value: object) -> object:
+    if isinstance(value, Duration):
+        return value.in_go()
+    raise NotImplementedError(type(value))
+
+
+def _given(value: object) -> str:
+    return "nothing" if value is None else shown(value)
+
+
+def _completed(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with the defaults that depend on other fields."""
+    profiles = document.get("profiles") or [{}]
+    if len(profiles) > 1:
+        # Only a single profile has a default name.
+        profiles = [{"schedulerName": "", **profile} for profile in profiles]
+    profiling = document.get("enableProfiling", True)
+    return {"enableContentionProfiling": profiling, **document, "profiles": profiles}
+
+
+def _defaulted(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    changed = {}
+    for part, (defaults, fields) in _ZERO_IS_DEFAULT.items():
+        given = getattr(configuration, part)
+        zero = {name: getattr(defaults, name) for name in fields if not getattr(given, name)}
+        changed[part] = msgspec.structs.replace(given, **zero)
+    return msgspec.structs.replace(configuration, **changed)
+
+
+def _check_leader_election(election: LeaderElectionConfiguration, problems: Problems) -> None:
+    if not election.leader_elect:
+        return
+    path = "leaderElection"
+    lease, renew, retry = election.lease_duration, election.renew_deadline, election.retry_period
+    for name, duration in (("leaseDuration", lease), ("renewDeadline", renew)):
+        problems.expect(duration > 0, f"{path}.{name}", "more than 0s", duration)
+    problems.expect(retry > 0, f"{path}.retryPeriod", "more than 0s", retry)
+    # kube-scheduler's client refuses this one when it starts to elect.
+    expected = f"more than 1.2 x retryPeriod ({retry})"
+    problems.expect(renew > retry * 1.2, f"{path}.renewDeadline", expected, renew)
+    expected = f"more than renewDeadline ({renew})"
+    problems.expect(lease > renew, f"{path}.leaseDuration", expected, lease)
+    lock = election.resource_lock
+    problems.expect(lock == "leases", f"{path}.resourceLock", "leases", repr(lock))
+    name, namespace = election.resource_name, election.resource_namespace
+    problems.expect(bool(name), f"{path}.resourceName", "a name", repr(name))
+    problems.expect(bool(namespace), f"{path}.resourceNamespace", "a namespace", repr(namespace))
+
+
+def _check_profiles(profiles: Sequence[KubeSchedulerProfile], problems: Problems) -> None:
+    problems.expect(bool(profiles), "profiles", "at least one profile", "none")
+    names = [profile.scheduler_name for profile in profiles]
+    for i, profile in enumerate(profiles):
+        path, name = f"profiles[{i}]", profile.scheduler_name
+        problems.expect(bool(name), f"{path}.schedulerName", "a name", "nothing")
+        expected = "a name of its own"
+        problems.expect(
+            not name or name not in names[:i], f"{path}.schedulerName", expected, repr(name)
         )
-        expect(retry > 0, f"{path}.retryPeriod", "more than 0s", retry)
-        expect(
-            renew > retry * 1.2,
-            f"{path}.renewDeadline",
-            f"more than 1.2 x retryPeriod ({retry})",
-            renew,
+        problems.expect(
+            _sorting(profile) == _sorting(profiles[0]),
+            f"{path}.plugins.queueSort",
+            "the same plugin with the same args in all profiles",
+            "another one",
         )
-        expect(lease > renew, f"{path}.leaseDuration", f"more than renewDeadline ({renew})", lease)
-        lock = election.resource_lock
-        expect(lock == "leases", f"{path}.resourceLock", "leases", repr(lock))
-        expect(
-            bool(election.resource_name),
-            f"{path}.resourceName",
-            "a name",
-            repr(election.resource_name),
-        )
-        namespace = election.resource_namespace
-        expect(bool(namespace), f"{path}.resourceNamespace", "a namespace", repr(namespace))
-    expect(bool(c.profiles), "profiles", "at least one profile", "none")
-    names = [profile.scheduler_name for profile in c.profiles]
-    for i, profile in enumerate(c.profiles):
-        path = f"profiles[{i}]"
-        expect(bool(names[i]), f"{path}.schedulerName", "a name", "''")
-        expect(
-            names[i] not in names[:i], f"{path}.schedulerName", "a name of its own", repr(names[i])
-        )
-        own = profile.percentage_of_nodes_to_score
-        expect(own is None or 0 <= own <= 100, f"{path}.percentageOfNodesToScore", "0 to 100", own)
         configured = [entry.name for entry in profile.plugin_config]
-        for j, name in enumerate(configured):
-            expect(
-                name not in configured[:j],
-                f"{path}.pluginConfig[{j}].name",
-                "a plugin named once",
-                repr(name),
-            )
-    return problems + extender_problems(c.extenders)
+        for j, plugin in enumerate(configured):
+            where = f"{path}.pluginConfig[{j}].name"
+            expected = "a plugin named once"
+            problems.expect(plugin not in configured[:j], where, expected, repr(plugin))
+
+
+def _sorting(profile: KubeSchedulerProfile) -> object:
+    """What decides the order of the queue."""
+    chosen: PluginSet = profile.plugins.queue_sort
+    names = [ref.name for ref in chosen.enabled]
+    args = [entry.args for entry in profile.plugin_config if entry.name in names[:1]]
+    weights = [ref.weight or 0 for ref in chosen.enabled]
+    return names, weights, [ref.name for ref in chosen.disabled], args

@@ -7,13 +7,19 @@ the single points take precedence.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from berth.config.feature_gates import POD_SCHEDULING_CONTEXT
-from berth.config.types import EXTENSION_POINTS, KubeSchedulerProfile, PluginRef, PluginSet
+from berth.config.fields import Problems, suggestion
+from berth.config.types import (
+    EXTENSION_POINTS,
+    GROUP_POINTS,
+    KubeSchedulerProfile,
+    PluginRef,
+    PluginSet,
+)
 
 DEFAULT_MULTI_POINT = (
     PluginRef("SchedulingGates"),
@@ -39,15 +45,27 @@ DEFAULT_MULTI_POINT = (
 )
 # The plugins that are added behind another one with a feature gate of berth's own.
 _GATED = ((POD_SCHEDULING_CONTEXT, "DynamicResources", PluginRef("PodSchedulingContext")),)
-WEIGHTLESS = frozenset(ref.name for ref in DEFAULT_MULTI_POINT if ref.weight is None)
 EVERY = "*"
-MAX_WEIGHT = (
-    1 << 31
-) - 1  # an int32 in Kubernetes; a sum of weighted scores stays far within int64
+_BY_DRIVER = "NodeVolumeLimits counts the volumes of every CSI driver"
+# The plugins that v1 no longer has, and what there is instead.
+REMOVED: Mapping[str, str] = {
+    **dict.fromkeys(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"), _BY_DRIVER),
+    "NodeLabel": "NodeAffinity's addedAffinity requires or prefers labels of nodes",
+    "NodePreferAvoidPods": "a taint with the effect PreferNoSchedule keeps pods away",
+    "NodeResourcesLeastAllocated": "NodeResourcesFit has the scoringStrategy LeastAllocated",
+    "NodeResourcesMostAllocated": "NodeResourcesFit has the scoringStrategy MostAllocated",
+    "RequestedToCapacityRatio": "NodeResourcesFit has the scoringStrategy RequestedToCapacityRatio",
+    "SelectorSpread": "PodTopologySpread spreads the pods of a Service by default",
+    "ServiceAffinity": "InterPodAffinity keeps pods together",
+}
 
 
 class ProfileError(ValueError):
-    """A profile's plugins cannot be used as written; the message begins with the field."""
+    """A profile's plugins cannot be used as written; each message begins with the field."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
 
 
 class WeighedPlugin(msgspec.Struct, frozen=True):
@@ -65,6 +83,11 @@ def default_multi_point(gates: Mapping[str, bool]) -> tuple[PluginRef, ...]:
     return tuple(found)
 
 
+def merged_multi_point(profile: KubeSchedulerProfile, gates: Mapping[str, bool]) -> list[PluginRef]:
+    """The profile's multiPoint on top of the default one."""
+    return _merged(profile.plugins.multi_point, default_multi_point(gates))
+
+
 def expand_profile(
     profile: KubeSchedulerProfile,
     points_of: Mapping[str, frozenset[str]],
@@ -74,14 +97,22 @@ def expand_profile(
     """The plugins of every extension point, in the order in which they run.
 
     `points_of` gives the extension points that each known plugin implements. Raises ProfileError
-    for an unknown plugin, a weight below 1, a plugin enabled twice or at a point that it does not
+    for an unknown plugin, a negative weight, a plugin enabled twice or at a point that it does not
     implement, and unless there is exactly one queueSort plugin.
     """
-    for j, entry in enumerate(profile.plugin_config):
-        _check_known(entry.name, points_of, f"{path}.pluginConfig[{j}].name")
+    problems = Problems()
     for point in (*EXTENSION_POINTS, "multiPoint"):
-        _check(profile.plugins.at(point), point, points_of, f"{path}.plugins.{point}")
-    multi_point = _merged(profile.plugins.multi_point, default_multi_point(gates))
+        enabled = profile.plugins.at(point).enabled
+        _check(enabled, point, points_of, f"{path}.plugins.{point}.enabled", problems)
+    for point in GROUP_POINTS:
+        if profile.plugins.at(point).enabled:
+            problems.add(f"{path}.plugins.{point}.enabled", "berth does not schedule pod groups")
+    for j, entry in enumerate(profile.plugin_config):
+        if entry.name in REMOVED:
+            problems.add(f"{path}.pluginConfig[{j}].name", removed(entry.name))
+    if problems:
+        raise ProfileError(*problems)
+    multi_point = merged_multi_point(profile, gates)
     weights = {
         ref.name: ref.weight or 1
         for ref in reversed((*profile.plugins.score.enabled, *multi_point))
@@ -103,14 +134,29 @@ def expand_profile(
         added = [name for name in names if name not in spread]
         order = (*overridden, *inherited, *added)
         expanded[point] = [WeighedPlugin(name, weights.get(name, 1)) for name in order]
-    if len(expanded["queueSort"]) != 1:
-        raise ProfileError(
-            f"{path}.plugins.queueSort: expected exactly one plugin, got "
-            f"{len(expanded['queueSort'])}"
-        )
-    if not expanded["bind"]:
-        raise ProfileError(f"{path}.plugins.bind: expected at least one plugin")
+    count = len(expanded["queueSort"])
+    problems.expect(count == 1, f"{path}.plugins.queueSort", "exactly one plugin", count)
+    problems.expect(bool(expanded["bind"]), f"{path}.plugins.bind", "at least one plugin", "none")
+    if problems:
+        raise ProfileError(*problems)
     return expanded
+
+
+def profile_warnings(
+    profile: KubeSchedulerProfile, points_of: Mapping[str, object], path: str
+) -> list[str]:
+    """The names without effect that kube-scheduler accepts too, a line for each."""
+    warnings = Problems()
+    for point in (*EXTENSION_POINTS, "multiPoint"):
+        for i, ref in enumerate(profile.plugins.at(point).disabled):
+            if ref.name != EVERY and ref.name not in points_of:
+                where = f"{path}.plugins.{point}.disabled[{i}].name"
+                warnings.add(where, f"no effect: {_unknown(ref.name, points_of)}")
+    for j, entry in enumerate(profile.plugin_config):
+        if entry.name not in points_of:
+            where = f"{path}.pluginConfig[{j}].name"
+            warnings.add(where, f"no effect: {_unknown(entry.name, points_of)}")
+    return warnings
 
 
 def _merged(own: PluginSet, default: tuple[PluginRef, ...]) -> list[PluginRef]:
@@ -128,39 +174,35 @@ def _merged(own: PluginSet, default: tuple[PluginRef, ...]) -> list[PluginRef]:
 
 
 def _check(
-    plugins: PluginSet, point: str, points_of: Mapping[str, frozenset[str]], path: str
+    enabled: Sequence[PluginRef],
+    point: str,
+    points_of: Mapping[str, frozenset[str]],
+    path: str,
+    problems: Problems,
 ) -> None:
     seen: set[str] = set()
-    for i, ref in enumerate(plugins.enabled):
-        _check_known(ref.name, points_of, f"{path}.enabled[{i}].name")
-        if point != "multiPoint" and points_of[ref.name] and point not in points_of[ref.name]:
-            raise ProfileError(f"{path}.enabled[{i}].name: {ref.name} does not implement {point}")
-        if ref.weight is not None and ref.weight < 1 and not _is_unset(ref, point, points_of):
-            raise ProfileError(
-                f"{path}.enabled[{i}].weight: expected a weight of at least 1, got {ref.weight}"
-            )
-        if ref.weight is not None and ref.weight > MAX_WEIGHT:
-            raise ProfileError(
-                f"{path}.enabled[{i}].weight: expected a weight of at most {MAX_WEIGHT}"
-            )
+    for i, ref in enumerate(enabled):
+        where = f"{path}[{i}]"
+        if ref.name not in points_of:
+            problems.add(f"{where}.name", _unknown(ref.name, points_of))
+            continue
+        points = points_of[ref.name]
+        if point != "multiPoint" and points and point not in points:
+            problems.add(f"{where}.name", f"{ref.name} does not implement {point}")
+        elif "score" in points and point in ("score", "multiPoint"):
+            weight = ref.weight or 0
+            problems.expect(weight >= 0, f"{where}.weight", "an integer of at least 0", weight)
         if ref.name in seen:
-            raise ProfileError(f"{path}.enabled[{i}].name: {ref.name} is enabled twice")
+            problems.add(f"{where}.name", f"{ref.name} is enabled twice")
         seen.add(ref.name)
-    for i, ref in enumerate(plugins.disabled):
-        if ref.name != EVERY:
-            _check_known(ref.name, points_of, f"{path}.disabled[{i}].name")
 
 
-def _check_known(name: str, points_of: Mapping[str, frozenset[str]], path: str) -> None:
-    if name not in points_of:
-        near = get_close_matches(name, points_of, 1)
-        hint = f", did you mean {near[0]}?" if near else ""
-        raise ProfileError(f"{path}: unknown plugin {name!r}{hint}")
+def _unknown(name: str, points_of: Mapping[str, object]) -> str:
+    if name in REMOVED:
+        return removed(name)
+    return f"unknown plugin {name!r}{suggestion(name, points_of)}"
 
 
-def _is_unset(ref: PluginRef, point: str, points_of: Mapping[str, frozenset[str]]) -> bool:
-    """True if a weight of 0 means that none is given: kube-scheduler writes 0 where weights have no
-    meaning.
-    """
-    scores = "score" in points_of[ref.name] and ref.name not in WEIGHTLESS
-    return ref.weight == 0 and (point != "multiPoint" or not scores) and point != "score"
+def removed(name: str) -> str:
+    """What to do about a plugin that Kubernetes has removed."""
+    return f"{name} was removed from Kubernetes, {REMOVED[name]}"

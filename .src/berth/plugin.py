@@ -20,7 +20,6 @@ from berth.actors.scheduling.framework.events import (
 )
 from berth.actors.scheduling.framework.interface import (
     MAX_NODE_SCORE,
-    ArgsError,
     BindPlugin,
     FilterPlugin,
     Handle,
@@ -43,8 +42,8 @@ from berth.actors.scheduling.framework.interface import (
     ScorePlugin,
     WaitingPod,
     default_normalize,
-    read_args,
 )
+from berth.actors.scheduling.framework.plugin_args import ArgsError, PluginArgs, read_args
 from berth.actors.scheduling.framework.post_filter import (
     Deletion,
     FailedAttempt,
@@ -126,6 +125,7 @@ __all__ = [
     "PersistentVolume",
     "PersistentVolumeClaim",
     "Plugin",
+    "PluginArgs",
     "Pod",
     "PodDisruptionBudget",
     "PodInfo",

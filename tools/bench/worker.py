@@ -32,7 +32,6 @@ from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.system import schedule
 from berth.config.load import ConfigError, from_mapping
 from berth.config.options import LoggingOptions
-from berth.config.profiles import ProfileError
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.bench.check import Witness, WitnessMeter, check
 from berth.tools.bench.cluster import ClusterError
@@ -51,7 +50,7 @@ CHECKING = "checking decisions"
 VERBOSITY = 2  # the daemon's default
 QPS = 5000.0  # scheduler_perf's limit
 BURST = 5000
-BAD_CONFIGURATION = (ConfigError, RegistryError, ProfileError, KubeconfigError)
+BAD_CONFIGURATION = (ConfigError, RegistryError, KubeconfigError)
 BAD_WORKLOAD = (WorkloadError, TemplateError, ClusterError, StalledError)
 
 

@@ -40,7 +40,6 @@ from berth.config.feature_gates import (
 )
 from berth.config.fields import path_first
 from berth.config.load import ConfigError, from_mapping
-from berth.config.profiles import ProfileError
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.explain.cluster import snapshot_of
 from berth.tools.explain.decision import Decision, Explained, Failure, steps
@@ -146,7 +145,6 @@ def explain(
         ConfigError,
         FeatureGateError,
         RegistryError,
-        ProfileError,
         KubeconfigError,
         ConnectionFailedError,
     ) as problem:
@@ -199,7 +197,7 @@ def _declared(profiles: Mapping[str, Profile]) -> tuple[WatchedKind, ...]:
 def answer(question: Question) -> Explained:
     """The decision for a question.
 
-    Raises SourceError, ConfigError, RegistryError or ProfileError.
+    Raises SourceError, ConfigError or RegistryError.
     """
     profiles = profiles_of(question.configuration, ReadOnlyHandle())
     return _decided(_attempt(question, profiles, DEFAULTS))
@@ -256,7 +254,7 @@ def _answer_line(gates: tuple[tuple[str, bool], ...], line: bytes) -> str:
         name, question = from_scenario(line)
         profiles = _profiles(msgspec.json.encode(question.configuration, enc_hook=str), gates)
         decision = _decided(_attempt(question, profiles, dict(gates))).decision
-    except (SourceError, ConfigError, RegistryError, ProfileError) as problem:
+    except (SourceError, ConfigError, RegistryError) as problem:
         decision = Failure(str(problem))
     return msgspec.json.encode({"name": name, "expect": decision}).decode()
 

@@ -14,11 +14,13 @@ import structlog
 from berth.actors.scheduling.decision.failures import CRASHES, let_pass, text_of
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.framework import interface as api
-from berth.actors.scheduling.framework.interface import ArgsError, Handle, Plugin, Reads
+from berth.actors.scheduling.framework.interface import Handle, Plugin, Reads
 from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
+from berth.actors.scheduling.framework.plugin_args import ArgsError, check_type_of_args, read_args
 from berth.actors.scheduling.kube.kinds import LOOKED_UP, WatchedKind
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.scheduling.plugins.node_unreadable import NodeUnreadable
-from berth.config.profiles import expand_profile
+from berth.config.profiles import ProfileError, expand_profile, profile_warnings
 from berth.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 
 log = structlog.get_logger(__name__)
@@ -43,7 +45,11 @@ EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
 
 
 class RegistryError(ValueError):
-    """The configuration names a plugin that cannot be used; the message starts with the field."""
+    """The configuration names a plugin that cannot be used; each message starts with the field."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
 
 
 def extension_points(plugin: type[Plugin]) -> frozenset[str]:
@@ -83,31 +89,121 @@ def build_profiles(
     handle: Handle,
     gate_of: Callable[[str], Record] = lambda _: UNMEASURED,
 ) -> dict[str, Profile]:
-    """A Profile for every scheduler name. Raises RegistryError or ProfileError with the path of the
-    field that does not fit. `gate_of` gives a profile's record of PreEnqueue.
+    """A Profile for every scheduler name. Raises RegistryError with every field that is wrong.
+    `gate_of` gives a profile's record of PreEnqueue.
     """
-    points_of = OnDemand(tuple(registry), lambda name: extension_points(registry[name]))
+    points_of = _points_of(registry)
     profiles = {}
+    problems: list[str] = []
     for i, profile in enumerate(configuration.profiles):
         path = f"profiles[{i}]"
+        problems += _args_problems(profile, registry, handle.feature_gates, path)
         try:
-            expanded = expand_profile(profile, points_of, path, handle.feature_gates)
-        except RegistryError as problem:
-            raise RegistryError(f"{path}.plugins: {problem}") from None
-        wanted = {reference.name for enabled in expanded.values() for reference in enabled}
-        made = {name: _make(registry[name], profile, handle, path) for name in sorted(wanted)}
-        points: dict[str, list[tuple[Plugin, int]]] = {
-            point: [(made[reference.name], reference.weight) for reference in enabled]
-            for point, enabled in expanded.items()
-        }
-        points["filter"] = [(NodeUnreadable({}, handle), 0), *points.get("filter", ())]
+            points = _made(profile, registry, points_of, handle, path)
+        except (ArgsError, ProfileError, RegistryError) as invalid:
+            problems += [problem for problem in invalid.problems if problem not in problems]
+            continue
         profiles[profile.scheduler_name] = Profile(
             profile.scheduler_name,
             points,
             profile.percentage_of_nodes_to_score,
             gate_of(profile.scheduler_name),
         )
+    if problems:
+        raise RegistryError(*problems)
     return profiles
+
+
+def plugin_problems(
+    configuration: KubeSchedulerConfiguration,
+    registry: Mapping[str, type[Plugin]],
+    gates: Mapping[str, bool],
+) -> list[str]:
+    """The problems of the plugins that profiles name and of their arguments, without making the
+    plugins.
+    """
+    points_of = _points_of(registry)
+    problems: list[str] = []
+    for i, profile in enumerate(configuration.profiles):
+        path = f"profiles[{i}]"
+        try:
+            expand_profile(profile, points_of, path, gates)
+        except ProfileError as invalid:
+            problems += invalid.problems
+        except RegistryError as invalid:
+            problems.append(f"{path}.plugins: {invalid}")
+        problems += _args_problems(profile, registry, gates, path)
+    return problems
+
+
+def plugin_warnings(
+    configuration: KubeSchedulerConfiguration, registry: Mapping[str, type[Plugin]]
+) -> list[str]:
+    """What profiles say of plugins without effect, as kube-scheduler tolerates it."""
+    warnings: list[str] = []
+    for i, profile in enumerate(configuration.profiles):
+        path = f"profiles[{i}]"
+        warnings += profile_warnings(profile, registry, path)
+        warnings += [
+            f"{path}.pluginConfig[{j}].args: no effect: {entry.name} takes no arguments"
+            for j, entry in enumerate(profile.plugin_config)
+            if entry.args and _takes_none(entry.name)
+        ]
+    return warnings
+
+
+def _points_of(registry: Mapping[str, type[Plugin]]) -> OnDemand[frozenset[str]]:
+    return OnDemand(tuple(registry), lambda name: extension_points(registry[name]))
+
+
+def _takes_none(name: str) -> bool:
+    """True for an in-tree plugin without arguments; kube-scheduler ignores those it is given."""
+    return name in IN_TREE and IN_TREE[name].args_type is None
+
+
+def _args_problems(
+    profile: KubeSchedulerProfile,
+    registry: Mapping[str, type[Plugin]],
+    gates: Mapping[str, bool],
+    path: str,
+) -> list[str]:
+    """The problems of the arguments of in-tree plugins, enabled or not. Plugins of packages check
+    their own when they are made.
+    """
+    problems: list[str] = []
+    for j, entry in enumerate(profile.plugin_config):
+        kind = registry.get(entry.name) if entry.name in IN_TREE else None
+        if kind is None or kind.args_type is None:
+            continue
+        field = f"{path}.pluginConfig[{j}].args"
+        try:
+            check_type_of_args(entry.args, entry.name)
+            read_args(entry.args, kind.args_type, gates)
+        except ArgsError as invalid:
+            problems += [f"{field}.{problem}" for problem in invalid.problems]
+    return problems
+
+
+def _made(
+    profile: KubeSchedulerProfile,
+    registry: Mapping[str, type[Plugin]],
+    points_of: Mapping[str, frozenset[str]],
+    handle: Handle,
+    path: str,
+) -> dict[str, list[tuple[Plugin, int]]]:
+    """The plugins of each extension point with their weights."""
+    try:
+        expanded = expand_profile(profile, points_of, path, handle.feature_gates)
+    except RegistryError as problem:
+        raise RegistryError(f"{path}.plugins: {problem}") from None
+    wanted = {reference.name for enabled in expanded.values() for reference in enabled}
+    made = {name: _make(registry[name], profile, handle, path) for name in sorted(wanted)}
+    points: dict[str, list[tuple[Plugin, int]]] = {
+        point: [(made[reference.name], reference.weight) for reference in enabled]
+        for point, enabled in expanded.items()
+    }
+    points["filter"] = [(NodeUnreadable({}, handle), 0), *points.get("filter", ())]
+    return points
 
 
 def _make(kind: type[Plugin], profile: KubeSchedulerProfile, handle: Handle, path: str) -> Plugin:
@@ -115,12 +211,13 @@ def _make(kind: type[Plugin], profile: KubeSchedulerProfile, handle: Handle, pat
     args, field = {}, f".pluginConfig[{kind.name}].args"
     for j, entry in enumerate(profile.plugin_config):
         if entry.name == kind.name:
-            args, field = entry.args, f".pluginConfig[{j}].args"
+            args = {} if _takes_none(kind.name) else entry.args
+            field = f".pluginConfig[{j}].args"
             break
     try:
         plugin = kind(args, handle)
     except ArgsError as invalid:
-        raise RegistryError(f"{path}{field}.{invalid}") from None
+        raise RegistryError(*(f"{path}{field}.{problem}" for problem in invalid.problems)) from None
     except CRASHES as exception:
         let_pass(exception)
         log.exception("plugin cannot be made", plugin=kind.name, exc_info=exception)

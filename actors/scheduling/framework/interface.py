@@ -24,6 +24,7 @@ from berth.actors.scheduling.framework.events import (
     Registration,
 )
 from berth.actors.scheduling.framework.measuring import PluginMeasures
+from berth.actors.scheduling.framework.plugin_args import ArgsError
 from berth.actors.scheduling.framework.post_filter import FailedAttempt, PostFiltered
 from berth.actors.scheduling.framework.questions import Steps
 from berth.actors.scheduling.framework.status import (
@@ -39,10 +40,8 @@ from berth.actors.scheduling.model.columns import Bools, Ints
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
-from berth.config.fields import path_first
 
 MAX_NODE_SCORE = 100
-A = TypeVar("A")
 T = TypeVar("T", bound=HasMetadata)
 # The kind, the namespace ("" for an object without one) and the name of an object.
 ObjectKey = tuple[type[HasMetadata], str, str]
@@ -237,10 +236,12 @@ class Plugin(ABC):
     declares decides by outdated answers. `lookups` are the kinds that the plugin looks up; a kind
     that berth does not know is given as a WatchedKind. Kinds that no enabled plugin lists there are
     not watched; looking one up raises UnlistedError. Where `reads` or `lookups` depend on the
-    arguments or on feature gates, `__init__` sets them.
+    arguments or on feature gates, `__init__` sets them. `args_type` describes the arguments to
+    `berth config`, which then checks, completes and documents them.
     """
 
     name: ClassVar[str]
+    args_type: ClassVar[type[msgspec.Struct] | None] = None
     reads: Reads = Reads.CLUSTER
     lookups: tuple[type[HasMetadata] | WatchedKind, ...] = ()
 
@@ -260,24 +261,6 @@ class Plugin(ABC):
         waits for none.
         """
         return ()
-
-
-class ArgsError(ValueError):
-    """A plugin's arguments do not fit; the message starts with the path below `args`."""
-
-
-def read_args(args: Mapping[str, Any], into: type[A]) -> A:
-    """pluginConfig's args as a msgspec Struct, whose types and defaults are the rules. Raises
-    ArgsError.
-
-    `apiVersion` and `kind`, which any args may contain, are left out.
-    """
-    try:
-        return msgspec.convert(
-            {name: args[name] for name in args if name not in ("apiVersion", "kind")}, into
-        )
-    except msgspec.ValidationError as invalid:
-        raise ArgsError(path_first(invalid, into)) from None
 
 
 class PreEnqueuePlugin(Plugin):

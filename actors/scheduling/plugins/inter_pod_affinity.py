@@ -9,7 +9,7 @@ carry. The counts by domain are one bincount over the label column of the topolo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -29,12 +29,12 @@ from berth.actors.scheduling.model.columns import NodeColumns
 from berth.actors.scheduling.model.pod_counts import MAX_COLUMNS, Column, Counted, Weighed
 from berth.actors.scheduling.model.pod_info import LatestPodInfos
 from berth.actors.scheduling.model.vectors import any_true, highest, lowest
+from berth.config.types import described
 from berth.plugin import (
     MAX_NODE_SCORE,
     SKIP,
     SUCCESS,
     Action,
-    ArgsError,
     Bools,
     ClusterEvent,
     Code,
@@ -47,6 +47,7 @@ from berth.plugin import (
     Node,
     NodeView,
     Plugin,
+    PluginArgs,
     Pod,
     PodInfo,
     PreFilterPlugin,
@@ -76,9 +77,17 @@ MarkedDomains = dict[str, Bools]
 WeightedCounts = dict[str, list[tuple[Ints, int]]]
 
 
-class InterPodAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    hard_pod_affinity_weight: int | None = None
-    ignore_preferred_terms_of_existing_pods: bool = False
+class InterPodAffinityArgs(PluginArgs, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The arguments of InterPodAffinity."""
+
+    hard_pod_affinity_weight: Annotated[
+        int,
+        msgspec.Meta(ge=0, le=MAX_HARD_WEIGHT),
+        described("How much the required affinity of other pods to this one counts."),
+    ] = 1
+    ignore_preferred_terms_of_existing_pods: Annotated[
+        bool, described("The preferences of other pods count only for pods with affinity.")
+    ] = False
 
 
 class RejectedDomains(msgspec.Struct, frozen=True):
@@ -167,17 +176,13 @@ def _by_topology(terms: Iterable[WeightedTerm]) -> tuple[tuple[str, Weighed], ..
 
 class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "InterPodAffinity"
+    args_type = InterPodAffinityArgs
     lookups = (Namespace,)
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
-        read = read_args(args, InterPodAffinityArgs)
-        weight = read.hard_pod_affinity_weight
-        self._hard_weight = 1 if weight is None else weight
-        if not 0 <= self._hard_weight <= MAX_HARD_WEIGHT:
-            raise ArgsError(
-                f"hardPodAffinityWeight: expected 0 to {MAX_HARD_WEIGHT}, got {self._hard_weight}"
-            )
+        read = read_args(args, InterPodAffinityArgs, handle.feature_gates)
+        self._hard_weight = read.hard_pod_affinity_weight
         self._ignore_existing = read.ignore_preferred_terms_of_existing_pods
         self._own_columns = OwnColumnsByTerms()
 

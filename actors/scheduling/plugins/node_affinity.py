@@ -6,10 +6,9 @@ required term names nodes by `metadata.name In`, PreFilter already limits the se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
 
-import msgspec
 import numpy as np
 
 from berth.actors.scheduling.kube.core import (
@@ -26,11 +25,12 @@ from berth.actors.scheduling.model.node_selection import (
     required_terms,
 )
 from berth.actors.scheduling.model.pod_template import PerTemplate
+from berth.config.names import is_label_value, is_qualified_name
+from berth.config.types import described
 from berth.plugin import (
     SKIP,
     SUCCESS,
     Action,
-    ArgsError,
     ClusterEvent,
     Code,
     CycleState,
@@ -41,6 +41,7 @@ from berth.plugin import (
     Node,
     NodeView,
     Plugin,
+    PluginArgs,
     Pod,
     PodInfo,
     PreFilterPlugin,
@@ -64,19 +65,57 @@ REASON_CONFLICT = "pod affinity terms conflict"
 MAX_WEIGHT = (1 << 31) - 1  # an int32 in Kubernetes
 
 
-class NodeAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """`added_affinity` applies to every pod of the profile, in addition to the pod's own."""
+class NodeAffinityArgs(PluginArgs, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The arguments of NodeAffinity."""
 
-    added_affinity: NodeAffinitySpec | None = None
+    added_affinity: Annotated[
+        NodeAffinitySpec | None,
+        described("A node affinity of every pod of the profile, besides the pod's own."),
+    ] = None
+
+    def problems(self, gates: Mapping[str, bool]) -> Iterable[str]:
+        added = self.added_affinity or NodeAffinitySpec()
+        required = added.required_during_scheduling_ignored_during_execution
+        hard, soft = (
+            f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("required", "preferred")
+        )
+        terms = {
+            f"{hard}.nodeSelectorTerms[{i}]": term
+            for i, term in enumerate(required.node_selector_terms if required is not None else ())
+        }
+        # As in kube-scheduler, terms without a weight do not count.
+        terms |= {
+            f"{soft}[{i}].preference": weighed.preference
+            for i, weighed in enumerate(added.preferred_during_scheduling_ignored_during_execution)
+            if weighed.weight
+        }
+        for path, term in terms.items():
+            problem = validate_node_selector_term(term) or _problem_of_labels(term)
+            if problem:
+                yield f"addedAffinity.{path}.{problem}"
+
+
+def _problem_of_labels(term: NodeSelectorTerm) -> str | None:
+    """What the API server would refuse in a pod."""
+    for i, expression in enumerate(term.match_expressions):
+        path = f"matchExpressions[{i}]"
+        if not is_qualified_name(expression.key):
+            return f"{path}.key: expected a label key, got {expression.key!r}"
+        for j, value in enumerate(expression.values):
+            if expression.operator in ("In", "NotIn") and not is_label_value(value):
+                return f"{path}.values[{j}]: expected a label's value, got {value!r}"
+    return None
 
 
 class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "NodeAffinity"
+    args_type = NodeAffinityArgs
     reads = Reads.NODE
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
-        added = read_args(args, NodeAffinityArgs).added_affinity or NodeAffinitySpec()
+        read = read_args(args, NodeAffinityArgs, handle.feature_gates)
+        added = read.added_affinity or NodeAffinitySpec()
         required = added.required_during_scheduling_ignored_during_execution
         self.added_required = required.node_selector_terms if required is not None else None
         self.added_preferred = added.preferred_during_scheduling_ignored_during_execution
@@ -86,21 +125,6 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
             else NodeTerms([(term, 1) for term in required.node_selector_terms])
         )
         self._preferred = PerTemplate(self._preferred_by)
-        hard, soft = (
-            f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("required", "preferred")
-        )
-        terms = {
-            f"{hard}.nodeSelectorTerms[{i}]": term
-            for i, term in enumerate(self.added_required or ())
-        }
-        terms |= {
-            f"{soft}[{i}].preference": weighed.preference
-            for i, weighed in enumerate(self.added_preferred)
-        }
-        for path, term in terms.items():
-            problem = validate_node_selector_term(term)
-            if problem:
-                raise ArgsError(f"addedAffinity.{path}.{problem}")
 
     def pre_filter(
         self,

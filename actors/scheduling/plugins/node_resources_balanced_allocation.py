@@ -19,7 +19,6 @@ from berth.actors.scheduling.plugins.dynamic_resources.totals import DeviceTotal
 from berth.actors.scheduling.plugins.node_resources_fit import NATIVE, device_totals
 from berth.actors.scheduling.plugins.resource_args import (
     NodeResourcesBalancedAllocationArgs,
-    checked_resources,
 )
 from berth.plugin import (
     MAX_NODE_SCORE,
@@ -42,13 +41,13 @@ from berth.plugin import (
 
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     name = "NodeResourcesBalancedAllocation"
+    args_type = NodeResourcesBalancedAllocationArgs
     reads = Reads.ROW
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
-        parsed = read_args(args, NodeResourcesBalancedAllocationArgs)
-        resources = checked_resources(parsed.resources, "resources", only_weight_one=True)
-        self._resources = tuple(resource.name for resource in resources)
+        parsed = read_args(args, NodeResourcesBalancedAllocationArgs, handle.feature_gates)
+        self._resources = tuple(resource.name for resource in parsed.resources)
         self._totals = device_totals(self._resources, handle)
         if self._totals is not None:
             self.reads, self.lookups = Reads.CLUSTER, DeviceTotals.LOOKUPS

@@ -33,17 +33,13 @@ from berth.actors.scheduling.plugins.dynamic_resources.features import features_
 from berth.actors.scheduling.plugins.dynamic_resources.totals import DeviceTotals
 from berth.actors.scheduling.plugins.resource_args import (
     NodeResourcesFitArgs,
-    ScoringStrategy,
     ShapePoint,
-    checked_resources,
-    ratio_shape,
     score_at,
 )
 from berth.plugin import (
     MAX_NODE_SCORE,
     SUCCESS,
     Action,
-    ArgsError,
     Bools,
     ClusterEvent,
     Code,
@@ -100,6 +96,7 @@ _WANTED: StateKey[_Wanted] = StateKey("PreFilterNodeResourcesFit")
 
 class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "NodeResourcesFit"
+    args_type = NodeResourcesFitArgs
     reads = Reads.ROW
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
@@ -108,29 +105,23 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self.lookups = (DeviceClass,) if self._with_devices else ()
         self._classes = ClassesByResource()
         self._hinted = LatestPodInfos()
-        parsed = read_args(args, NodeResourcesFitArgs)
-        self._ignored = frozenset(parsed.ignored_resources or ())
-        self._ignored_groups = frozenset(parsed.ignored_resource_groups or ())
-        strategy = parsed.scoring_strategy or ScoringStrategy()
-        self._resources = checked_resources(strategy.resources, "scoringStrategy.resources")
+        parsed = read_args(args, NodeResourcesFitArgs, handle.feature_gates)
+        self._ignored = frozenset(parsed.ignored_resources)
+        self._ignored_groups = frozenset(parsed.ignored_resource_groups)
+        strategy = parsed.scoring_strategy
+        assert strategy is not None
+        self._resources = strategy.resources
         self._totals = device_totals((r.name for r in self._resources), handle)
         if self._totals is not None:
             self.reads, self.lookups = Reads.CLUSTER, DeviceTotals.LOOKUPS
         self._drop_zero = False
-        match strategy.type:
-            case "LeastAllocated":
-                self._scorer: Scorer = least_allocated
-            case "MostAllocated":
-                self._scorer = most_allocated
-            case "RequestedToCapacityRatio":
-                self._scorer = _ratio_scorer(ratio_shape(strategy))
-                self._drop_zero = True
-            case other:
-                raise ArgsError(
-                    "scoringStrategy.type: expected LeastAllocated, MostAllocated or "
-                    "RequestedToCapacityRatio, "
-                    f"got {other!r}"
-                )
+        ratio = strategy.requested_to_capacity_ratio
+        if ratio is not None:
+            self._scorer: Scorer = _ratio_scorer(ratio.shape)
+            self._drop_zero = True
+        else:
+            least = strategy.type == "LeastAllocated"
+            self._scorer = least_allocated if least else most_allocated
 
     def pre_filter(
         self,

@@ -7,10 +7,10 @@ filtered and scored by the count of its domain.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -37,12 +37,13 @@ from berth.actors.scheduling.plugins.spread_domains import (
     pods_by_domain,
     pods_by_row,
 )
+from berth.config.names import is_qualified_name
+from berth.config.types import Int32, described
 from berth.plugin import (
     MAX_NODE_SCORE,
     SKIP,
     SUCCESS,
     Action,
-    ArgsError,
     Bools,
     ClusterEvent,
     Code,
@@ -54,6 +55,7 @@ from berth.plugin import (
     Node,
     NodeView,
     Plugin,
+    PluginArgs,
     Pod,
     PodInfo,
     PreFilterPlugin,
@@ -86,19 +88,69 @@ SOFT: Literal["ScheduleAnyway"] = "ScheduleAnyway"
 class DefaultConstraint(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A constraint of the profile. Its selector is derived from the pod's Services and owner."""
 
-    max_skew: int
-    topology_key: str
-    when_unsatisfiable: Unsatisfiable
-    min_domains: int | None = None
-    node_affinity_policy: Literal["Honor", "Ignore"] | None = None
-    node_taints_policy: Literal["Honor", "Ignore"] | None = None
+    max_skew: Annotated[
+        Int32, described("How much the numbers of pods in two domains may differ.")
+    ] = 0
+    topology_key: Annotated[str, described("The label of nodes that makes the domains.")] = ""
+    when_unsatisfiable: Annotated[
+        Unsatisfiable | None, described("Whether the constraint filters or scores.")
+    ] = None
+    min_domains: Annotated[
+        Int32 | None, described("With fewer domains, the least number of pods counts as 0.")
+    ] = None
+    node_affinity_policy: Annotated[
+        Literal["Honor", "Ignore"] | None,
+        described("Whether only nodes that the pod's node affinity matches count."),
+    ] = None
+    node_taints_policy: Annotated[
+        Literal["Honor", "Ignore"] | None,
+        described("Whether only nodes whose taints the pod tolerates count."),
+    ] = None
+    match_label_keys: Annotated[
+        tuple[str, ...], described("No effect: the selector is derived for each pod.")
+    ] = ()
+    label_selector: Annotated[
+        dict[str, Any] | None, described("Not allowed: the selector is derived for each pod.")
+    ] = None
 
 
-class PodTopologySpreadArgs(
-    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True
-):
-    default_constraints: tuple[DefaultConstraint, ...] = ()
-    defaulting_type: Literal["System", "List"] = "System"
+class PodTopologySpreadArgs(PluginArgs, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The arguments of PodTopologySpread."""
+
+    default_constraints: Annotated[
+        tuple[DefaultConstraint, ...],
+        described("The constraints of pods without their own; only with defaultingType List."),
+    ] = ()
+    defaulting_type: Annotated[
+        Literal["System", "List"],
+        described("System: over hostnames and zones, softly. List: by defaultConstraints."),
+    ] = "System"
+
+    def problems(self, gates: Mapping[str, bool]) -> Iterable[str]:
+        if self.defaulting_type == "System" and self.default_constraints:
+            yield "defaultConstraints: expected none with defaultingType System"
+        seen: set[tuple[str, str | None]] = set()
+        for i, constraint in enumerate(self.default_constraints):
+            path = f"defaultConstraints[{i}]"
+            yield from _constraint_problems(constraint, path)
+            ends = (constraint.topology_key, constraint.when_unsatisfiable)
+            if ends in seen:
+                yield (
+                    f"{path}: an earlier constraint has the same topologyKey and whenUnsatisfiable"
+                )
+            seen.add(ends)
+
+
+def _constraint_problems(constraint: DefaultConstraint, path: str) -> Iterable[str]:
+    if constraint.max_skew <= 0:
+        yield f"{path}.maxSkew: expected a positive integer, got {constraint.max_skew}"
+    if not is_qualified_name(constraint.topology_key):
+        got = repr(constraint.topology_key) if constraint.topology_key else "nothing"
+        yield f"{path}.topologyKey: expected a label key, got {got}"
+    if constraint.when_unsatisfiable is None:
+        yield f"{path}.whenUnsatisfiable: expected {HARD} or {SOFT}, got nothing"
+    if constraint.label_selector is not None:
+        yield f"{path}.labelSelector: expected nothing, it is derived for each pod"
 
 
 SYSTEM_DEFAULTS = (DefaultConstraint(3, HOSTNAME, SOFT), DefaultConstraint(5, ZONE, SOFT))
@@ -139,18 +191,15 @@ _SCORING: StateKey[Scoring] = StateKey("PreScorePodTopologySpread")
 
 class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "PodTopologySpread"
+    args_type = PodTopologySpreadArgs
     lookups = (Service, ReplicationController, ReplicaSet, StatefulSet)
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
         self._hinted = LatestPodInfos()
-        read = read_args(args, PodTopologySpreadArgs)
+        read = read_args(args, PodTopologySpreadArgs, handle.feature_gates)
         self._system_defaults = read.defaulting_type == "System"
-        if self._system_defaults and read.default_constraints:
-            raise ArgsError("defaultConstraints: expected none with defaultingType System")
         self._defaults = SYSTEM_DEFAULTS if self._system_defaults else read.default_constraints
-        for i, constraint in enumerate(self._defaults):
-            _check(constraint, f"defaultConstraints[{i}]", self._defaults[:i])
         self._defaults_by = {
             a: [c for c in self._defaults if c.when_unsatisfiable == a] for a in (HARD, SOFT)
         }
@@ -431,19 +480,3 @@ def _selector(constraint: TopologySpreadConstraint, pod: Pod) -> Selector:
     if not own:
         return selector
     return Selector((*from_map(own).requirements, *selector.requirements))
-
-
-def _check(constraint: DefaultConstraint, path: str, earlier: Sequence[DefaultConstraint]) -> None:
-    if constraint.max_skew <= 0:
-        raise ArgsError(f"{path}.maxSkew: expected a positive integer, got {constraint.max_skew}")
-    if not constraint.topology_key:
-        raise ArgsError(f"{path}.topologyKey: expected a label key")
-    if constraint.min_domains is not None and (
-        constraint.min_domains <= 0 or constraint.when_unsatisfiable == SOFT
-    ):
-        raise ArgsError(f"{path}.minDomains: expected a positive integer, and only with {HARD}")
-    same = [(c.topology_key, c.when_unsatisfiable) for c in earlier]
-    if (constraint.topology_key, constraint.when_unsatisfiable) in same:
-        raise ArgsError(
-            f"{path}: an earlier constraint has the same topologyKey and whenUnsatisfiable"
-        )

@@ -2,96 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Literal, get_args
 
 import msgspec
 
-from berth.plugin import MAX_NODE_SCORE, ArgsError
+from berth.config.names import is_qualified_name
+from berth.config.types import Int64, described
+from berth.plugin import MAX_NODE_SCORE, PluginArgs
 
 
-class ResourceWeight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    name: str
-    weight: int = 1
+class ResourceWeight(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A resource, and how much it counts."""
+
+    name: Annotated[str, described("The resource's name.")] = ""
+    weight: Annotated[Int64, described("From 1 to 100; 0 means 1.")] = 0
 
 
-class ShapePoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ShapePoint(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A score from 0 to 10 at a utilization from 0 to 100 percent."""
 
-    utilization: int
-    score: int
+    utilization: Annotated[
+        int, msgspec.Meta(ge=0, le=100), described("In percent, higher than the one before.")
+    ] = 0
+    score: Annotated[int, msgspec.Meta(ge=0, le=10), described("The score there.")] = 0
 
 
-class RequestedToCapacityRatio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    shape: tuple[ShapePoint, ...] = ()
+class RequestedToCapacityRatio(
+    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True
+):
+    """Scores by how much of a resource is requested."""
+
+    shape: Annotated[tuple[ShapePoint, ...], described("The scores, by rising utilization.")] = ()
 
 
-CPU_AND_MEMORY = (ResourceWeight("cpu"), ResourceWeight("memory"))
+CPU_AND_MEMORY = (ResourceWeight("cpu", 1), ResourceWeight("memory", 1))
+StrategyType = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]
 
 
 class ScoringStrategy(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    type: str = "LeastAllocated"
-    resources: tuple[ResourceWeight, ...] | None = None
-    requested_to_capacity_ratio: RequestedToCapacityRatio | None = None
+    """How NodeResourcesFit scores nodes."""
+
+    type: Annotated[
+        StrategyType | None,
+        described("Which nodes score higher: those with least or most allocated, or by a shape."),
+    ] = None
+    resources: Annotated[
+        tuple[ResourceWeight, ...], described("The resources that count; cpu and memory if empty.")
+    ] = ()
+    requested_to_capacity_ratio: Annotated[
+        RequestedToCapacityRatio | None, described("Only with the type RequestedToCapacityRatio.")
+    ] = None
 
 
-class NodeResourcesFitArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    ignored_resources: tuple[str, ...] | None = None
-    ignored_resource_groups: tuple[str, ...] | None = None
-    scoring_strategy: ScoringStrategy | None = None
+class NodeResourcesFitArgs(PluginArgs, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The arguments of NodeResourcesFit."""
+
+    ignored_resources: Annotated[
+        tuple[str, ...], described("Resources that the filter ignores.")
+    ] = ()
+    ignored_resource_groups: Annotated[
+        tuple[str, ...],
+        described("The same, by the part before the slash, such as example.com."),
+    ] = ()
+    scoring_strategy: Annotated[ScoringStrategy | None, described("How nodes are scored.")] = None
+
+    def completed(self, gates: Mapping[str, bool]) -> NodeResourcesFitArgs:
+        strategy = self.scoring_strategy or ScoringStrategy("LeastAllocated")
+        resources = weighed(strategy.resources)
+        strategy = msgspec.structs.replace(strategy, resources=resources)
+        return msgspec.structs.replace(self, scoring_strategy=strategy)
+
+    def problems(self, gates: Mapping[str, bool]) -> Iterable[str]:
+        for i, name in enumerate(self.ignored_resources):
+            if not is_qualified_name(name):
+                yield f"ignoredResources[{i}]: expected the name of a resource, got {name!r}"
+        for i, group in enumerate(self.ignored_resource_groups):
+            if "/" in group or not is_qualified_name(group):
+                yield (
+                    f"ignoredResourceGroups[{i}]: expected the part of a resource's name before "
+                    f"the slash, got {group!r}"
+                )
+        strategy = self.scoring_strategy or ScoringStrategy("LeastAllocated")
+        if strategy.type is None:
+            expected = ", ".join(get_args(StrategyType))
+            yield f"scoringStrategy.type: expected one of {expected}, got nothing"
+        for i, resource in enumerate(strategy.resources):
+            if not 1 <= resource.weight <= 100:
+                yield (
+                    f"scoringStrategy.resources[{i}].weight: expected a weight from 1 to 100, got "
+                    f"{resource.weight}"
+                )
+        ratio, path = strategy.requested_to_capacity_ratio, "scoringStrategy"
+        if strategy.type == "RequestedToCapacityRatio":
+            shape = ratio.shape if ratio is not None else ()
+            yield from shape_problems(shape, f"{path}.requestedToCapacityRatio.shape")
+        elif ratio is not None:
+            yield (
+                f"{path}.requestedToCapacityRatio: expected nothing without the type "
+                "RequestedToCapacityRatio"
+            )
 
 
 class NodeResourcesBalancedAllocationArgs(
-    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True
+    PluginArgs, frozen=True, rename="camel", forbid_unknown_fields=True
 ):
-    resources: tuple[ResourceWeight, ...] | None = None
+    """The arguments of NodeResourcesBalancedAllocation."""
+
+    resources: Annotated[
+        tuple[ResourceWeight, ...],
+        described("The resources to balance, each with the weight 1; cpu and memory if empty."),
+    ] = ()
+
+    def completed(self, gates: Mapping[str, bool]) -> NodeResourcesBalancedAllocationArgs:
+        return NodeResourcesBalancedAllocationArgs(weighed(self.resources))
+
+    def problems(self, gates: Mapping[str, bool]) -> Iterable[str]:
+        names = [resource.name for resource in self.resources]
+        for i, resource in enumerate(self.resources):
+            if resource.name in names[:i]:
+                yield f"resources[{i}].name: {resource.name!r} is named twice"
+            if resource.weight != 1:
+                yield f"resources[{i}].weight: expected 1, got {resource.weight}"
 
 
-def checked_resources(
-    resources: tuple[ResourceWeight, ...] | None, path: str, *, only_weight_one: bool = False
-) -> tuple[ResourceWeight, ...]:
-    """Returns the resources, or cpu and memory if none are configured.
-
-    Raises ArgsError for a weight out of range and for a name that occurs twice.
-    """
-    chosen = resources or CPU_AND_MEMORY
-    seen: set[str] = set()
-    for i, resource in enumerate(chosen):
-        if only_weight_one and resource.weight != 1:
-            raise ArgsError(f"{path}[{i}].weight: expected 1, got {resource.weight}")
-        if not 1 <= resource.weight <= 100:
-            raise ArgsError(
-                f"{path}[{i}].weight: expected a weight from 1 to 100, got {resource.weight}"
-            )
-        if resource.name in seen:
-            raise ArgsError(f"{path}[{i}].name: {resource.name!r} is named twice")
-        seen.add(resource.name)
-    return chosen
+def weighed(resources: tuple[ResourceWeight, ...]) -> tuple[ResourceWeight, ...]:
+    """The resources with their default weight, or cpu and memory if there are none."""
+    return tuple(ResourceWeight(r.name, r.weight or 1) for r in resources) or CPU_AND_MEMORY
 
 
-def ratio_shape(strategy: ScoringStrategy) -> tuple[ShapePoint, ...]:
-    """Returns the shape of RequestedToCapacityRatio. Raises ArgsError as `checked_shape` does."""
-    ratio = strategy.requested_to_capacity_ratio
-    path = "scoringStrategy.requestedToCapacityRatio.shape"
-    return checked_shape(ratio.shape if ratio else (), path)
-
-
-def checked_shape(shape: tuple[ShapePoint, ...], path: str) -> tuple[ShapePoint, ...]:
-    """Returns the shape.
-
-    Raises ArgsError unless its points are in the allowed ranges and in order of utilization.
-    """
+def shape_problems(shape: Sequence[ShapePoint], path: str) -> Iterable[str]:
+    """A line unless there is a point, and for the first one out of order."""
     if not shape:
-        raise ArgsError(f"{path}: expected at least one point")
-    for i, point in enumerate(shape):
-        if not 0 <= point.utilization <= 100:
-            raise ArgsError(f"{path}[{i}].utilization: expected 0 to 100, got {point.utilization}")
-        if not 0 <= point.score <= 10:
-            raise ArgsError(f"{path}[{i}].score: expected 0 to 10, got {point.score}")
-        if i and point.utilization <= shape[i - 1].utilization:
-            raise ArgsError(
-                f"{path}[{i}].utilization: expected more than {shape[i - 1].utilization}"
-            )
-    return shape
+        yield f"{path}: expected at least one point"
+    for i in range(1, len(shape)):
+        if shape[i].utilization <= shape[i - 1].utilization:
+            yield f"{path}[{i}].utilization: expected more than {shape[i - 1].utilization}"
+            break
 
 
 def score_at(shape: Sequence[ShapePoint], percent: int) -> int:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from berth.actors.system import profiles_of
-from berth.config.extenders import is_extended_resource, is_url, without_ignored_resources
+from berth.config.extenders import is_url, without_ignored_resources
 from berth.config.load import ConfigError, from_mapping
+from berth.config.names import is_extended_resource
 from berth.config.types import API_VERSION, KIND, Duration, Extender, KubeSchedulerConfiguration
 from tests.kit.handle import NoApi
 

@@ -8,8 +8,8 @@ whose victims cost least. The preemption actor deletes the victims.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -23,10 +23,10 @@ from berth.actors.scheduling.plugins.default_preemption.victims import (
     budgets,
     cheapest,
 )
+from berth.config.types import MAX_INT32, Percentage, described
 from berth.plugin import (
     SUCCESS,
     Action,
-    ArgsError,
     ClusterEvent,
     Code,
     FailedAttempt,
@@ -34,6 +34,7 @@ from berth.plugin import (
     Hint,
     Nomination,
     Plugin,
+    PluginArgs,
     Pod,
     PodDisruptionBudget,
     PodInfo,
@@ -55,47 +56,43 @@ MAX_TEMPLATES = 16
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
-class DefaultPreemptionArgs(
-    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True
-):
-    """`never_break_budgets` is an addition of berth: it excludes nodes where a budget is violated.
-
-    It does so whatever the priority of the pod.
+class DefaultPreemptionArgs(PluginArgs, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The arguments of DefaultPreemption. `never_break_budgets` is an addition of berth: it
+    excludes nodes where a budget is violated, whatever the priority of the pod.
     """
 
-    api_version: str = ""
-    kind: str = "DefaultPreemptionArgs"
-    min_candidate_nodes_percentage: int | None = None
-    min_candidate_nodes_absolute: int | None = None
-    never_break_budgets: bool = False
+    min_candidate_nodes_percentage: Annotated[
+        Percentage,
+        described("How many candidates are enough, in percent of the nodes that may help."),
+    ] = 10
+    min_candidate_nodes_absolute: Annotated[
+        int, msgspec.Meta(ge=0, le=MAX_INT32), described("And at least this many.")
+    ] = 100
+    never_break_budgets: Annotated[
+        bool,
+        described("Only in berth: never choose a victim that a PodDisruptionBudget protects."),
+    ] = False
+
+    def problems(self, gates: Mapping[str, bool]) -> Iterable[str]:
+        if not self.min_candidate_nodes_percentage and not self.min_candidate_nodes_absolute:
+            yield (
+                "minCandidateNodesPercentage: expected more than 0, as minCandidateNodesAbsolute "
+                "is 0"
+            )
 
 
 class DefaultPreemption(PostFilterPlugin):
     name = "DefaultPreemption"
+    args_type = DefaultPreemptionArgs
     lookups = (PodDisruptionBudget,)
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
-        read = read_args(args, DefaultPreemptionArgs)
-        percentage, absolute = (
-            read.min_candidate_nodes_percentage,
-            read.min_candidate_nodes_absolute,
-        )
-        self._percentage = 10 if percentage is None else percentage
-        self._absolute = 100 if absolute is None else absolute
+        read = read_args(args, DefaultPreemptionArgs, handle.feature_gates)
+        self._percentage = read.min_candidate_nodes_percentage
+        self._absolute = read.min_candidate_nodes_absolute
         self._never_break_budgets = read.never_break_budgets
         self._dry_runs: dict[PodTemplate, DryRuns] = {}
-        if not 0 <= self._percentage <= 100:
-            raise ArgsError(
-                f"minCandidateNodesPercentage: expected 0 to 100, got {self._percentage}"
-            )
-        if self._absolute < 0:
-            raise ArgsError(f"minCandidateNodesAbsolute: expected 0 or more, got {self._absolute}")
-        if not self._percentage and not self._absolute:
-            raise ArgsError(
-                "minCandidateNodesPercentage: expected more than 0, as minCandidateNodesAbsolute "
-                "is 0"
-            )
 
     def post_filter(self, attempt: FailedAttempt) -> Steps[PostFiltered]:
         """Returns a nomination, or the reason why there is none. Raises PluginError."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -24,7 +24,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.extended import (
     resources_of,
     unwritten_claim,
 )
-from berth.actors.scheduling.plugins.dynamic_resources.features import Features, features_of
+from berth.actors.scheduling.plugins.dynamic_resources.features import features_of
 from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
 from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
     BindingFailedError,
@@ -40,12 +40,11 @@ from berth.actors.scheduling.plugins.dynamic_resources.state import CLAIMS, PodC
 from berth.actors.scheduling.plugins.dynamic_resources.steps import STEPS_PER_SECOND, Steps
 from berth.actors.scheduling.plugins.dynamic_resources.wanted import AllocationError
 from berth.config.feature_gates import POD_SCHEDULING_CONTEXT
-from berth.config.types import Duration
+from berth.config.types import Duration, described
 from berth.plugin import (
     SKIP,
     SUCCESS,
     Action,
-    ArgsError,
     ClusterEvent,
     Code,
     Concerns,
@@ -60,6 +59,7 @@ from berth.plugin import (
     NodeView,
     Patch,
     Plugin,
+    PluginArgs,
     Pod,
     PodInfo,
     PostFiltered,
@@ -89,6 +89,7 @@ from berth.plugin import (
 MOST_SHAPES = 64
 # The most that filterTimeout grants: the other pods wait for the search.
 MOST_SECONDS = 1
+DEFAULT_BINDING_TIMEOUT = Duration(600)
 _NOT_AVAILABLE = 10  # the key of nodes that an allocated claim excludes
 _MESSAGES = {
     Verdict.NOT_ALLOCATED: "cannot allocate all claims",
@@ -98,13 +99,40 @@ _MESSAGES = {
 }
 
 
-class DynamicResourcesArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """`filter_timeout` limits the search for the devices of a pod; 0 sets no limit of the user's.
-    `binding_timeout` limits the wait for devices to be prepared. Durations are Go's.
-    """
+class DynamicResourcesArgs(PluginArgs, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The arguments of DynamicResources."""
 
-    filter_timeout: str | None = None
-    binding_timeout: str | None = None
+    filter_timeout: Annotated[
+        Duration | None,
+        described("The time to search for the devices of a pod; 0s sets no limit of the user's."),
+    ] = None
+    binding_timeout: Annotated[
+        Duration | None,
+        described("How long PreBind waits until the devices are prepared; at least 1s."),
+    ] = None
+
+    def completed(self, gates: Mapping[str, bool]) -> DynamicResourcesArgs:
+        features, given = features_of(gates), self
+        if given.filter_timeout is None and features.filter_timeout:
+            given = msgspec.structs.replace(given, filter_timeout=Duration(10))
+        if given.binding_timeout is None and features.binding_conditions:
+            given = msgspec.structs.replace(given, binding_timeout=DEFAULT_BINDING_TIMEOUT)
+        return given
+
+    def problems(self, gates: Mapping[str, bool]) -> Iterable[str]:
+        features = features_of(gates)
+        filtering, binding = self.filter_timeout, self.binding_timeout
+        if filtering is not None and not features.filter_timeout:
+            yield "filterTimeout: the feature gate DRASchedulerFilterTimeout is disabled"
+        elif filtering is not None and filtering < 0:
+            yield f"filterTimeout: expected at least 0s, got {filtering}"
+        if binding is not None and not features.binding_conditions:
+            yield (
+                "bindingTimeout: the feature gate DRADeviceBindingConditions or "
+                "DRAResourceClaimDeviceStatus is disabled"
+            )
+        elif binding is not None and binding < 1:
+            yield f"bindingTimeout: expected at least 1s, got {binding}"
 
 
 class DynamicResources(
@@ -119,23 +147,21 @@ class DynamicResources(
     """Needs PreFilter at every other extension point, as kube-scheduler's plugin does."""
 
     name = "DynamicResources"
+    args_type = DynamicResourcesArgs
     reads = Reads.CLAIMS
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
-        given = read_args(args, DynamicResourcesArgs)
+        given = read_args(args, DynamicResourcesArgs, handle.feature_gates)
         self._enabled = handle.feature_gates["DynamicResourceAllocation"]
         if self._enabled:
             negotiates = handle.feature_gates[POD_SCHEDULING_CONTEXT]
             older = (RESOURCE_CLAIMS,) if negotiates else ()
             self.lookups = (ResourceClaim, ResourceSlice, DeviceClass, *older)
         self._features = features = features_of(handle.feature_gates)
-        _check_gates(given, features)
-        filter_timeout = _seconds(given.filter_timeout, "filterTimeout", least=0, default=10)
-        self._binding_timeout = _seconds(
-            given.binding_timeout, "bindingTimeout", least=1, default=600
-        )
-        self._steps = int(STEPS_PER_SECOND * min(filter_timeout or MOST_SECONDS, MOST_SECONDS))
+        filter_timeout = given.filter_timeout or MOST_SECONDS
+        self._binding_timeout = float(given.binding_timeout or DEFAULT_BINDING_TIMEOUT)
+        self._steps = int(STEPS_PER_SECOND * min(filter_timeout, MOST_SECONDS))
         self._binding = Binding(handle, self._binding_timeout, features)
         self._classes = ClassesByResource()
         self._inventory: Inventory | None = None
@@ -469,29 +495,6 @@ def _check_allocated(claim: ResourceClaim) -> Status | None:
         if problem is not None:
             return error(problem)
     return None
-
-
-def _check_gates(given: DynamicResourcesArgs, features: Features) -> None:
-    """Raises ArgsError for an argument whose feature is off."""
-    if given.filter_timeout is not None and not features.filter_timeout:
-        raise ArgsError("filterTimeout: the feature gate DRASchedulerFilterTimeout is disabled")
-    if given.binding_timeout is not None and not features.binding_conditions:
-        raise ArgsError(
-            "bindingTimeout: the feature gate DRADeviceBindingConditions or "
-            "DRAResourceClaimDeviceStatus is disabled"
-        )
-
-
-def _seconds(text: str | None, field: str, *, least: float, default: float) -> float:
-    if text is None:
-        return default
-    try:
-        seconds = float(Duration.parse(text))
-    except ValueError as problem:
-        raise ArgsError(f"{field}: {problem}") from None
-    if seconds < least:
-        raise ArgsError(f"{field}: expected at least {least:g}s, got {text}")
-    return seconds
 
 
 def _deallocation(claim: ResourceClaim) -> Patch:

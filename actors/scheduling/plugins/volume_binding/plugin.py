@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from berth.actors.scheduling.kube.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from berth.actors.scheduling.plugins.resource_args import ShapePoint, checked_shape, score_at
+from berth.actors.scheduling.plugins.resource_args import ShapePoint, score_at, shape_problems
 from berth.actors.scheduling.plugins.volume_binding.binding import Binding, Reservation
 from berth.actors.scheduling.plugins.volume_binding.pod_volumes import (
     FAILED,
@@ -32,11 +32,11 @@ from berth.actors.scheduling.plugins.volume_binding.pod_volumes import (
     claims_of,
 )
 from berth.actors.scheduling.plugins.volume_binding.provisioning import largest_volume
+from berth.config.types import MAX_INT64, described
 from berth.plugin import (
     SKIP,
     SUCCESS,
     Action,
-    ArgsError,
     ClusterEvent,
     Code,
     CycleState,
@@ -46,6 +46,7 @@ from berth.plugin import (
     Ints,
     NodeView,
     Plugin,
+    PluginArgs,
     Pod,
     PodInfo,
     PreBindPlugin,
@@ -77,11 +78,29 @@ _VOLUMES: StateKey[PodVolumes | None] = StateKey("VolumeBinding")
 _RESERVED: StateKey[Reservation] = StateKey("VolumeBinding's reservation")
 
 
-class VolumeBindingArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """`bind_timeout_seconds` limits the wait for the volumes in PreBind."""
+class VolumeBindingArgs(PluginArgs, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The arguments of VolumeBinding."""
 
-    bind_timeout_seconds: int | None = None
-    shape: tuple[ShapePoint, ...] | None = None
+    bind_timeout_seconds: Annotated[
+        int,
+        msgspec.Meta(ge=0, le=MAX_INT64),
+        described("How long PreBind waits for the volumes, in seconds."),
+    ] = 600
+    shape: Annotated[
+        tuple[ShapePoint, ...] | None,
+        described(f"Scores by the use of storage; only with the feature gate {GATE}."),
+    ] = None
+
+    def completed(self, gates: Mapping[str, bool]) -> VolumeBindingArgs:
+        if not gates[GATE]:
+            return self
+        return msgspec.structs.replace(self, shape=self.shape or DEFAULT_SHAPE)
+
+    def problems(self, gates: Mapping[str, bool]) -> Iterable[str]:
+        if gates[GATE]:
+            yield from shape_problems(self.shape or (), "shape")
+        elif self.shape is not None:
+            yield f"shape: expected none without the feature gate {GATE}"
 
 
 class VolumeBinding(
@@ -90,6 +109,7 @@ class VolumeBinding(
     """Needs PreFilter at every other extension point, as kube-scheduler's plugin does."""
 
     name = "VolumeBinding"
+    args_type = VolumeBindingArgs
     reads = Reads.CLAIMS
     lookups = (
         PersistentVolumeClaim,
@@ -102,16 +122,9 @@ class VolumeBinding(
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
-        given = read_args(args, VolumeBindingArgs)
-        seconds = 600 if given.bind_timeout_seconds is None else given.bind_timeout_seconds
-        if seconds < 0:
-            raise ArgsError(f"bindTimeoutSeconds: expected 0 or more, got {seconds}")
-        self._shape: tuple[ShapePoint, ...] | None = None
-        if handle.feature_gates[GATE]:
-            self._shape = checked_shape(given.shape or DEFAULT_SHAPE, "shape")
-        elif given.shape is not None:
-            raise ArgsError(f"shape: expected none without the feature gate {GATE}")
-        self._binding = Binding(handle, float(seconds))
+        given = read_args(args, VolumeBindingArgs, handle.feature_gates)
+        self._shape = given.shape
+        self._binding = Binding(handle, float(given.bind_timeout_seconds))
         self._known = Known()
 
     # ------------------------------------------------------------------------------- in a decision

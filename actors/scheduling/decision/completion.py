@@ -1,0 +1,147 @@
+"""A configuration with everything that kube-scheduler adds to it, in the form in which it writes
+it: the plugins merged with the default ones, and the arguments of every plugin with their defaults.
+
+kube-scheduler reads the result. Mirrors the output of `--write-config-to`.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from berth.actors.scheduling.framework.interface import Plugin
+from berth.actors.scheduling.framework.plugin_args import TYPE_FIELDS, PluginArgs, read_args
+from berth.config.extenders import without_ignored_resources
+from berth.config.profiles import merged_multi_point
+from berth.config.types import (
+    API_VERSION,
+    EXTENSION_POINTS,
+    GROUP_POINTS,
+    Duration,
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    PluginRef,
+    PluginSet,
+)
+
+# The fields that Go writes even if they are false, empty or null.
+_ALWAYS = frozenset(
+    (
+        "filterTimeout",
+        "ignorePreferredTermsOfExistingPods",
+        "key",
+        "name",
+        "nodeSelectorTerms",
+        "operator",
+        "preference",
+        "topologyKey",
+        "urlPrefix",
+    )
+)
+_EMPTY: tuple[object, ...] = (None, False, "", [], ())
+
+Document = dict[str, Any]
+
+
+def completed(
+    configuration: KubeSchedulerConfiguration,
+    registry: Mapping[str, type[Plugin]],
+    gates: Mapping[str, bool],
+) -> Document:
+    """The configuration as plain mappings, lists and values."""
+    effective = without_ignored_resources(configuration)
+    written: Document = _builtins(effective)
+    written["profiles"] = [_profile(profile, registry, gates) for profile in effective.profiles]
+    written["extenders"] = [_extender(extender) for extender in written["extenders"]]
+    for name in ("extenders", "delayCacheUntilActive"):
+        if not written[name]:
+            del written[name]
+    connection = written["clientConnection"]
+    if connection["qps"] == int(connection["qps"]):
+        connection["qps"] = int(connection["qps"])
+    return written
+
+
+def _builtins(value: object) -> Any:
+    """The value with every field, where msgspec leaves out some with their defaults."""
+    if isinstance(value, msgspec.Struct):
+        fields = msgspec.structs.fields(value)
+        return {field.encode_name: _builtins(getattr(value, field.name)) for field in fields}
+    if isinstance(value, list | tuple):
+        return [_builtins(one) for one in value]
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    return value.in_go() if isinstance(value, Duration) else value
+
+
+def _without_empty(value: Any) -> Any:
+    """Without the fields that Go leaves out; an integer of 0 is one that was given."""
+    if isinstance(value, dict):
+        return {
+            name: _without_empty(below)
+            for name, below in value.items()
+            if name in _ALWAYS
+            or (isinstance(below, int) and below is not False)
+            or below not in _EMPTY
+        }
+    return [_without_empty(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _extender(extender: Document) -> Document:
+    found: Document = _without_empty(extender)
+    if not found.get("weight"):
+        found.pop("weight", None)
+    return found
+
+
+def _profile(
+    profile: KubeSchedulerProfile,
+    registry: Mapping[str, type[Plugin]],
+    gates: Mapping[str, bool],
+) -> Document:
+    multi_point = merged_multi_point(profile, gates)
+    plugins = {
+        point: _set(profile.plugins.at(point).enabled, profile.plugins.at(point))
+        for point in (*EXTENSION_POINTS, *GROUP_POINTS)
+    }
+    plugins["multiPoint"] = _set(multi_point, profile.plugins.multi_point)
+    needed = {ref["name"] for chosen in plugins.values() for ref in chosen.get("enabled", ())}
+    written: Document = {"schedulerName": profile.scheduler_name, "plugins": plugins}
+    config = [
+        {"name": name, "args": args}
+        for name in sorted(needed)
+        if (args := _args(profile, name, registry, gates))
+    ]
+    if config:
+        written["pluginConfig"] = config
+    if profile.percentage_of_nodes_to_score is not None:
+        written["percentageOfNodesToScore"] = profile.percentage_of_nodes_to_score
+    return written
+
+
+def _set(enabled: Sequence[PluginRef], own: PluginSet) -> Document:
+    chosen: Document = {}
+    if enabled:
+        chosen["enabled"] = [{"name": ref.name, "weight": ref.weight or 0} for ref in enabled]
+    if own.disabled:
+        chosen["disabled"] = [{"name": ref.name, "weight": 0} for ref in own.disabled]
+    return chosen
+
+
+def _args(
+    profile: KubeSchedulerProfile,
+    name: str,
+    registry: Mapping[str, type[Plugin]],
+    gates: Mapping[str, bool],
+) -> Document:
+    """The arguments of a plugin with their defaults, if they have a type; otherwise as given."""
+    given = next((entry.args for entry in profile.plugin_config if entry.name == name), {})
+    kind = registry[name].args_type
+    if kind is None or not issubclass(kind, PluginArgs):
+        return dict(given)
+    args = _builtins(read_args(given, kind, gates))
+    typed = dict(zip(TYPE_FIELDS, (API_VERSION, f"{name}Args"), strict=True))
+    return {**typed, **_without_empty(args)}

@@ -1,0 +1,377 @@
+"""Configurations of versions that Kubernetes has removed, and what becomes of them in v1.
+
+`convert` gives the same decisions in v1, with a line for each change. What has no equivalent is a
+line of its own, to be done by hand. Parts of a wrong type are left for the reader of v1 to refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from typing import Any
+
+import msgspec
+
+from berth.config.profiles import REMOVED, removed
+from berth.config.types import API_VERSION, EXTENSION_POINTS, KIND
+
+GROUP = "kubescheduler.config.k8s.io"
+# The removed versions, and the release of Kubernetes that no longer has them, where that is known.
+RELEASES: Mapping[str, str] = {
+    "v1alpha1": "",
+    "v1alpha2": "",
+    "v1beta1": " in 1.23",
+    "v1beta2": " in 1.28",
+    "v1beta3": " in 1.29",
+}
+# The default weights that v1beta3 has raised.
+_OLD_WEIGHTS = {"TaintToleration": 1, "NodeAffinity": 1, "InterPodAffinity": 1}
+_STRATEGIES = {
+    "NodeResourcesLeastAllocated": "LeastAllocated",
+    "NodeResourcesMostAllocated": "MostAllocated",
+    "RequestedToCapacityRatio": "RequestedToCapacityRatio",
+}
+_DEFAULT_STRATEGY = "NodeResourcesLeastAllocated"
+_FIT = "NodeResourcesFit"
+_FLAGS = {
+    "healthzBindAddress": "--bind-address and --secure-port say where health is served",
+    "metricsBindAddress": "--bind-address and --secure-port say where metrics are served",
+    "featureGates": "the flag --feature-gates has them",
+}
+
+Document = dict[str, Any]
+
+
+class Conversion(msgspec.Struct, frozen=True):
+    """A document of v1, what was changed, and what is to be done by hand."""
+
+    document: Document
+    changes: tuple[str, ...]
+    by_hand: tuple[str, ...]
+
+
+class _Notes:
+    def __init__(self) -> None:
+        self.changes: list[str] = []
+        self.by_hand: list[str] = []
+
+
+def removed_version(document: Mapping[str, Any]) -> str | None:
+    """The removed version that a document is of; "Policy" for that older kind; None for others."""
+    version, kind = document.get("apiVersion"), document.get("kind")
+    if kind == "Policy" and version in ("v1", f"{GROUP}/v1", None):
+        return "Policy"
+    if not isinstance(version, str) or kind != KIND:
+        return None
+    group, _, name = version.rpartition("/")
+    return name if group in (GROUP, "componentconfig") and name in RELEASES else None
+
+
+def refusal_of_removed(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """What to change in a document of a removed version, a line each; () for other documents."""
+    version = removed_version(document)
+    if version is None:
+        return ()
+    if version == "Policy":
+        return (
+            f"kind: Policy was removed from Kubernetes in 1.23: write a {KIND} of {API_VERSION}",
+            *_policy_hints(document),
+        )
+    found = convert(document)
+    head = (
+        f"apiVersion: {GROUP}/{version} was removed from Kubernetes{RELEASES[version]}: "
+        "`berth config convert` writes the file in v1, with these changes"
+    )
+    by_hand = (f"{line} (by hand)" for line in found.by_hand)
+    return (head, *found.changes, *by_hand)
+
+
+def convert(document: Mapping[str, Any]) -> Conversion:
+    """The document in v1; one that is not of a removed version is returned as it is."""
+    version = removed_version(document)
+    if version is None or version == "Policy":
+        return Conversion(dict(document), (), ())
+    notes = _Notes()
+    new: Document = deepcopy(dict(document))
+    new["apiVersion"] = API_VERSION
+    notes.changes.append(f"apiVersion: {API_VERSION}")
+    for field, instead in _FLAGS.items():
+        if new.pop(field, None) is not None:
+            notes.changes.append(f"{field}: removed, {instead}")
+    _convert_leader_election(new, notes)
+    if version.startswith("v1alpha"):
+        _convert_alpha(new, version, notes)
+    profiles = _mappings(new.get("profiles"))
+    if version in ("v1alpha1", "v1alpha2", "v1beta1", "v1beta2") and not profiles:
+        profiles = [{}]
+        new["profiles"] = profiles
+    for i, profile in enumerate(profiles):
+        _convert_profile(profile, version, f"profiles[{i}]", notes)
+    return Conversion(new, tuple(notes.changes), tuple(notes.by_hand))
+
+
+def _mappings(value: object) -> list[Document]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _convert_leader_election(new: Document, notes: _Notes) -> None:
+    election = new.get("leaderElection")
+    if not isinstance(election, dict):
+        return
+    for old, name in (
+        ("lockObjectName", "resourceName"),
+        ("lockObjectNamespace", "resourceNamespace"),
+    ):
+        if old in election:
+            election[name] = election.pop(old)
+            notes.changes.append(f"leaderElection.{old}: renamed to {name}")
+    if election.get("resourceLock") not in (None, "", "leases"):
+        notes.changes.append(
+            f"leaderElection.resourceLock: leases instead of {election['resourceLock']}"
+        )
+        election["resourceLock"] = "leases"
+
+
+def _convert_alpha(new: Document, version: str, notes: _Notes) -> None:
+    """The fields that became part of a profile, which v1alpha1 did not have."""
+    names = ("schedulerName", "plugins", "pluginConfig")
+    own = {name: new.pop(name) for name in names if new.get(name) is not None}
+    if own:
+        new.setdefault("profiles", []).append(own)
+        notes.changes.append(f"{', '.join(own)}: moved to profiles[0]")
+    if version == "v1alpha1" and "plugins" in own:
+        notes.by_hand.append("profiles[0].plugins: postFilter of v1alpha1 is called preScore in v1")
+    source = new.pop("algorithmSource", None)
+    if source is not None:
+        if isinstance(source, dict) and source.get("policy"):
+            notes.by_hand.append("algorithmSource.policy: write the policy's plugins as a profile")
+        else:
+            notes.changes.append("algorithmSource: removed, the default plugins are those of v1")
+    profiles = _mappings(new.get("profiles")) or [new.setdefault("profiles", [{}])[0]]
+    moved: tuple[tuple[str, str, str], ...] = (
+        ("hardPodAffinitySymmetricWeight", "InterPodAffinity", "hardPodAffinityWeight"),
+        ("bindTimeoutSeconds", "VolumeBinding", "bindTimeoutSeconds"),
+    )
+    for field, plugin, arg in moved:
+        value = new.pop(field, None)
+        if value is not None:
+            for profile in profiles:
+                _args_of(profile, plugin).setdefault(arg, value)
+            notes.changes.append(f"{field}: moved to {arg} in the args of {plugin}")
+    if new.pop("disablePreemption", None):
+        for profile in profiles:
+            _set_at(profile, "postFilter", "disabled").append({"name": "DefaultPreemption"})
+        notes.changes.append("disablePreemption: DefaultPreemption is disabled at postFilter")
+
+
+# ------------------------------------------------------------------------------------ the profiles
+
+
+def _convert_profile(profile: Document, version: str, path: str, notes: _Notes) -> None:
+    plugins = profile.get("plugins")
+    if isinstance(plugins, dict) and plugins.pop("unreserve", None) is not None:
+        notes.changes.append(f"{path}.plugins.unreserve: removed, reserve has both")
+    for entry in _mappings(profile.get("pluginConfig")):
+        args = entry.get("args")
+        if isinstance(args, dict) and isinstance(args.get("apiVersion"), str):
+            args["apiVersion"] = API_VERSION
+    _convert_strategy(profile, path, notes)
+    _drop_removed(profile, path, notes)
+    if version != "v1beta3":
+        _keep_weights(profile, path, notes)
+
+
+def _sets(profile: Document) -> Iterator[tuple[str, Document]]:
+    """The sets of a profile's plugins, by point."""
+    plugins = profile.get("plugins")
+    if isinstance(plugins, dict):
+        for point in (*EXTENSION_POINTS, "multiPoint"):
+            if isinstance(plugins.get(point), dict):
+                yield point, plugins[point]
+
+
+def _set_at(profile: Document, point: str, which: str) -> list[Document]:
+    """The list of a set, made if there is none."""
+    at: Document = profile
+    for name in ("plugins", point):
+        if not isinstance(at.get(name), dict):
+            at[name] = {}
+        at = at[name]
+    if not isinstance(at.get(which), list):
+        at[which] = []
+    found: list[Document] = at[which]
+    return found
+
+
+def _args_of(profile: Document, plugin: str) -> Document:
+    """The args of a plugin, made if there are none."""
+    if not isinstance(profile.get("pluginConfig"), list):
+        profile["pluginConfig"] = []
+    for entry in _mappings(profile["pluginConfig"]):
+        if entry.get("name") == plugin:
+            if not isinstance(entry.get("args"), dict):
+                entry["args"] = {}
+            found: Document = entry["args"]
+            return found
+    made: Document = {}
+    profile["pluginConfig"].append({"name": plugin, "args": made})
+    return made
+
+
+def _take(profile: Document, wanted: Callable[[object], bool]) -> list[tuple[str, str, Document]]:
+    """The entries of sets whose name is wanted, removed from them, by point and list."""
+    taken = []
+    for point, plugin_set in _sets(profile):
+        for which in ("enabled", "disabled"):
+            entries = _mappings(plugin_set.get(which))
+            if not any(wanted(entry.get("name")) for entry in entries):
+                continue
+            taken += [(point, which, entry) for entry in entries if wanted(entry.get("name"))]
+            plugin_set[which] = [entry for entry in entries if not wanted(entry.get("name"))]
+            if not plugin_set[which]:
+                del plugin_set[which]
+    return taken
+
+
+def _drop_removed(profile: Document, path: str, notes: _Notes) -> None:
+    told: set[str] = set()
+    for point, which, entry in _take(profile, REMOVED.__contains__):
+        name = entry["name"]
+        if which == "enabled" and name in ("NodeLabel", "ServiceAffinity"):
+            notes.by_hand.append(f"{path}.plugins.{point}: {removed(name)}")
+        elif name not in told:
+            notes.changes.append(f"{path}.plugins.{point}: {removed(name)}")
+        told.add(name)
+    configured = profile.get("pluginConfig")
+    if not isinstance(configured, list):
+        return
+    for entry in _mappings(configured):
+        name = entry.get("name")
+        if name in REMOVED:
+            configured.remove(entry)
+            if name not in told:
+                notes.changes.append(f"{path}.pluginConfig: {removed(str(name))}")
+            told.add(str(name))
+    if not configured:
+        del profile["pluginConfig"]
+
+
+def _convert_strategy(profile: Document, path: str, notes: _Notes) -> None:
+    """The plugins that score resources became strategies of NodeResourcesFit."""
+    taken = _take(profile, _STRATEGIES.__contains__)
+    config = [e for e in _mappings(profile.get("pluginConfig")) if e.get("name") in _STRATEGIES]
+    for entry in config:
+        profile["pluginConfig"].remove(entry)
+    by_name = {entry["name"]: entry.get("args") for entry in config}
+    enabled = {e["name"]: e for point, which, e in taken if (point, which) == ("score", "enabled")}
+    disabled = {e["name"] for point, which, e in taken if (point, which) == ("score", "disabled")}
+    everything = any(
+        entry.get("name") == "*"
+        for point, plugin_set in _sets(profile)
+        if point == "score"
+        for entry in _mappings(plugin_set.get("disabled"))
+    )
+    if not taken and not config:
+        return
+    if _DEFAULT_STRATEGY not in disabled and not everything:
+        enabled.setdefault(_DEFAULT_STRATEGY, {"name": _DEFAULT_STRATEGY})
+    if len(enabled) > 1:
+        names = " and ".join(sorted(enabled))
+        notes.by_hand.append(
+            f"{path}.plugins.score: {names}: NodeResourcesFit has one scoringStrategy, choose one"
+        )
+        return
+    if not enabled:
+        if not everything:
+            _set_at(profile, "score", "disabled").append({"name": _FIT})
+        notes.changes.append(f"{path}.plugins.score: {_FIT} is disabled, it scores resources now")
+        return
+    ((name, entry),) = enabled.items()
+    given = by_name.get(name)
+    old: Document = given if isinstance(given, dict) else {}
+    strategy: Document = {"type": _STRATEGIES[name]}
+    if old.get("resources"):
+        strategy["resources"] = old["resources"]
+    if old.get("shape"):
+        strategy["requestedToCapacityRatio"] = {"shape": old["shape"]}
+    _args_of(profile, _FIT)["scoringStrategy"] = strategy
+    if everything or entry.get("weight") is not None:
+        weight = {"weight": entry["weight"]} if entry.get("weight") is not None else {}
+        _set_at(profile, "score", "enabled").append({"name": _FIT, **weight})
+    notes.changes.append(
+        f"{path}.pluginConfig: {name} is the scoringStrategy {strategy['type']} of {_FIT}"
+    )
+
+
+def _keep_weights(profile: Document, path: str, notes: _Notes) -> None:
+    """Up to v1beta2 these plugins had a default weight of 1."""
+    weighed = {
+        entry.get("name")
+        for point, plugin_set in _sets(profile)
+        if point == "score"
+        for which in ("enabled", "disabled")
+        for entry in _mappings(plugin_set.get(which))
+    }
+    if "*" in weighed:
+        return
+    kept = {name: weight for name, weight in _OLD_WEIGHTS.items() if name not in weighed}
+    if not kept:
+        return
+    _set_at(profile, "multiPoint", "enabled").extend(
+        {"name": name, "weight": weight} for name, weight in kept.items()
+    )
+    notes.changes.append(
+        f"{path}.plugins.multiPoint: {', '.join(kept)} keep the weight 1; v1 has 3, 2 and 2 for "
+        "TaintToleration, NodeAffinity and InterPodAffinity"
+    )
+
+
+# ---------------------------------------------------------------------------------------- policies
+
+_PREDICATES: Mapping[str, str] = {
+    "CheckNodeUnschedulable": "NodeUnschedulable",
+    "CheckVolumeBinding": "VolumeBinding",
+    "EvenPodsSpread": "PodTopologySpread",
+    "GeneralPredicates": "NodeResourcesFit, NodeName, NodePorts and NodeAffinity",
+    "HostName": "NodeName",
+    "MatchInterPodAffinity": "InterPodAffinity",
+    "MatchNodeSelector": "NodeAffinity",
+    "MaxCSIVolumeCountPred": "NodeVolumeLimits",
+    "NoDiskConflict": "VolumeRestrictions",
+    "NoVolumeZoneConflict": "VolumeZone",
+    "PodFitsHostPorts": "NodePorts",
+    "PodFitsResources": "NodeResourcesFit",
+    "PodToleratesNodeTaints": "TaintToleration",
+}
+_PRIORITIES: Mapping[str, str] = {
+    "BalancedResourceAllocation": "NodeResourcesBalancedAllocation",
+    "EvenPodsSpreadPriority": "PodTopologySpread",
+    "ImageLocalityPriority": "ImageLocality",
+    "InterPodAffinityPriority": "InterPodAffinity",
+    "LeastRequestedPriority": "NodeResourcesFit with the scoringStrategy LeastAllocated",
+    "MostRequestedPriority": "NodeResourcesFit with the scoringStrategy MostAllocated",
+    "NodeAffinityPriority": "NodeAffinity",
+    "RequestedToCapacityRatioPriority": (
+        "NodeResourcesFit with the scoringStrategy RequestedToCapacityRatio"
+    ),
+    "SelectorSpreadPriority": "PodTopologySpread",
+    "TaintTolerationPriority": "TaintToleration",
+}
+
+
+def _policy_hints(document: Mapping[str, Any]) -> Iterator[str]:
+    for field, point, plugins in (
+        ("predicates", "filter", _PREDICATES),
+        ("priorities", "score", _PRIORITIES),
+    ):
+        for i, entry in enumerate(_mappings(document.get(field))):
+            name = entry.get("name")
+            instead = plugins.get(name) if isinstance(name, str) else None
+            if instead is not None:
+                yield f"{field}[{i}]: {name} is {instead} at {point}"
+            else:
+                yield f"{field}[{i}]: {name} has no plugin in v1"
+    if document.get("extenders"):
+        yield "extenders: enableHttps is enableHTTPS, and httpTimeout is text such as 5s"
+    if document.get("hardPodAffinitySymmetricWeight") is not None:
+        yield "hardPodAffinitySymmetricWeight: an argument of InterPodAffinity"
