@@ -230,9 +230,9 @@ async def test_an_unreadable_object_is_named_in_the_log_the_metric_and_the_debug
             named = [(line["kind"], line["key"], line["uid"]) for line in unreadable]
             assert named == [("Node", "n", "node-n"), ("Pod", "default/p", "pod-p")]
             metrics = await get("metrics")
-            assert 'berth_unreadable_objects{kind="Node"} 1.0' in metrics
-            assert 'berth_unreadable_objects{kind="Pod"} 1.0' in metrics
-            assert 'berth_unreadable_objects{kind="Service"} 0.0' in metrics
+            assert 'berth_unreadable_objects{kind="Node"} 1' in metrics
+            assert 'berth_unreadable_objects{kind="Pod"} 1' in metrics
+            assert 'berth_unreadable_objects{kind="Service"} 0' in metrics
             page = await get("debug/unreadable")
             assert (
                 '{"kind":"Node","key":"n","uid":'
