@@ -10,9 +10,13 @@ import sys
 import sysconfig
 import tarfile
 import zipfile
+from importlib.metadata import distribution, version
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+from tests.kit.processes import berth
 
 ROOT = Path(__file__).parents[2]
 OFFLINE = (
@@ -66,12 +70,36 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(project, "wheel", tmp_path_factory.mktemp("stand-in"))
 
 
+def files_of(*distributions: str) -> set[str]:
+    """The files and folders in site-packages of these distributions, and of all that they require
+    without extras.
+    """
+    found: set[str] = set()
+    seen, waiting = set(), [*distributions]
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            known = distribution(name)
+            found.update(file.parts[0] for file in known.files or () if file.parts[0] != "..")
+            requirements = map(Requirement, known.requires or ())
+            waiting += [
+                each.name
+                for each in requirements
+                if each.marker is None or each.marker.evaluate({"extra": ""})
+            ]
+    return found
+
+
 class Environment:
-    """A fresh virtual environment that finds berth's dependencies, and nothing of berth."""
+    """A fresh virtual environment that finds the packages that berth requires, and those that build
+    it, but nothing of berth.
+    """
 
     def __init__(self, folder: Path) -> None:
         ran(sys.executable, "-m", "venv", "--without-pip", folder / "env", folder=folder)
         self.python = folder / "env/bin/python"
+        self.program = folder / "env/bin/berth"
         self.site = Path(
             ran(
                 self.python,
@@ -84,9 +112,10 @@ class Environment:
         self.neutral.mkdir()
         dependencies = folder / "dependencies"
         dependencies.mkdir()
-        for path in Path(sysconfig.get_path("purelib")).iterdir():
-            if "berth" not in path.name:
-                (dependencies / path.name).symlink_to(path)
+        site = Path(sysconfig.get_path("purelib"))
+        for name in files_of("berth-scheduler", "hatchling", "editables"):
+            if "berth" not in name:
+                (dependencies / name).symlink_to(site / name)
         (self.site / "dependencies.pth").write_text(f"{dependencies}\n")
         self.before = self.installed()
 
@@ -105,7 +134,7 @@ class Environment:
 
     def berth(self, *arguments: str) -> str:
         """What `berth` prints there."""
-        return ran(self.python.parent / "berth", *arguments, folder=self.neutral)
+        return ran(self.program, *arguments, folder=self.neutral)
 
     def run(self, *arguments: str) -> str:
         """What Python prints in a folder with nothing in it."""
@@ -148,10 +177,20 @@ def test_it_keeps_off_a_package_config_of_others(
     assert all("berth" in name for name in metadata)
 
 
-def test_its_modules_run_from_any_folder(environment: Environment, wheel: Path) -> None:
+async def test_it_runs_with_nothing_but_what_it_requires(
+    environment: Environment, wheel: Path, tmp_path: Path
+) -> None:
     environment.install(wheel)
+    assert environment.finds("pytest", "hypothesis", "opentelemetry", "jsonschema") == []
     assert environment.run("-m", "berth.actors", "--help") == environment.berth("--help")
     assert "--times" in environment.run("-m", "berth.tools.bench.decision", "--help")
+    assert version("berth-scheduler") in environment.berth("--version")
+    assert "13 placed, 0 pending" in environment.berth("demo")
+    program = (str(environment.program),)
+    async with berth(tmp_path, "apiserver", program=program) as server:
+        url = (await server.says("API server at ")).split()[-1]
+        async with berth(tmp_path, "run", f"--master={url}", program=program) as scheduler:
+            await scheduler.says("became leader")
     environment.uninstall("berth-scheduler")
     assert environment.installed() == environment.before
 
@@ -161,6 +200,7 @@ def test_a_wheel_has_the_package_and_its_metadata(wheel: Path) -> None:
     assert {name.split("/")[0].partition("-")[0] for name in names} == {"berth", "berth_scheduler"}
     assert {"berth/py.typed", "berth/plugin.py", "berth/actors/run.py"} <= set(names)
     assert not [name for name in names if "/tests/" in name]
+    assert not [name for name in names if "/config/" in name and not name.endswith(".py")]
 
 
 def test_an_sdist_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
@@ -170,3 +210,4 @@ def test_an_sdist_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     again = built(source, "wheel", tmp_path / "wheel")
     assert sorted(zipfile.ZipFile(again).namelist()) == sorted(zipfile.ZipFile(wheel).namelist())
     assert not {"actors", "config", "tools"} & {path.name for path in source.iterdir()}
+    assert not [path for path in source.iterdir() if path.suffix == ".whl"]
