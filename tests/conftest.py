@@ -1,11 +1,21 @@
-"""Fixtures that several rooms share because they are expensive to make."""
+"""Fixtures that several rooms share because they are expensive to make, and the rights of the
+schedulers in the tests.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 import structlog
 
 from tests.kit.certificates import Authority
+from tests.kit.rights import RIGHTS
+from tests.kit.whole_run import WholeRun
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(WholeRun())
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +35,12 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 def default_log_configuration() -> None:
     """Undoes the log configuration of a command that ran in this process."""
     structlog.reset_defaults()
+
+
+@pytest.fixture(autouse=True)
+def rights() -> Iterator[None]:
+    """Fails a test in which a scheduler asked for something that it has no right to."""
+    yield
+    refused = sorted(set(RIGHTS.refused))
+    RIGHTS.refused.clear()
+    assert not refused, f"config/deploy grants no right to {'; '.join(refused)}"

@@ -23,6 +23,7 @@ from berth.actors.scheduling.kube.kinds import PODS
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
 from tests.kit.clock import VirtualClock
+from tests.kit.rights import RIGHTS
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata)
@@ -136,6 +137,7 @@ class SmallApi:
         content_type: str = "",
     ) -> T:
         await anyio.lowlevel.checkpoint()
+        RIGHTS.check(method, path, body)
         url = urlsplit(path)
         self.asked.append(f"{method} {path}")
         if url.path in self._paths or (method == "GET" and "/namespaces/" not in path):
@@ -156,6 +158,7 @@ class SmallApi:
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         await anyio.lowlevel.checkpoint()
+        RIGHTS.check("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding")
         key = f"{namespace}/{name}"
         pod = copy.deepcopy(self._followed(PODS.path).objects.get(key))
         if pod is None:
@@ -167,6 +170,7 @@ class SmallApi:
 
     async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
         await anyio.lowlevel.checkpoint()
+        RIGHTS.check("PATCH", path, body)
         if "/pods/" not in path:
             return self._answer({}, answer)
         key = _key(path)
@@ -191,6 +195,7 @@ class SmallApi:
 
     async def open(self, path: str, _patience: object) -> Any:
         """Opens a watch in the way in which the Reflector uses a Client."""
+        RIGHTS.check("GET", path)
         url = urlsplit(path)
         query = parse_qs(url.query)
         self.asked.append(f"WATCH {path}")

@@ -40,6 +40,7 @@ from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.bench.inproc import InProcess
 from berth.tools.bench.pods import PodTracker
 from tests.kit.clock import VirtualClock
+from tests.kit.rights import RIGHTS
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata)
@@ -141,6 +142,8 @@ class VirtualCluster:
         await work(self)
 
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> Source[Kept]:
+        RIGHTS.check("GET", path)
+        RIGHTS.check("GET", f"{path}?watch=1")
         return LateSource(
             self.api.follow(path, kind, selector), self, self.lags.get(kind, self.late / 2)
         )
@@ -167,6 +170,7 @@ class VirtualCluster:
     ) -> T:
         work = partial(self.api.call, method, path, answer, body, content_type)
         if method == "GET":
+            RIGHTS.check(method, path)
             await self.clock.sleep(self.late)
             if self.fails_read(path):
                 raise ConnectionFailedError("the connection was lost for the test")
@@ -175,6 +179,7 @@ class VirtualCluster:
         return answered
 
     async def _write(self, method: str, path: str, body: object, work: Callable[[], Any]) -> Any:
+        RIGHTS.check(method, path, body)
         fault = self._fault(method, path, body)
         if self.late:
             await self.clock.sleep(self.late / 2)

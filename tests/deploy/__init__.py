@@ -1,0 +1,1 @@
+"""What config/ ships beside Python: rights, manifests, image, units, dashboard, alerts."""

@@ -1,0 +1,137 @@
+"""The schedulers of the tests have the rights that config/deploy ships, and no others.
+
+Whatever an API server of the tests is asked by a scheduler passes RIGHTS. A refusal fails the test
+(tests/conftest.py), and after a run of all integration tests, so does a right that none of them
+used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from berth.actors.client.access import Remote, remote
+from berth.actors.client.credentials import ANONYMOUS, Fixed, Proof
+from berth.actors.client.rest import ApiError, Connection
+from berth.actors.scheduling.kube.yaml_documents import documents
+from berth.tools.apiserver.app import Server
+from berth.tools.apiserver.http import Follow, Response
+from berth.tools.apiserver.http_reader import Request
+from tests.kit.processes import ROOT
+from tests.kit.rbac import Attributes, Authorizer, Document, Right, attributes_of, implied
+
+DEPLOY = ROOT / "config/deploy"
+NAMESPACE, ACCOUNT = "kube-system", "berth"
+USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
+TOKEN = "token-of-the-service-account"  # the tests' API servers know this one alone
+LEASE = "kube-scheduler"  # as the overlay in-place names it
+ROLES = (DEPLOY / "base/rbac.yaml", DEPLOY / "components/negotiation/rbac.yaml")
+OUR_GROUPS = ("", "apps", "policy")
+
+
+def shipped() -> list[Document]:
+    """The shipped roles and bindings, with the lease of the overlay in-place."""
+    found = [document for file in ROLES for document in documents(file.read_bytes())]
+    for document in found:
+        for rule in document.get("rules", ()):
+            if "resourceNames" in rule:
+                rule["resourceNames"] = [LEASE]
+    return found
+
+
+class Rights:
+    """`used` are the rights that were used so far, and `refused` describes the refusals."""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+        self.used: set[Right] = set()
+        self.refused: list[str] = []
+
+    def check(self, method: str, url: str, body: object | None = None) -> None:
+        """Raises ApiError if the scheduler may not do this. Plugins' own kinds are not checked:
+        who deploys such a plugin grants the rights that it needs.
+        """
+        asked = attributes_of(method, url)
+        if not (asked.group in OUR_GROUPS or asked.group.endswith(".k8s.io")):
+            return
+        for each in (asked, *implied(asked, _mapping(body))):
+            granting = self._authorizer.granting(each)
+            if not granting:
+                self.refused.append(str(each))
+                raise ApiError(403, "Forbidden", forbidden(each))
+            self.used.update(granting)
+
+    def unused(self) -> list[Right]:
+        """The shipped rights that were not used so far."""
+        return [right for right in self._authorizer.shipped if right not in self.used]
+
+    def unused_roles(self) -> list[str]:
+        """The bound roles of which no right was used so far."""
+        used = {right.role for right in self.used}
+        return [role for role in self._authorizer.roles if role not in used]
+
+
+RIGHTS = Rights(Authorizer(shipped(), NAMESPACE, ACCOUNT))
+
+
+def forbidden(asked: Attributes) -> str:
+    """The API server's message."""
+    if asked.path:
+        return f'User "{USER}" cannot {asked.verb} path "{asked.path}"'
+    where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
+    resource, _, _ = asked.resource.partition("/")
+    what = ".".join(filter(None, (resource, asked.group)))
+    name = f' "{asked.name}"' if asked.name else ""
+    return (
+        f'{what}{name} is forbidden: User "{USER}" cannot {asked.verb} '
+        f'resource "{asked.resource}" in API group "{asked.group}" {where}'
+    )
+
+
+@asynccontextmanager
+async def as_service_account(connection: Connection, *arguments: Any) -> AsyncIterator[Remote]:
+    """`remote` for a scheduler that shows its token, if it has no credentials of its own."""
+    if connection.credentials is ANONYMOUS:
+        connection = msgspec.structs.replace(
+            connection, credentials=Fixed(Proof(f"Bearer {TOKEN}"))
+        )
+    async with remote(connection, *arguments) as access:
+        yield access
+
+
+_answer = Server.answer
+
+
+def authorized(server: Server, request: Request) -> Response | Follow:
+    """The embedded API server's answer, if the service account may ask for it. Other clients may
+    do everything.
+    """
+    if request.headers.get("authorization") == f"Bearer {TOKEN}":
+        query = "&".join(f"{name}={value}" for name, value in request.query.items())
+        try:
+            RIGHTS.check(request.method, f"{request.path}?{query}", request.body)
+        except ApiError as refused:
+            status = {
+                "apiVersion": "v1",
+                "kind": "Status",
+                "metadata": {},
+                "status": "Failure",
+                "message": str(refused),
+                "reason": refused.reason,
+                "code": refused.code,
+            }
+            return Response(msgspec.json.encode(status), refused.code)
+    return _answer(server, request)
+
+
+def _mapping(body: object | None) -> Any:
+    """The body of a request as far as it is an object."""
+    if isinstance(body, bytes):
+        try:
+            return msgspec.json.decode(body)
+        except msgspec.DecodeError:
+            return None
+    return body
