@@ -109,22 +109,30 @@ def authorized(server: Server, request: Request) -> Response | Follow:
     """The embedded API server's answer, if the service account may ask for it. Other clients may
     do everything.
     """
-    if request.headers.get("authorization") == f"Bearer {TOKEN}":
-        query = "&".join(f"{name}={value}" for name, value in request.query.items())
-        try:
-            RIGHTS.check(request.method, f"{request.path}?{query}", request.body)
-        except ApiError as refused:
-            status = {
-                "apiVersion": "v1",
-                "kind": "Status",
-                "metadata": {},
-                "status": "Failure",
-                "message": str(refused),
-                "reason": refused.reason,
-                "code": refused.code,
-            }
-            return Response(msgspec.json.encode(status), refused.code)
-    return _answer(server, request)
+    return refusal(request) or _answer(server, request)
+
+
+def refusal(request: Request) -> Response | None:
+    """The answer to a request that the service account may not make. None if it may, or if another
+    client asks.
+    """
+    if request.headers.get("authorization") != f"Bearer {TOKEN}":
+        return None
+    query = "&".join(f"{name}={value}" for name, value in request.query.items())
+    try:
+        RIGHTS.check(request.method, f"{request.path}?{query}", request.body)
+    except ApiError as refused:
+        status = {
+            "apiVersion": "v1",
+            "kind": "Status",
+            "metadata": {},
+            "status": "Failure",
+            "message": str(refused),
+            "reason": refused.reason,
+            "code": refused.code,
+        }
+        return Response(msgspec.json.encode(status), refused.code)
+    return None
 
 
 def _mapping(body: object | None) -> Any:

@@ -1,0 +1,103 @@
+"""A cluster whose API server has RBAC, and a scheduler there with the shipped rights. Prometheus
+has the rights of the component "monitoring".
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+
+import anyio
+import msgspec
+
+from berth.actors.client.rest import ApiError, Client, Connection
+from berth.actors.runtime.clock import SystemClock
+from berth.actors.scheduling.kube.yaml_documents import documents
+from berth.actors.system import run_scheduler
+from berth.config.options import Authentication, Authorization, Options, SecureServing
+from berth.config.types import KubeSchedulerConfiguration
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.app import Server
+from berth.tools.apiserver.http import Follow, Response, listen
+from berth.tools.apiserver.http_reader import Request
+from berth.tools.apiserver.store import Store
+from tests.kit.processes import free_port
+from tests.kit.rbac import Authorizer, attributes_of
+from tests.kit.reviewer import Reviewer
+from tests.kit.rights import DEPLOY, TOKEN, refusal
+
+PROMETHEUS, NOBODY = "token-of-prometheus", "token-of-nobody"
+PATHS = ("/metrics", "/metrics/resources", "/configz", "/debug/cache")
+REVIEWS = ("/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/")
+
+
+class Secured:
+    """Answers reviews itself, and everything else as the embedded API server does."""
+
+    def __init__(self) -> None:
+        store = Store()
+        Api(store).seed()
+        self._server = Server(store)
+        self._reviewer = Reviewer()
+        account = ("monitoring", "prometheus-k8s")
+        name = "system:serviceaccount:" + ":".join(account)
+        self._reviewer.add(PROMETHEUS, name)
+        self._reviewer.add(NOBODY, "system:serviceaccount:default:default")
+        roles = documents((DEPLOY / "components/monitoring/rbac.yaml").read_bytes())
+        may = Authorizer(roles, *account).granting
+        self._reviewer.rights |= {(name, path) for path in PATHS if may(attributes_of("GET", path))}
+
+    def answer(self, request: Request) -> Response | Follow:
+        if not request.path.startswith(REVIEWS):
+            return self._server.answer(request)
+        try:
+            answer = self._reviewer.answered(request.method, request.path, request.body)
+        except ApiError as refused:
+            return Response(msgspec.json.encode({"message": str(refused)}), refused.code)
+        return refusal(request) or Response(msgspec.json.encode(answer))
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """`port` is that on which the scheduler serves HTTPS."""
+
+    client: Client
+    port: int
+
+
+@asynccontextmanager
+async def secured(folder: Path) -> AsyncIterator[Cluster]:
+    """Runs both while the block runs. The test's client may do everything."""
+    file, port = folder / "scheduler.conf", free_port()
+    async with (
+        listen(Secured().answer) as url,
+        Client(Connection(url)) as client,
+        anyio.create_task_group() as group,
+    ):
+        file.write_bytes(msgspec.json.encode(_kubeconfig(url)))
+        await group.start(
+            run_scheduler,
+            KubeSchedulerConfiguration(),
+            Connection(url),
+            SystemClock(),
+            Random(1),
+            Options(
+                serving=SecureServing("127.0.0.1", port),
+                authentication=Authentication(kubeconfig=str(file)),
+                authorization=Authorization(kubeconfig=str(file)),
+            ),
+        )
+        yield Cluster(client, port)
+        group.cancel_scope.cancel()
+
+
+def _kubeconfig(url: str) -> object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": "berth", "user": {"token": TOKEN}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "berth"}}],
+        "current-context": "c",
+    }
