@@ -5,6 +5,7 @@ they say about names, rights and safety is consistent.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from functools import lru_cache
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from berth.actors.config_file import load_file
+from berth.actors.run import run
 from berth.actors.scheduling.kube.yaml_documents import documents
 from berth.tools.apiserver.api import Api
 from berth.tools.apiserver.resources import BY_KIND
@@ -224,3 +226,25 @@ def test_every_manifest_names_the_same_image() -> None:
         for container in spec["containers"]
     }
     assert len(images) == 1
+
+
+# ------------------------------------------------------------------------------------------ systemd
+
+
+def test_the_service_finds_its_kubeconfig() -> None:
+    """systemd replaces %d by the folder of the service's credentials."""
+    unit = (DEPLOY / "systemd/berth.service").read_text()
+    configuration = load_file(DEPLOY / "systemd/scheduler.yaml")
+    name = re.findall(r"^LoadCredential=(\w+):", unit, re.MULTILINE)
+    assert [f"/run/credentials/berth.service/{each}" for each in name] == [
+        configuration.client_connection.kubeconfig
+    ]
+    assert set(re.findall(r"%d/(\w+)", unit)) == set(name)
+
+
+def test_its_flags_are_those_of_berth_run() -> None:
+    unit = (DEPLOY / "systemd/berth.service").read_text()
+    known = {flag for parameter in run.params for flag in parameter.opts}
+    flags = re.findall(r"^    (--[\w-]+)=", unit, re.MULTILINE)
+    assert len(flags) == 4
+    assert set(flags) <= known

@@ -184,7 +184,7 @@ async def test_it_runs_with_nothing_but_what_it_requires(
     assert environment.finds("pytest", "hypothesis", "opentelemetry", "jsonschema") == []
     assert environment.run("-m", "berth.actors", "--help") == environment.berth("--help")
     assert "--times" in environment.run("-m", "berth.tools.bench.decision", "--help")
-    assert version("berth-scheduler") in environment.berth("--version")
+    assert version("berth-scheduler") in environment.berth("version")
     assert "13 placed, 0 pending" in environment.berth("demo")
     program = (str(environment.program),)
     async with berth(tmp_path, "apiserver", program=program) as server:
