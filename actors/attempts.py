@@ -1,6 +1,7 @@
 """How attempts end: with a line in the log, and with what the queue and the recorder are sent.
 
-The scheduling cycle and the binding cycle both end attempts, and do it here.
+The scheduling cycle and the binding cycle both end attempts, and do it here. The lines of the steps
+before the end are here too: they need verbosity STEPS.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from berth.actors import pod_events
 from berth.actors.failure import Failure, condition_and_event, requeue
 from berth.actors.instruments.instruments import Instruments
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import QueuedPod
+from berth.actors.messages import Placement, QueuedPod
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.logs import Result, get_logger, log_attempt
+from berth.actors.runtime.logs import ENDED, Result, get_logger, log_attempt
 from berth.actors.scheduling.framework.measuring import Record
 
 log = get_logger(__name__)
+
+BEGUN, STEPS = 3, 4
 
 
 class Attempts:
@@ -27,13 +30,55 @@ class Attempts:
         self._instruments = instruments
         self._log = log.bind()  # once, and not for each pod
 
-    def scheduled(self, queued: QueuedPod, node: str, started: float, record: Record) -> None:
+    def begun(self, queued: QueuedPod) -> None:
+        """The queue has handed the pod out."""
+        if self._log.shows(BEGUN):
+            self._log.at(
+                BEGUN,
+                "Attempting to schedule pod",
+                pod=queued.info.key,
+                profile=queued.info.pod.spec.scheduler_name,
+                attempt=queued.attempts,
+            )
+
+    def step(self, queued: QueuedPod, event: str, **fields: object) -> None:
+        """A step of an attempt, for the log. To be called only if `shows_steps`."""
+        attempt = queued.attempts
+        self._log.at(STEPS, event, pod=queued.info.key, **fields, attempt=attempt)
+
+    def shows_steps(self) -> bool:
+        return self._log.shows(STEPS)
+
+    def nominated(self, queued: QueuedPod, node: str, victims: int) -> None:
+        """Pods on the node are to make room for the pod."""
+        self._log.at(
+            ENDED,
+            "the target node for the preemption is determined",
+            node=node,
+            pod=queued.info.key,
+            victims=victims,
+            attempt=queued.attempts,
+        )
+
+    def scheduled(self, placement: Placement) -> None:
         """The pod is bound to the node."""
-        info, seconds = queued.info, self._clock.now() - started
-        self._instruments.attempt_ended(info.pod.spec.scheduler_name, Result.SCHEDULED, started)
+        queued, node = placement.pod, placement.node
+        info, seconds = queued.info, self._clock.now() - placement.started
+        self._instruments.attempt_ended(
+            info.pod.spec.scheduler_name, Result.SCHEDULED, placement.started
+        )
         self._instruments.scheduled(queued)
-        record.end(Result.SCHEDULED, node)
-        log_attempt(self._log, info.key, Result.SCHEDULED, queued.attempts, seconds, node=node)
+        placement.cycle.record.end(Result.SCHEDULED, node)
+        log_attempt(
+            self._log,
+            info.key,
+            Result.SCHEDULED,
+            queued.attempts,
+            seconds,
+            node=node,
+            evaluated=placement.evaluated,
+            feasible=placement.feasible,
+        )
         self._recorder.tell(pod_events.scheduled(info.pod, node))
 
     def failed(

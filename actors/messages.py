@@ -542,7 +542,7 @@ class Placement(msgspec.Struct, frozen=True):
 
     `cycle` has the plugins' data for this attempt. `waits` are the seconds that each Permit plugin
     that returned WAIT grants, by its name. `started` is when the attempt began, in monotonic
-    seconds.
+    seconds. The decision looked at `evaluated` nodes, of which `feasible` were compared.
     """
 
     pod: QueuedPod
@@ -551,6 +551,8 @@ class Placement(msgspec.Struct, frozen=True):
     cycle: CycleState
     waits: dict[str, float]
     started: float
+    evaluated: int = 0
+    feasible: int = 0
 
 
 class BindPlaced(msgspec.Struct, frozen=True):

@@ -30,6 +30,7 @@ from berth.actors.client.objects import ApiObjects
 from berth.actors.client.rest import Connection
 from berth.actors.client.tenure import ALWAYS
 from berth.actors.cycle.actor import CycleActor
+from berth.actors.decision_log import decision_log
 from berth.actors.informer.actor import InformerActor
 from berth.actors.informer.listers import Listers
 from berth.actors.informer.routing import route_node, route_object, route_pod
@@ -502,6 +503,7 @@ async def schedule(
         configuration.percentage_of_nodes_to_score,
         configuration.extenders,
         remembers=options.feature_gates["OpportunisticBatching"],
+        witness=decision_log(),
     )
     gated = (
         Child("recorder's writers", recorder.write),

@@ -143,6 +143,7 @@ class BindingActor(Actor[BindingMessage]):
             if failure is not None:
                 where = await self._where_bound(info)
             else:
+                self._step(placement, "Attempting to bind pod to node")
                 status = await self._written(profile, placement)
                 if not status.ok:
                     failure = failed(Stage.AFTER_DONE, status)
@@ -177,9 +178,12 @@ class BindingActor(Actor[BindingMessage]):
             # The wait may be long, and a cluster autoscaler must leave the node alone.
             self._recorder.tell(SetNominatedNode(info.pod, node))
         if placement.waits:
+            self._step(placement, "Pod waiting on permit", plugins=[*placement.waits])
             status = await self._permitted(info.uid)
             if not status.ok:
+                self._step(placement, "Pod rejected while waiting on permit", status=status.message)
                 return failed(Stage.BEFORE_DONE, status)
+            self._step(placement, "Pod allowed by permit")
         self._queue.tell(Done(info.uid))
         record = placement.cycle.record
         record.enter(PRE_BIND.name)
@@ -188,6 +192,10 @@ class BindingActor(Actor[BindingMessage]):
         if not status.ok:
             return failed(Stage.AFTER_DONE, status)
         return None
+
+    def _step(self, placement: Placement, event: str, **fields: object) -> None:
+        if self._attempts.shows_steps():
+            self._attempts.step(placement.pod, event, node=placement.node, **fields)
 
     async def _written(self, profile: Profile, placement: Placement) -> Status:
         """Bind, by an extender or by plugins, and return the status."""
@@ -258,7 +266,7 @@ class BindingActor(Actor[BindingMessage]):
 
     def _finish(self, profile: Profile, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
-        self._attempts.scheduled(placement.pod, node, placement.started, placement.cycle.record)
+        self._attempts.scheduled(placement)
         profile.post_bind(placement.cycle, info, node)
         activated = placement.cycle.take_pods_to_activate()
         if activated:
@@ -266,6 +274,7 @@ class BindingActor(Actor[BindingMessage]):
 
     def _release(self, profile: Profile, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
+        self._step(placement, "Pod unreserved and forgotten")
         profile.unreserve(placement.cycle, info, node)
         self._cache.tell(Forget(info, node))
 

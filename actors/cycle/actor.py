@@ -40,7 +40,6 @@ from berth.actors.runtime.clock import Clock
 from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.measuring import Record
 from berth.actors.scheduling.framework.post_filter import Nomination
 from berth.actors.scheduling.framework.status import SUCCESS, Code
@@ -87,6 +86,7 @@ class CycleActor:
             )
             return
         started = self._clock.now()
+        self._attempts.begun(queued)
         profile = self._profiles[info.pod.spec.scheduler_name]
         record = self._instruments.attempt(info, profile.scheduler_name, started)
         placed: Assume | None = None
@@ -108,19 +108,20 @@ class CycleActor:
             case Chosen() if not reserved.ok:
                 self._attempts.failed(queued, failed(Stage.BEFORE_DONE, reserved), started, record)
             case Chosen():
-                await self._place(profile, queued, outcome.node, outcome.state, started)
+                await self._place(profile, queued, outcome, started)
             case Unfit(nomination=nomination, post_filtered=answer):
                 hold = 0 if nomination is None else next(self._holds)
                 self._attempts.failed(queued, no_node(outcome, hold), started, record)
                 if nomination is not None:
-                    self._make_room(info, nomination, hold)
+                    self._make_room(queued, nomination, hold)
                 if answer is not None and answer.patches:
                     self._preemption.tell(SendPatches(info, answer.patches))
             case Failed(status):
                 self._attempts.failed(queued, failed(Stage.DECISION, status), started, record)
 
-    def _make_room(self, info: PodInfo, nomination: Nomination, hold: int) -> None:
-        victims, displaced = nomination.victims, nomination.displaced
+    def _make_room(self, queued: QueuedPod, nomination: Nomination, hold: int) -> None:
+        info, victims, displaced = queued.info, nomination.victims, nomination.displaced
+        self._attempts.nominated(queued, nomination.node, len(victims))
         self._preemption.tell(Preempt(info, nomination.node, hold, victims, displaced))
 
     async def _decide(
@@ -134,13 +135,30 @@ class CycleActor:
         )
 
     async def _place(
-        self, profile: Profile, queued: QueuedPod, node: str, state: CycleState, started: float
+        self, profile: Profile, queued: QueuedPod, chosen: Chosen, started: float
     ) -> None:
         """Run Permit for an assumed pod, then hand it to the binding actor."""
-        info = queued.info
+        info, node, state = queued.info, chosen.node, chosen.state
         status, waits = profile.permit(state, info, node)
         if status.ok or status.code is Code.WAIT:
-            placement = Placement(queued, node, profile.scheduler_name, state, waits, started)
+            placement = Placement(
+                queued,
+                node,
+                profile.scheduler_name,
+                state,
+                waits,
+                started,
+                chosen.evaluated,
+                chosen.feasible,
+            )
+            if self._attempts.shows_steps():
+                self._attempts.step(
+                    queued,
+                    "Pod assumed and reserved",
+                    node=node,
+                    evaluatedNodes=chosen.evaluated,
+                    feasibleNodes=chosen.feasible,
+                )
             # The cycle waits until the binding actor has taken the pod, because the Permit plugins
             # of the next pod must find it among those that wait, and because pods are better off in
             # the queue while many bindings are under way.

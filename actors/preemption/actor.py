@@ -18,7 +18,6 @@ from typing import assert_never
 
 import anyio
 import msgspec
-import structlog
 from anyio.abc import TaskStatus
 
 from berth.actors import pod_events
@@ -40,13 +39,14 @@ from berth.actors.runtime.actor import Actor
 from berth.actors.runtime.ask import ask
 from berth.actors.runtime.backoff import Backoff, Rng
 from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.logs import ENDED, get_logger
 from berth.actors.runtime.workers import Line, Workers
 from berth.actors.scheduling.framework.interface import ApiHandle
 from berth.actors.scheduling.framework.post_filter import Deletion, Patch
 from berth.actors.scheduling.framework.status import Status, error
 from berth.actors.scheduling.model.pod_info import PodInfo
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 PLUGIN = "DefaultPreemption"
 GONE = 404
@@ -182,7 +182,13 @@ class PreemptionActor(Actor[PreemptionMessage]):
                 break
         else:
             return False
-        self._log.info("preempted", pod=victim.key, preemptor=order.preemptor.key, node=order.node)
+        self._log.at(
+            ENDED,
+            "Preemptor Pod preempted victim Pod",
+            preemptor=order.preemptor.key,
+            victim=victim.key,
+            node=order.node,
+        )
         preemptor = order.preemptor.pod
         event = pod_events.preempted(victim.pod, preemptor, order.node, in_memory=in_memory)
         self._recorder.tell(event)

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 import anyio
-import structlog
 from anyio.abc import TaskStatus
 
 from berth.actors.instruments.instruments import Instruments
@@ -28,6 +27,7 @@ from berth.actors.messages import (
     RecordEvent,
     SetNominatedNode,
     SetUnschedulable,
+    StoryStep,
     Unnominate,
 )
 from berth.actors.queue.backoff import WINDOW_SECONDS
@@ -35,9 +35,11 @@ from berth.actors.queue.effects import Compared, Effect, HandOut, Moved
 from berth.actors.queue.state import QueueState
 from berth.actors.runtime.actor import Actor
 from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
+MOVES = 4  # the verbosity of moves
 BACKOFF_FLUSH_SECONDS = WINDOW_SECONDS
 UNSCHEDULABLE_FLUSH_SECONDS = 30.0
 # The events of pending pods, as kube-scheduler's metric event_handling_duration_seconds names them.
@@ -89,14 +91,8 @@ class QueueActor(Actor[QueueMessage]):
                 case HandOut():
                     effect.order.reply.set(effect.pod)
                 case Moved():
-                    step = effect.step
-                    self._log.debug(
-                        "queued",
-                        pod=effect.key,
-                        queue=step.queue,
-                        because=step.event,
-                        plugin=step.plugin,
-                    )
+                    if self._log.shows(MOVES):
+                        self._tell_move(effect.key, effect.step)
                 case Nominate() | Unnominate():
                     self._cache.tell(effect)
                 case SetNominatedNode() | SetUnschedulable() | RecordEvent():
@@ -111,3 +107,13 @@ class QueueActor(Actor[QueueMessage]):
                     order.reply.set(found)
                 case _:
                     assert_never(effect)
+
+    def _tell_move(self, pod: str, step: StoryStep) -> None:
+        self._log.at(
+            MOVES,
+            "Pod moved to an internal scheduling queue",
+            pod=pod,
+            because=step.event,
+            queue=str(step.queue),
+            **{name: value for name in ("cause", "plugin") if (value := getattr(step, name))},
+        )

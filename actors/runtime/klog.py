@@ -5,9 +5,10 @@
 
 A line of text has the severity (I, W, E, F), the local time, the process, the place in the code,
 the quoted message, and `key=value` pairs. A string of several lines is shown as a block. In JSON an
-error has no `v`, and a warning has `severity`, which Kubernetes lacks. The field `error` of a line
-becomes `err`; in warnings and errors it is the first pair of text and the last of JSON. The names
-of pods, `namespace/name`, become objects in JSON.
+error has no `v`, and a warning has `severity`, which Kubernetes lacks. The names of pods,
+`namespace/name`, become objects in JSON. The field `error` is shown as `err`: in warnings and
+errors as the first pair of text and the last of JSON. The field `because` is shown as `event`,
+which is structlog's name for the message.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class Severity(enum.StrEnum):
     FATAL = "F"
 
 
+# Fields that structlog or berth name otherwise.
+RENAMED = {"error": "err", "because": "event"}
 # Fields with the key of a namespaced object.
 OBJECTS = frozenset({"pod", "preemptor", "victim"})
 _ESCAPES = {
@@ -119,7 +122,7 @@ class TextLines:
         if severity is not Severity.INFO and "error" in fields:
             text += pair("err", fields.pop("error"))
         for name, value in fields.items():
-            text += pair("err" if name == "error" else name, value)
+            text += pair(RENAMED.get(name, name), value)
         return text
 
 
@@ -146,10 +149,7 @@ class JsonLines:
         if severity is not Severity.INFO and "error" in fields:
             fields["error"] = fields.pop("error")  # now the last
         for name, value in fields.items():
-            if name == "error":
-                line["err"] = value
-            else:
-                line[name] = _object(value) if name in OBJECTS else value
+            line[RENAMED.get(name, name)] = _object(value) if name in OBJECTS else value
         return _encoded(line)
 
 

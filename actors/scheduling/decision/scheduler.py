@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from berth.actors.scheduling.decision.algorithm import Failed, Outcome, Unfit, schedule_pod
+from berth.actors.scheduling.decision.candidates import Candidates
 from berth.actors.scheduling.decision.failures import FILTER, PRE_FILTER
 from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.recall.recall import Recall
 from berth.actors.scheduling.decision.rules import PluginError
 from berth.actors.scheduling.decision.sampling import Sampling
+from berth.actors.scheduling.decision.witness import Witness, Witnessed
 from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
 from berth.actors.scheduling.framework.post_filter import Rng
 from berth.actors.scheduling.framework.questions import Steps, unasked
@@ -30,14 +32,16 @@ class Scheduler:
         extenders: Sequence[Extender] = (),
         *,
         remembers: bool = True,
+        witness: Witness | None = None,
     ) -> None:
         """`extenders` are all that are configured, whichever pods they are interested in. Without
-        `remembers`, every pod is decided on its own.
+        `remembers`, every pod is decided on its own, as it is for a witness that wants scores.
         """
+        self._witness = witness
         self._rng = rng
         self._sampling = Sampling(percentage_of_nodes_to_score, extenders)
         self._recall = Recall()
-        self._remembers = remembers
+        self._remembers = remembers and not (witness is not None and witness.wants_scores())
 
     def schedule(
         self,
@@ -70,11 +74,8 @@ class Scheduler:
         if remembered is not None:
             record.enter(FILTER.name)
             try:
-                return (
-                    yield from schedule_pod(
-                        remembered, self._sampling, self._rng, extended=extended
-                    )
-                )
+                seen = self._shown(remembered)
+                return (yield from schedule_pod(seen, self._sampling, self._rng, extended=extended))
             except PluginError:
                 # Recall asks more than this decision needs, and its memory is incomplete now. The
                 # plain candidates may still succeed.
@@ -83,8 +84,11 @@ class Scheduler:
                 record.dropped()
                 record.enter(PRE_FILTER.name)
         try:
-            plain = Plain(profile, info, snapshot, record)
+            plain = self._shown(Plain(profile, info, snapshot, record))
             return (yield from schedule_pod(plain, self._sampling, self._rng, extended=extended))
         except PluginError as failure:
             record.leave(Code.ERROR)
             return Failed(failure.status)
+
+    def _shown(self, candidates: Candidates) -> Candidates:
+        return candidates if self._witness is None else Witnessed(candidates, self._witness)

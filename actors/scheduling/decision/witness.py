@@ -1,0 +1,67 @@
+"""What a log may show of a decision besides its outcome: the nodes that were rejected, and scores.
+
+A witness never changes a decision. Without one, a decision costs nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from berth.actors.scheduling.decision.candidates import Candidates
+from berth.actors.scheduling.decision.feasibility import Evaluation
+from berth.actors.scheduling.decision.plain import Plain, summed
+from berth.actors.scheduling.decision.rules import PluginScores
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import NodeView
+from berth.actors.scheduling.model.vectors import Ints, Rows
+
+
+class Witness(Protocol):
+    def wants_scores(self) -> bool:
+        """True to be shown scores. Nothing is remembered from pod to pod then."""
+        ...
+
+    def rejected(self, info: PodInfo, evaluation: Evaluation) -> None:
+        """No node is left for the pod."""
+        ...
+
+    def scored(self, info: PodInfo, nodes: NodeView, scores: Sequence[PluginScores]) -> None:
+        """The plugins scored these nodes, without the extenders."""
+        ...
+
+
+class Witnessed(Candidates):
+    """Candidates whose answers are shown to a witness."""
+
+    __slots__ = ("_candidates", "_witness")
+
+    def __init__(self, candidates: Candidates, witness: Witness) -> None:
+        super().__init__(
+            candidates.profile,
+            candidates.info,
+            candidates.snapshot,
+            candidates.state,
+            candidates.order,
+            rejected=candidates.rejected,
+        )
+        self._candidates = candidates
+        self._witness = witness
+
+    def fits_on(self, row: int) -> bool:
+        return self._candidates.fits_on(row)
+
+    def first_fitting(self, start: int, wanted: int) -> tuple[Rows, int]:
+        return self._candidates.first_fitting(start, wanted)
+
+    def totals(self, positions: Rows) -> Ints:
+        if not isinstance(self._candidates, Plain) or not self._witness.wants_scores():
+            return self._candidates.totals(positions)
+        scores = self._candidates.scores(positions)
+        self._witness.scored(self.info, self.view(positions), scores)
+        return summed(scores, self.profile, len(self.order[positions]))
+
+    def evaluation(self) -> Evaluation:
+        evaluation = self._candidates.evaluation()
+        self._witness.rejected(self.info, evaluation)
+        return evaluation
