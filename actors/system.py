@@ -28,6 +28,7 @@ from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.measures import ClientMeasures
 from berth.actors.client.objects import ApiObjects
 from berth.actors.client.rest import Connection
+from berth.actors.client.rights import Right, Rights, needed
 from berth.actors.client.tenure import ALWAYS
 from berth.actors.cycle.actor import CycleActor
 from berth.actors.decision_log import decision_log
@@ -262,6 +263,17 @@ class Informers:
         """Why the API server refuses to list a kind, for each such kind."""
         return [informer.problem() for informer in self._by_kind.values() if informer.problem()]
 
+    def kinds(self) -> Collection[WatchedKind]:
+        return self._by_kind.keys()
+
+    def refused(self) -> list[Right]:
+        """The rights that the API server refuses to informers."""
+        return [
+            Right.of("GET", kind.path)
+            for kind, informer in self._by_kind.items()
+            if informer.problem()
+        ]
+
     def unreadable(self) -> list[UnreadableObject]:
         return [found for informer in self._by_kind.values() for found in informer.unreadable()]
 
@@ -457,7 +469,15 @@ async def schedule(
     """
     terms = _terms(configuration.leader_election, rng)
     in_binding, mailboxes = PodsInBinding(), Mailboxes()
-    listers, api = Listers(mailboxes, clock), ApiObjects(access.calls, access.plugins)
+    rights = Rights(
+        lambda: needed((kind.path for kind in informers.kinds()), elects=terms is not None),
+        configuration.leader_election.resource_namespace,
+        access.run_apart,
+        clock,
+        lambda: informers.refused(),  # noqa: PLW0108 - they are made later
+    )
+    calls = rights.noting(access.calls)
+    listers, api = Listers(mailboxes, clock), ApiObjects(calls, rights.noting(access.plugins))
     if instruments is None:
         instruments = Instruments(registry_for(options), clock.now, options.feature_gates)
     handle = SchedulerHandle(api, listers, in_binding, options.feature_gates, clock, instruments)
@@ -497,7 +517,7 @@ async def schedule(
         )
 
     outbox = RecorderState(SeriesTracker(socket.gethostname()))
-    recorder = RecorderActor(mailboxes, outbox, access.events, clock, rng)
+    recorder = RecorderActor(mailboxes, outbox, rights.noting(access.events), clock, rng)
     scheduler = scheduler or Scheduler(
         rng,
         configuration.percentage_of_nodes_to_score,
@@ -507,15 +527,16 @@ async def schedule(
     )
     gated = (
         Child("recorder's writers", recorder.write),
-        *core.gated(access.calls, api, extenders, scheduler, rng),
+        *core.gated(calls, api, extenders, scheduler, rng),
     )
     if terms is not None:
-        gated = (_leader(terms, core, access, heartbeat, gated, rng),)
+        gated = (_leader(terms, core, access, rights, heartbeat, gated, rng),)
     else:
         access.tenure.lasts_until(ALWAYS)
 
     children = (
         Child("heartbeat", heartbeat.run),
+        Child("rights", rights.run, OnCrash.RETRY),
         *served,
         Child("recorder", recorder.run),
         *core.owners(),
@@ -567,6 +588,7 @@ def _leader(
     terms: Terms,
     core: Core,
     access: Access,
+    rights: Rights,
     heartbeat: Heartbeat,
     gated: Sequence[Child],
     rng: Random,
@@ -582,7 +604,12 @@ def _leader(
         try:
             await access.run_apart(
                 lambda calls: Election(
-                    terms, calls, BootClock(), chance, access.tenure, heartbeat.still_for
+                    terms,
+                    rights.noting(calls),
+                    BootClock(),
+                    chance,
+                    access.tenure,
+                    heartbeat.still_for,
                 ).run(lead)
             )
         finally:

@@ -4,7 +4,7 @@ The reader gets all objects (Listed), then every change, and all objects again w
 cannot report the changes since the last one. Failures are handled and logged here; the stream does
 not end. An object that cannot be read is reported as Unreadable, with the part that can be read;
 for a deleted object that part is enough. If the server refuses to list the kind, that is reported
-as Unlisted, and logged once a minute while it lasts.
+as Unlisted, and logged once.
 
 The reader may pass in the objects that it knows. An unchanged object of a list is then yielded as
 the known object, and not decoded. The time and the memory that a list takes are therefore in
@@ -49,7 +49,6 @@ PAGE = 5000
 SLICE = 250  # the number of objects that are decoded before other tasks may run
 SHORT_SECONDS = 1.0
 HEAD_SECONDS = 30.0  # an API server sends the head of a watch at once
-LOG_SECONDS = 60.0
 
 
 class Unreadable(msgspec.Struct, Generic[T], frozen=True):
@@ -163,7 +162,6 @@ class Reflector(Generic[T]):
         self._interrupted = False
         self._has_bookmarks = False  # the server has sent one
         self._unlisted: Unlisted | None = None
-        self._logged_at = 0.0
         self._sharing = Sharing()
         self._versioned = msgspec.json.Decoder(_Versioned)
         self._reader = Reader(kind)
@@ -192,30 +190,14 @@ class Reflector(Generic[T]):
                 if interruption.unlisted is not None:
                     yield interruption.unlisted
             relist = step.relist
-            await self._pause(step.delay)
-
-    async def _pause(self, seconds: float) -> None:
-        """Waits, and logs every minute that the server still refuses to list the kind."""
-        until = self._clock.now() + seconds
-        while (
-            self._unlisted is not None
-            and not self._unlisted.absent
-            and self._logged_at + LOG_SECONDS <= until
-        ):
-            await self._clock.sleep(self._logged_at + LOG_SECONDS - self._clock.now())
-            self._log(self._unlisted)
-        await self._clock.sleep(max(0.0, until - self._clock.now()))
-
-    def _log(self, unlisted: Unlisted) -> None:
-        self._logged_at = self._clock.now()
-        log.warning(unlisted.problem)
+            await self._clock.sleep(step.delay)
 
     def _after(self, interruption: _InterruptedError) -> Next:
         step = self._state.ended(interruption.how, self._clock.now(), interruption.retry_after)
         before, self._unlisted = self._unlisted, interruption.unlisted
         if self._unlisted is not None:
             if before is None or before.problem != self._unlisted.problem:
-                self._log(self._unlisted)
+                log.warning(self._unlisted.problem)
             self._interrupted = True
             return step
         # One warning for each outage and kind, however often it is tried again.

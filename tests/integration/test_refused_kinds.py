@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import aiohttp
@@ -45,6 +46,7 @@ REFUSED_BUDGETS = (
     'cannot list poddisruptionbudgets in policy at the cluster scope: User "berth" cannot list it'
 )
 IMPORTANT = {"priority": 1000}
+MISSING, GRANTED = "rights are missing", "rights are no longer refused"
 
 
 def refusing(error: ApiError, *paths: str) -> Daemon:
@@ -127,16 +129,81 @@ async def test_forbidden_budgets_block_only_preemption(error: ApiError) -> None:
         assert await ready() == (200, "ok")
 
 
-async def test_a_missing_permission_is_logged_once_a_minute() -> None:
+def rights(logs: Sequence[Mapping[str, Any]], event: str = MISSING) -> list[list[str]]:
+    return [line["rights"] for line in logs if line["event"] == event]
+
+
+async def test_missing_rights_are_named_in_one_line_once_a_minute() -> None:
     with capture_logs() as logs:
-        async with daemon(given=refusing(FORBIDDEN, BUDGETS)) as running:
+        async with daemon(given=refusing(FORBIDDEN, BUDGETS, SERVICES)) as running:
+            await running.advance(3)
+            both = ["list services", "list poddisruptionbudgets.policy"]
+            assert rights(logs) == [both]
             await running.advance(600)
-            said = [line["event"] for line in logs if line["log_level"] == "warning"]
-            assert said == [REFUSED_BUDGETS] * 11
+            assert rights(logs) == [both] * len(rights(logs))
+            assert 10 <= len(rights(logs)) <= 11
+            assert [line["event"] for line in logs].count(REFUSED_BUDGETS) == 1
             del running.api.refusals[BUDGETS]
+            await running.advance(60)
+            assert rights(logs, GRANTED) == [both[1:]]
+            assert rights(logs)[-1] == both[:1]
+            del running.api.refusals[SERVICES]
+            await running.advance(60)
+            assert rights(logs, GRANTED) == [both[1:], both[:1]]
+            logs.clear()
             await running.advance(120)
-            assert len([line for line in logs if line["event"] == REFUSED_BUDGETS]) <= 12
-            assert [line["path"] for line in logs if line["event"] == "watch resumed"] == [BUDGETS]
+            assert logs == []
+
+
+async def test_a_refused_binding_is_a_missing_right_until_one_succeeds() -> None:
+    cannot = 'pods "a" is forbidden: User "berth" cannot create resource "pods/binding"'
+    path = f"{PODS.path}/binding"
+    with capture_logs() as logs:
+        async with daemon(given=refusing(ApiError(403, "Forbidden", cannot), path)) as running:
+            running.put_node("n")
+            running.put_pod("a")
+            await running.advance(10)
+            (line,) = [line for line in logs if line["event"] == MISSING]
+            assert line["rights"] == ["create pods/binding in default"]
+            assert line["error"] == cannot
+            del running.api.refusals[path]
+            await running.advance(30)
+            assert running.node_of("a") == "n"
+            assert rights(logs, GRANTED) == [line["rights"]]
+
+
+async def test_a_refusal_of_an_admission_plugin_is_no_missing_right() -> None:
+    path = f"{PODS.path}/binding"
+    with capture_logs() as logs:
+        quota = ApiError(403, "Forbidden", 'pods "a" is forbidden: exceeded quota')
+        async with daemon(given=refusing(quota, path)) as running:
+            running.put_node("n")
+            running.put_pod("a")
+            await running.advance(90)
+            assert rights(logs) == []
+
+
+def rule(groups: list[str], resources: list[str], verbs: list[str]) -> dict[str, Any]:
+    return {"apiGroups": groups, "resources": resources, "verbs": verbs}
+
+
+async def test_a_review_names_all_missing_rights_at_the_start() -> None:
+    running = Daemon()
+    reads = rule(["*"], ["*"], ["get", "list", "watch"])
+    running.api.rules = {"resourceRules": [reads, rule([""], ["pods/binding"], ["create"])]}
+    with capture_logs() as logs:
+        async with daemon(given=running):
+            await running.advance(1)
+            assert rights(logs) == [
+                ["delete pods", "patch pods/status", "create,patch events.events.k8s.io"]
+            ]
+            running.api.rules = {"resourceRules": [rule(["*"], ["*"], ["*"])]}
+            await running.advance(70)
+            assert len(rights(logs, GRANTED)) == 1
+            logs.clear()
+            running.api.rules = {"resourceRules": [], "incomplete": True}
+            await running.advance(70)
+            assert logs == []
 
 
 @pytest.mark.parametrize("path", [NODES.path, PODS.path])
@@ -158,7 +225,8 @@ async def test_nothing_starts_until_nodes_and_pods_may_be_listed(path: str) -> N
                 f"cannot list it"
             )
             warned = [line["event"] for line in logs if line["log_level"] == "warning"]
-            assert [line for line in warned if line.startswith("cannot list")] == [told] * 3
+            assert [line for line in warned if line.startswith("cannot list")] == [told]
+            assert 2 <= len(rights(logs)) <= 3
             async with session.get(f"{url}/readyz/sched-handler-sync", ssl=False) as response:
                 assert (response.status, told in await response.text()) == (500, True)
             del running.api.refusals[path]

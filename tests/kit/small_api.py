@@ -44,7 +44,8 @@ class SmallApi:
     """The scheduler's Access; a test calls `put`, `delete`, `say` and `sever`. Writes to pods are
     carried out and echoed.
 
-    `refusals` maps paths to the errors that answer their lists.
+    `refusals` maps paths to the errors that answer their lists; `/api/v1/pods/binding` stands for
+    all bindings.
     """
 
     def __init__(self, clock: VirtualClock, rng: Rng) -> None:
@@ -56,6 +57,7 @@ class SmallApi:
         self._oldest = 0
         self.version = 0
         self.refusals: dict[str, ApiError] = {}
+        self.rules: Document | None = None  # the status of a SelfSubjectRulesReview
         self.asked: list[str] = []
         self.calls: Calls = self
         self.plugins: Calls = self
@@ -140,6 +142,10 @@ class SmallApi:
         RIGHTS.check(method, path, body)
         url = urlsplit(path)
         self.asked.append(f"{method} {path}")
+        if path.endswith("/selfsubjectrulesreviews"):
+            if self.rules is None:
+                raise ApiError(404, "NotFound", "there are no reviews")
+            return self._answer({"status": self.rules}, answer)
         if url.path in self._paths or (method == "GET" and "/namespaces/" not in path):
             return self._answer(self._list(url.path, parse_qs(url.query)), answer)
         if path.endswith("/events") or "/events/" in path:
@@ -160,6 +166,8 @@ class SmallApi:
         await anyio.lowlevel.checkpoint()
         RIGHTS.check("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding")
         key = f"{namespace}/{name}"
+        if f"{PODS.path}/binding" in self.refusals:
+            raise self.refusals[f"{PODS.path}/binding"]
         pod = copy.deepcopy(self._followed(PODS.path).objects.get(key))
         if pod is None:
             raise ApiError(404, "NotFound", f"{key} not found")

@@ -1,0 +1,266 @@
+"""The rights that the API server refuses to this process: gathered, and named in one line.
+
+They come from three places: a SelfSubjectRulesReview at the start compares what is granted with
+what is needed, informers say which kinds they may not list, and requests that are refused. The line
+is repeated once a minute while any right is missing. A refused request counts until the same
+request succeeds, or has not been refused for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
+
+import anyio
+import msgspec
+from anyio.abc import TaskStatus
+
+from berth.actors.client.access import Calls
+from berth.actors.client.rest import ApiError, ConnectionFailedError
+from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.logs import get_logger
+
+log = get_logger(__name__)
+
+T = TypeVar("T")
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+FIRST_SECONDS = 1.0
+POLL_SECONDS = 5.0
+REPEAT_SECONDS = 60.0
+KEPT_SECONDS = 300.0  # a refusal, without another one
+MOST_NAMESPACES = 3
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+class Right(msgspec.Struct, frozen=True, order=True):
+    """`resource` includes the subresource, such as `pods/binding`. No `namespace` means that of the
+    whole cluster.
+    """
+
+    group: str
+    resource: str
+    verb: str
+    namespace: str = ""
+
+    @classmethod
+    def of(cls, method: str, path: str) -> Right:
+        """The right that a request needs."""
+        parts = path.partition("?")[0].strip("/").split("/")
+        group = parts[1] if parts[0] == "apis" else ""
+        rest = parts[3:] if group else parts[2:]
+        namespace = ""
+        if len(rest) > 2 and rest[0] == "namespaces":
+            namespace, rest = rest[1], rest[2:]
+        verb = _VERBS.get(method) or ("get" if len(rest) > 1 else "list")
+        return cls(group, "/".join((*rest[:1], *rest[2:])), verb, namespace)
+
+    @property
+    def full_resource(self) -> str:
+        """The resource as kubectl names it, such as `leases.coordination.k8s.io`."""
+        name, slash, subresource = self.resource.partition("/")
+        return f"{name}{'.' if self.group else ''}{self.group}{slash}{subresource}"
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    namespace: str
+
+
+class _Review(msgspec.Struct, frozen=True, rename="camel"):
+    spec: _Spec
+    kind: str = "SelfSubjectRulesReview"
+    api_version: str = "authorization.k8s.io/v1"
+
+
+class _Rule(msgspec.Struct, frozen=True, rename="camel"):
+    verbs: tuple[str, ...] = ()
+    api_groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+
+    def grants(self, right: Right) -> bool:
+        """True if the right is granted, at least for some names."""
+        subresource = right.resource.partition("/")[2]
+        resources = {"*", right.resource, *([f"*/{subresource}"] if subresource else ())}
+        return (
+            not {"*", right.verb}.isdisjoint(self.verbs)
+            and not {"*", right.group}.isdisjoint(self.api_groups)
+            and not resources.isdisjoint(self.resources)
+        )
+
+
+class _Rules(msgspec.Struct, frozen=True, rename="camel"):
+    resource_rules: tuple[_Rule, ...] = ()
+    incomplete: bool = False
+
+
+class _Reviewed(msgspec.Struct, frozen=True):
+    status: _Rules = _Rules()
+
+
+class Rights:
+    """`needed` are compared with what is granted in `namespace` and in the whole cluster.
+    `run_apart` gives calls that need no tenure, see Access. `unlisted` returns the rights that
+    informers lack.
+    """
+
+    def __init__(
+        self,
+        needed: Callable[[], Sequence[Right]],
+        namespace: str,
+        run_apart: Callable[[Callable[[Calls], Awaitable[None]]], Awaitable[None]],
+        clock: Clock,
+        unlisted: Callable[[], Iterable[Right]],
+    ) -> None:
+        self._needed = needed
+        self._namespace = namespace
+        self._run_apart = run_apart
+        self._clock = clock
+        self._unlisted = unlisted
+        self._ungranted: frozenset[Right] = frozenset()
+        # The time and the message of the last refusal; other threads add some.
+        self._refused: dict[Right, tuple[float, str]] = {}
+        self._reported: frozenset[Right] = frozenset()
+        self._reported_at = 0.0
+
+    def noting(self, calls: Calls) -> Calls:
+        """The same calls; their refusals are gathered here."""
+        return _NotedCalls(calls, self)
+
+    def refused(self, right: Right, failure: ApiError) -> None:
+        """Note a refusal, unless it is that of an admission plugin, which is a 403 too."""
+        message = str(failure)
+        if failure.code == 401 or (failure.code == 403 and "cannot " in message):
+            self._refused[right] = self._clock.now(), message
+
+    def succeeded(self, method: str, path: str) -> None:
+        if self._refused:
+            self._refused.pop(Right.of(method, path), None)
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Report until cancelled."""
+        task_status.started()
+        await self._review()
+        self._report()
+        await self._clock.sleep(FIRST_SECONDS)
+        while True:
+            if self._is_due():
+                await self._review()
+            self._report()
+            await self._clock.sleep(POLL_SECONDS)
+
+    async def _review(self) -> None:
+        """Ask which rights are granted."""
+        await self._run_apart(self._compare)
+
+    async def _compare(self, calls: Calls) -> None:
+        """Without a full answer the refusals have to do."""
+        try:
+            body = _Review(_Spec(self._namespace))
+            answer = await calls.call("POST", REVIEWS, _Reviewed, body)
+        except (ApiError, ConnectionFailedError):
+            self._ungranted = frozenset()
+            return
+        rules = answer.status
+        self._ungranted = frozenset(
+            right
+            for right in self._needed()
+            if not rules.incomplete and not any(rule.grants(right) for rule in rules.resource_rules)
+        )
+
+    def _is_due(self) -> bool:
+        return bool(self._reported) and self._clock.now() - self._reported_at >= REPEAT_SECONDS
+
+    def _missing(self) -> frozenset[Right]:
+        oldest = self._clock.now() - KEPT_SECONDS
+        for right, (at, _) in [*self._refused.items()]:
+            if at < oldest:
+                self._refused.pop(right, None)
+        return self._ungranted | self._refused.keys() | frozenset(self._unlisted())
+
+    def _report(self) -> None:
+        missing = self._missing()
+        gone = self._reported - missing
+        if gone:
+            log.info("rights are no longer refused", rights=in_words(gone))
+        if missing - self._reported or (missing and self._is_due()):
+            refusals = [message for _, message in [*self._refused.values()]]
+            last = {"error": refusals[-1]} if refusals else {}
+            log.error("rights are missing", rights=in_words(missing), **last)
+            self._reported_at = self._clock.now()
+        self._reported = missing
+
+
+def needed(paths: Iterable[str], *, elects: bool) -> list[Right]:
+    """The rights that scheduling cannot do without, with informers of these paths."""
+    read = [Right.of("GET", path) for path in paths]
+    wanted = [
+        *((right.group, right.resource, ("list", "watch")) for right in read),
+        ("coordination.k8s.io", "leases", ("get", "create", "update") if elects else ()),
+        ("events.k8s.io", "events", ("create", "patch")),
+        ("", "pods", ("get", "delete")),
+        ("", "pods/binding", ("create",)),
+        ("", "pods/status", ("patch",)),
+    ]
+    return [Right(group, resource, verb) for group, resource, verbs in wanted for verb in verbs]
+
+
+def in_words(rights: Iterable[Right]) -> list[str]:
+    """`verbs resource` for each resource, sorted, such as `list,watch nodes`."""
+    verbs: dict[tuple[str, ...], set[str]] = {}
+    places: dict[Right, list[str]] = {}
+    for right in sorted(rights):
+        places.setdefault(msgspec.structs.replace(right, namespace=""), []).append(right.namespace)
+    for right, namespaces in places.items():
+        # Refused in the whole cluster means refused in every namespace.
+        where = () if "" in namespaces else tuple(namespaces)
+        verbs.setdefault((right.full_resource, *where), set()).add(right.verb)
+    return [
+        f"{','.join(sorted(words))} {resource}{_within(where)}"
+        for (resource, *where), words in verbs.items()
+    ]
+
+
+def _within(namespaces: Sequence[str]) -> str:
+    if not namespaces:
+        return ""
+    more = len(namespaces) - MOST_NAMESPACES
+    text = ", ".join(namespaces[:MOST_NAMESPACES])
+    return f" in {text}" + (f" and {more} more" if more > 0 else "")
+
+
+class _NotedCalls:
+    def __init__(self, calls: Calls, rights: Rights) -> None:
+        self._calls = calls
+        self._rights = rights
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: object | None = None,
+        content_type: str = "application/json",
+    ) -> T:
+        try:
+            answered = await self._calls.call(method, path, answer, body, content_type)
+        except ApiError as failure:
+            self._rights.refused(Right.of(method, path), failure)
+            raise
+        self._rights.succeeded(method, path)
+        return answered
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        try:
+            await self._calls.bind(namespace, name, uid, node)
+        except ApiError as failure:
+            self._rights.refused(Right("", "pods/binding", "create", namespace), failure)
+            raise
+        self._rights.succeeded("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding")
+
+    async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
+        try:
+            answered = await self._calls.patch(path, body, answer, kind)
+        except ApiError as failure:
+            self._rights.refused(Right.of("PATCH", path), failure)
+            raise
+        self._rights.succeeded("PATCH", path)
+        return answered
