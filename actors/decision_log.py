@@ -31,6 +31,7 @@ class DecisionLog:
 
     def rejected(self, info: PodInfo, evaluation: Evaluation) -> None:
         diagnosis, live = evaluation.diagnosis, evaluation.live
+        restricting = _names(evaluation)
         by: dict[str, int] = {}
         if diagnosis is not None and live is not None:
             rejected = diagnosis.by[live]
@@ -41,7 +42,7 @@ class DecisionLog:
             pod=info.key,
             nodes=0 if live is None else int(np.count_nonzero(live)),
             rejectedBy=by,
-            restrictedBy=_names(evaluation),
+            **({"restrictedBy": restricting} if restricting else {}),
         )
 
     def scored(self, info: PodInfo, nodes: NodeView, scores: Sequence[PluginScores]) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from tests.docs import flag_tables, queue_diagram
+import anyio
+
+from tests.docs import flag_tables, operating, queue_diagram
 from tests.docs.blocks import (
     EXPLAIN,
     PLUGINS,
@@ -41,7 +43,21 @@ def refresh_preview(folder: Path) -> None:
     )
 
 
+def refresh_operating(folder: Path) -> None:
+    anyio.run(operating.write_logs, folder)
+    text = operating.OPERATING.read_text()
+    for block in blocks(operating.OPERATING, "console"):
+        shown = "".join(
+            f"$ {command}\n{operating.settled(operating.printed(command, folder))}"
+            for command, _ in exchanges(block)
+        )
+        text = text.replace(f"```console\n{block.text}```", f"```console\n{shown}```")
+    operating.OPERATING.write_text(text)
+
+
 if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        refresh_operating(Path(folder))
     queue_diagram.refresh()
     flag_tables.refresh()
     for page in (EXPLAIN, PREEMPTION):
