@@ -29,10 +29,12 @@ class Attempts:
         self._clock = clock
         self._instruments = instruments
         self._log = log.bind()  # once, and not for each pod
+        self._shows_begun = self._log.shows(BEGUN)
+        self.shows_steps = self._log.shows(STEPS)
 
     def begun(self, queued: QueuedPod) -> None:
         """The queue has handed the pod out."""
-        if self._log.shows(BEGUN):
+        if self._shows_begun:
             self._log.at(
                 BEGUN,
                 "Attempting to schedule pod",
@@ -42,12 +44,9 @@ class Attempts:
             )
 
     def step(self, queued: QueuedPod, event: str, **fields: object) -> None:
-        """A step of an attempt, for the log. To be called only if `shows_steps`."""
+        """Log a step of an attempt. To be called only if `shows_steps`."""
         attempt = queued.attempts
         self._log.at(STEPS, event, pod=queued.info.key, **fields, attempt=attempt)
-
-    def shows_steps(self) -> bool:
-        return self._log.shows(STEPS)
 
     def nominated(self, queued: QueuedPod, node: str, victims: int) -> None:
         """Pods on the node are to make room for the pod."""

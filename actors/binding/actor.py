@@ -194,7 +194,7 @@ class BindingActor(Actor[BindingMessage]):
         return None
 
     def _step(self, placement: Placement, event: str, **fields: object) -> None:
-        if self._attempts.shows_steps():
+        if self._attempts.shows_steps:
             self._attempts.step(placement.pod, event, node=placement.node, **fields)
 
     async def _written(self, profile: Profile, placement: Placement) -> Status:

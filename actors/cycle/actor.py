@@ -151,7 +151,7 @@ class CycleActor:
                 chosen.evaluated,
                 chosen.feasible,
             )
-            if self._attempts.shows_steps():
+            if self._attempts.shows_steps:
                 self._attempts.step(
                     queued,
                     "Pod assumed and reserved",

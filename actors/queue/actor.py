@@ -61,6 +61,7 @@ class QueueActor(Actor[QueueMessage]):
         self._clock = clock
         self._instruments = instruments
         self._log = log.bind()  # Bound once, because each move of a pod calls it.
+        self._shows_moves = self._log.shows(MOVES)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async with anyio.create_task_group() as group:
@@ -91,7 +92,7 @@ class QueueActor(Actor[QueueMessage]):
                 case HandOut():
                     effect.order.reply.set(effect.pod)
                 case Moved():
-                    if self._log.shows(MOVES):
+                    if self._shows_moves:
                         self._tell_move(effect.key, effect.step)
                 case Nominate() | Unnominate():
                     self._cache.tell(effect)
