@@ -68,8 +68,8 @@ def completed(
 def _builtins(value: object) -> Any:
     """The value with every field, where msgspec leaves out some with their defaults."""
     if isinstance(value, msgspec.Struct):
-        fields = msgspec.structs.fields(value)
-        return {field.encode_name: _builtins(getattr(value, field.name)) for field in fields}
+        names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
+        return {written: _builtins(getattr(value, name)) for name, written in names}
     if isinstance(value, list | tuple):
         return [_builtins(one) for one in value]
     if isinstance(value, bytes):

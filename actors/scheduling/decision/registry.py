@@ -7,6 +7,7 @@ profile's build looks up only the plugins that the profile names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 import structlog
@@ -52,6 +53,7 @@ class RegistryError(ValueError):
         self.problems = problems
 
 
+@lru_cache(maxsize=256)
 def extension_points(plugin: type[Plugin]) -> frozenset[str]:
     """The extension points that a plugin class implements, by their names in the configuration
     file.

@@ -14,7 +14,6 @@ from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.system import profiles_of
 from berth.config.load import from_mapping
-from berth.config.profiles import ProfileError
 from tests.kit.handle import NoApi
 from tests.kit.processes import install
 
@@ -135,7 +134,7 @@ def test_an_in_tree_plugin_is_not_replaced(site: Path) -> None:
 
 def test_a_name_that_nobody_has(site: Path) -> None:
     install(site, "bad", "import no_such_module", Bad="bad:Bad")
-    with pytest.raises(ProfileError, match="unknown plugin 'Bat', did you mean Bad"):
+    with pytest.raises(RegistryError, match="unknown plugin 'Bat', did you mean Bad"):
         profile_with("Bat")
     profile_with(config=[{"name": "Bad", "args": {}}])
 

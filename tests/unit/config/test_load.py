@@ -21,12 +21,12 @@ def test_nothing_given_is_the_default() -> None:
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"paralellism": 3}, r"^paralellism: unknown field"),
-        ({"parallelism": 0}, r"parallelism: expected a positive integer, got 0"),
-        ({"parallelism": "many"}, r"parallelism: Expected `int`, got `str`"),
+        ({"paralellism": 3}, r"^paralellism: unknown field, did you mean parallelism\?$"),
+        ({"parallelism": 0}, r"parallelism: expected an integer of at least 1, got 0"),
+        ({"parallelism": "many"}, r"parallelism: expected an integer of at least 1, got 'many'"),
         (
             {"percentageOfNodesToScore": 101},
-            r"percentageOfNodesToScore: expected 0 to 100, got 101",
+            r"percentageOfNodesToScore: expected an integer from 0 to 100, got 101",
         ),
         (
             {"leaderElection": {"leaseDuration": "5s"}},
@@ -40,7 +40,10 @@ def test_nothing_given_is_the_default() -> None:
             {"leaderElection": {"resourceLock": "endpoints"}},
             r"leaderElection.resourceLock: expected leases",
         ),
-        ({"profiles": [{}, {}]}, r"profiles\[1\].schedulerName: expected a name of its own"),
+        (
+            {"profiles": [{}, {}]},
+            r"profiles\[0\].schedulerName: expected a name, got nothing; profiles\[1\].sch",
+        ),
         (
             {"profiles": [{"plugins": {"scoring": {}}}]},
             r"profiles\[0\].plugins.scoring: unknown field",

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.events import Action, Resource
 from berth.actors.scheduling.framework.post_filter import FailedAttempt, Patch
@@ -29,7 +30,6 @@ from berth.actors.scheduling.plugins.pod_scheduling_context.plugin import PodSch
 from berth.actors.system import profiles_of
 from berth.config.feature_gates import POD_SCHEDULING_CONTEXT, with_defaults
 from berth.config.load import from_mapping
-from berth.config.profiles import ProfileError
 from berth.tools.explain.cluster import snapshot_of
 from tests.kit.devices import claim as claim_of_v1
 from tests.kit.devices import node
@@ -219,7 +219,7 @@ def test_the_plugin_exists_only_with_the_gate_and_then_by_default() -> None:
     assert "PodSchedulingContext" not in profile(gate=False)
     assert "PodSchedulingContext" in profile(gate=True)
     named = {"multiPoint": {"disabled": [{"name": "PodSchedulingContext"}]}}
-    with pytest.raises(ProfileError, match="unknown plugin 'PodSchedulingContext'"):
+    with pytest.raises(RegistryError, match="unknown plugin 'PodSchedulingContext'"):
         profile(gate=False, **named)
 
 

@@ -557,7 +557,11 @@ def test_without_the_gate_nothing_is_scored() -> None:
 @pytest.mark.parametrize(
     ("args", "handle", "message"),
     [
-        ({"bindTimeoutSeconds": -1}, NoApi(), "bindTimeoutSeconds: expected 0 or more, got -1"),
+        (
+            {"bindTimeoutSeconds": -1},
+            NoApi(),
+            "bindTimeoutSeconds: expected an integer of at least 0, got -1",
+        ),
         ({"shape": []}, NoApi(), f"shape: expected none without the feature gate {GATE}"),
         ({"size": 1}, NoApi(), "size"),
         ({"shape": [{"utilization": 101, "score": 1}]}, Gated(), "shape"),

@@ -1,0 +1,56 @@
+"""Configurations are accepted, refused and completed as by the real kube-scheduler, whose answers
+are recorded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from berth.actors.config_file import written
+from berth.actors.scheduling.decision.completion import completed
+from berth.actors.scheduling.decision.registry import plugin_problems
+from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.config.feature_gates import parse_gates, with_defaults
+from berth.config.load import ConfigError, from_mapping
+from tests.golden.configurations import HEAD, Answer, Case, answers, cases
+
+ASKED = list(zip(cases(), answers(), strict=True))
+
+
+def without_nulls(value: Any) -> Any:
+    """Go writes null for a list that was not given, where berth writes an empty one."""
+    if isinstance(value, dict):
+        return {name: without_nulls(one) for name, one in value.items() if one not in (None, [])}
+    return [without_nulls(one) for one in value] if isinstance(value, list) else value
+
+
+def completed_by_berth(document: Any, gates: dict[str, bool]) -> Any:
+    """The configuration with all its defaults. Raises ConfigError."""
+    configuration = from_mapping(document)
+    problems = plugin_problems(configuration, IN_TREE, gates)
+    if problems:
+        raise ConfigError(*problems)
+    return completed(configuration, IN_TREE, gates)
+
+
+@pytest.mark.parametrize(("case", "answer"), ASKED, ids=range(len(ASKED)))
+def test_a_configuration_is_read_as_by_kube_scheduler(case: Case, answer: Answer) -> None:
+    gates = with_defaults(parse_gates(case.gates))
+    text = (HEAD + case.text).encode()
+    if answer.written is None or case.stricter:
+        with pytest.raises((ConfigError, YamlError)):
+            completed_by_berth(*documents(text), gates)
+        return
+    found = completed_by_berth(*documents(text), gates)
+    assert without_nulls(found) == without_nulls(answer.written)
+    # What berth writes, it reads to the same.
+    assert completed_by_berth(found, gates) == found
+
+
+def test_the_default_configuration_is_written_as_by_kube_scheduler() -> None:
+    (default,) = (answer.written for case, answer in ASKED if not case.text and not case.gates)
+    assert written(from_mapping(None)) == yaml.safe_dump(default)
