@@ -18,7 +18,7 @@ def asked(program: str, case: Case) -> Answer:
     with TemporaryDirectory() as folder:
         file, out = Path(folder, "c.yaml"), Path(folder, "out.yaml")
         file.write_text(HEAD + case.text)
-        flags = ["--config", file, "--write-config-to", out, "--secure-port=0"]
+        flags: list[str | Path] = ["--config", file, "--write-config-to", out, "--secure-port=0"]
         flags += ["--master", "http://127.0.0.1:1", f"--feature-gates={case.gates}"]
         ended = subprocess.run([program, *flags], capture_output=True, text=True, check=False)
         if ended.returncode == 0:

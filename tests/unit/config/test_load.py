@@ -42,7 +42,7 @@ def test_nothing_given_is_the_default() -> None:
         ),
         (
             {"profiles": [{}, {}]},
-            r"profiles\[0\].schedulerName: expected a name, got nothing; profiles\[1\].sch",
+            r"profiles\[0\].schedulerName: expected a name",
         ),
         (
             {"profiles": [{"plugins": {"scoring": {}}}]},
