@@ -1,16 +1,25 @@
 """rest_client_*: what requests to an API server took, and how they ended.
 
 Mirrors client-go's tools/metrics and component-base's metrics/prometheus/restclient. A request that
-is sent again counts once, with its last answer; the answers before it are retries.
+is sent again counts once, with its last answer; the answers before it are retries. A client notes
+each request in a list, which costs less than the sending of a bind can notice, and the notes are
+added to the families when the metrics are read, or when MOST_NOTES have gathered.
 """
 
 from __future__ import annotations
 
-from berth.actors.runtime.measures import Histogram, Registry, exponential
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+import msgspec
+
+from berth.actors.runtime.measures import Registry, exponential
 
 SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 BYTES = (64, 256, 512, *exponential(1024, 4, 8))
 NO_ANSWER = "<error>"
+MOST_NOTES = 1024
 
 
 class ClientMeasures:
@@ -58,49 +67,78 @@ class ClientMeasures:
             ("code", "verb", "host"),
             shared=True,
         )
+        self.clients: list[HostMeasures] = []
+        registry.refresh_by(self._add_up)
+
+    async def _add_up(self) -> None:
+        for client in self.clients:
+            client.add_up()
+
+
+class Note(msgspec.Struct, frozen=True, gc=False):
+    """A request that has ended. `code` is the status, None if there was no answer. `seconds` are
+    those with all retries, None for a watch.
+    """
+
+    verb: str
+    code: int | None
+    sent: int = 0
+    received: int | None = None
+    seconds: float | None = None
 
 
 class HostMeasures:
-    """The measures of one client's requests to its host. `code` is the status, None if there was no
-    answer.
-    """
+    """The measures of one client's requests to its host."""
 
     def __init__(self, families: ClientMeasures, host: str) -> None:
         self._families = families
         self._host = host
-        self._by_verb: dict[str, tuple[Histogram, Histogram, Histogram, Histogram]] = {}
+        self._waits: list[tuple[str, float]] = []
+        self._notes: list[Note] = []
+        self._adding = threading.Lock()
+        families.clients.append(self)
 
     def waited(self, verb: str, seconds: float) -> None:
         """A request waited for the rate limit."""
-        self._of(verb)[0].observe(seconds)
+        self._waits.append((verb, seconds))
 
-    def sent(self, verb: str, size: int) -> None:
-        self._of(verb)[1].observe(size)
+    def retried(self, verb: str, code: int | None, sent: int) -> None:
+        """A request will be sent again after this answer."""
+        its = self._families
+        its.retries.child(_text(code), verb, self._host).inc()
+        its.request_size.child(verb, self._host).observe(sent)
 
-    def received(self, verb: str, size: int) -> None:
-        self._of(verb)[2].observe(size)
+    def ended(self, note: Note) -> None:
+        self._notes.append(note)
+        if len(self._notes) >= MOST_NOTES:
+            self.add_up()
 
-    def took(self, verb: str, seconds: float) -> None:
-        """A request with all its retries has ended. Watches are not measured."""
-        self._of(verb)[3].observe(seconds)
+    def add_up(self) -> None:
+        """Add the notes to the families. May be called in every thread."""
+        with self._adding:
+            waits, notes = self._waits[:], self._notes[:]
+            del self._waits[: len(waits)]
+            del self._notes[: len(notes)]
+        its, host = self._families, self._host
+        for verb, delays in _by_verb(waits).items():
+            its.rate_limiter.child(verb, host).observe_all(delays)
+        timed = [note for note in notes if note.seconds is not None]
+        for family, values in (
+            (its.duration, [(note.verb, note.seconds or 0.0) for note in timed]),
+            (its.request_size, [(note.verb, note.sent) for note in timed]),
+            (its.response_size, [(n.verb, n.received) for n in timed if n.received is not None]),
+        ):
+            for verb, numbers in _by_verb(values).items():
+                family.child(verb, host).observe_all(numbers)
+        for (code, verb), number in Counter((note.code, note.verb) for note in notes).items():
+            its.requests.child(_text(code), verb, host).inc(number)
 
-    def ended(self, verb: str, code: int | None) -> None:
-        self._families.requests.child(_text(code), verb, self._host).inc()
 
-    def retried(self, verb: str, code: int | None) -> None:
-        self._families.retries.child(_text(code), verb, self._host).inc()
-
-    def _of(self, verb: str) -> tuple[Histogram, Histogram, Histogram, Histogram]:
-        found = self._by_verb.get(verb)
-        if found is None:
-            its = self._families
-            found = self._by_verb[verb] = (
-                its.rate_limiter.child(verb, self._host),
-                its.request_size.child(verb, self._host),
-                its.response_size.child(verb, self._host),
-                its.duration.child(verb, self._host),
-            )
-        return found
+def _by_verb(values: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = defaultdict(list)
+    for verb, value in values:
+        found[verb].append(value)
+    return found
 
 
 def _text(code: int | None) -> str:

@@ -18,7 +18,7 @@ import anyio
 import msgspec
 
 from berth.actors.client.credentials import ANONYMOUS, Credentials, KubeconfigError, Proof
-from berth.actors.client.measures import ClientMeasures, HostMeasures
+from berth.actors.client.measures import ClientMeasures, HostMeasures, Note
 from berth.actors.client.rate_limit import RateLimit
 from berth.actors.client.reply import Reply
 from berth.actors.client.sockets import connector
@@ -205,7 +205,7 @@ class Client:
             response = await self._open(path, patience)
             code = response.status
         finally:
-            self._measures.ended("GET", code)
+            self._measures.ended(Note("GET", code))
         return response
 
     async def _open(self, path: str, patience: Patience | None) -> aiohttp.ClientResponse:
@@ -281,14 +281,13 @@ class Client:
         patience: Patience | None = None,
     ) -> T:
         began = self._clock.now()
-        code: int | None = None
+        code = received = None
         try:
             reply = await self._last_reply(method, path, data, headers, patience)
-            code = reply.status
+            code, received = reply.status, len(reply.body)
         finally:
-            self._measures.ended(method, code)
-            self._measures.took(method, self._clock.now() - began)
-        self._measures.received(method, len(reply.body))
+            seconds = self._clock.now() - began
+            self._measures.ended(Note(method, code, len(data), received, seconds))
         if reply.status >= 400:
             raise refusal(reply.status, reply.body, reply.retry_after)
         return self._read(path, reply.body, answer)
@@ -313,7 +312,7 @@ class Client:
                     or not _lost_connection(failure)
                 ):
                     raise self._failed(failure) from failure
-                self._measures.retried(method, None)
+                self._measures.retried(method, None, len(data))
                 await self._clock.sleep(RECONNECT_DELAYS[reconnects])
                 reconnects += 1
                 continue
@@ -321,12 +320,11 @@ class Client:
             if wait is None or retries == MAX_RETRIES:
                 return reply
             retries += 1
-            self._measures.retried(method, reply.status)
+            self._measures.retried(method, reply.status, len(data))
             await self._clock.sleep(wait)
 
     async def _read_reply(self, path: str, patience: Patience | None) -> Reply:
         """Raises the same as `open`."""
-        self._measures.sent("GET", 0)
         async with await self._open(path, patience) as response:
             return Reply(
                 response.status, await response.read(), response.headers.get("Retry-After")
@@ -338,7 +336,6 @@ class Client:
     async def _write_reply(self, method: str, path: str, data: bytes, headers: Headers) -> Reply:
         """Raises OSError, and ConnectionFailedError without credentials or permission."""
         await self._wait_turn(method)
-        self._measures.sent(method, len(data))
         credentials = self._connection.credentials
         try:
             proof = await credentials.proof()

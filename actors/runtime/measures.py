@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import enum
 import threading
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -112,9 +112,17 @@ class Histogram:
         raw = self._raw
         raw.append(value)
         if len(raw) >= MOST_RAW:
-            found = self.read()
-            self._raw = []
-            self._seen = (found.counts, found.sum, self._raw)
+            self._count()
+
+    def observe_all(self, values: Iterable[float]) -> None:
+        self._raw.extend(values)
+        if len(self._raw) >= MOST_RAW:
+            self._count()
+
+    def _count(self) -> None:
+        found = self.read()
+        self._raw = []
+        self._seen = (found.counts, found.sum, self._raw)
 
     def read(self) -> Distribution:
         counts, total, raw = self._seen
@@ -163,6 +171,10 @@ class _SharedHistogram(Histogram):
     def observe(self, value: float) -> None:
         with self._lock:
             super().observe(value)
+
+    def observe_all(self, values: Iterable[float]) -> None:
+        with self._lock:
+            super().observe_all(values)
 
 
 # --------------------------------------------------------------------------------------- families
