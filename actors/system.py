@@ -409,7 +409,9 @@ def _server(
         return await resources.text() if leads() else b""
 
     measured = {"/metrics": page.text, "/metrics/resources": of_leader}
-    shown = Shown(health, measured, to_document(core.configuration), debug)
+    shown = Shown(
+        health, measured, to_document(core.configuration), debug, core.instruments.registry
+    )
     return Child("server", ServerActor(serving, options, shown, rng).run, stop_deadline=10.0)
 
 
@@ -496,7 +498,6 @@ async def schedule(
     if serving is not None and serving.secure_port:
         Sizes(instruments.registry, mailboxes, informers.count_unreadable)
         page = MetricsPage(instruments.registry, options.feature_gates)
-        warn_of_unknown(instruments.registry)
         election = configuration.leader_election
         leader = leader_election(access.tenure, election)
         live = ping(heartbeat.still_for, options.liveness_stall)
@@ -515,6 +516,7 @@ async def schedule(
                 chance,
             ),
         )
+        warn_of_unknown(instruments.registry)
 
     outbox = RecorderState(SeriesTracker(socket.gethostname()))
     recorder = RecorderActor(mailboxes, outbox, rights.noting(access.events), clock, rng)

@@ -27,6 +27,7 @@ from berth.actors.client.rest import Client, Connection
 from berth.actors.runtime.backoff import Rng
 from berth.actors.runtime.clock import Clock, SystemClock
 from berth.actors.runtime.logs import get_logger
+from berth.actors.runtime.measures import Registry
 from berth.actors.runtime.other_loop import Elsewhere, OtherLoop
 from berth.actors.runtime.own_thread import in_own_thread
 from berth.actors.server.authentication import Authenticator
@@ -35,6 +36,7 @@ from berth.actors.server.debug import Debug, NoAnswerError, answered
 from berth.actors.server.health import Health
 from berth.actors.server.https import HttpsServer, listen
 from berth.actors.server.lookup import ClientAuthorities
+from berth.actors.server.metrics.access import AccessMeasures
 from berth.actors.server.metrics.exposition import CONTENT_TYPE
 from berth.actors.server.request import Answer, Request, text
 from berth.actors.server.reviews import AccessReviews, TokenReviews
@@ -54,13 +56,15 @@ Measure = Callable[[], Awaitable[bytes]]
 
 class Shown(NamedTuple):
     """`metrics` maps paths to functions that return their text, and are called in the scheduler's
-    event loop. `configuration` is shown by /configz.
+    event loop. `configuration` is shown by /configz. The families about requests are added to
+    `registry`.
     """
 
     health: Health
     metrics: Mapping[str, Measure]
     configuration: object
     debug: Debug
+    registry: Registry
 
 
 class Delegates(NamedTuple):
@@ -104,6 +108,7 @@ class ServerActor:
         self._serving = serving
         self._options = options
         self._shown = shown
+        self._measures = AccessMeasures(shown.registry)
         self._chance = Random(rng.random())  # of the server's thread
         self._clock = SystemClock()
 
@@ -133,8 +138,11 @@ class ServerActor:
                 if asked.authorization is not None:
                     calls = await clients.enter_async_context(self._client(asked.authorization))
                     access = self._access_reviews(calls)
-                authenticator = Authenticator(authorities.current, tokens, self._clock.wall)
-                site = Site(authenticator, Authorizer(always, access), self._pages(elsewhere))
+                measures = self._measures
+                wall, now = self._clock.wall, self._clock.now
+                authenticator = Authenticator(authorities.current, tokens, wall, measures)
+                authorizer, its = Authorizer(always, access), self._pages(elsewhere)
+                site = Site(authenticator, authorizer, its, measures, now)
                 await HttpsServer(listener, contexts, site.respond).run()
 
         address, port = serving.bind_address, serving.secure_port
@@ -157,7 +165,7 @@ class ServerActor:
 
     def _token_reviews(self, calls: Calls) -> TokenReviews:
         seconds = self._options.authentication.token_webhook_cache_ttl
-        return TokenReviews(calls, self._clock, self._chance, seconds)
+        return TokenReviews(calls, self._clock, self._chance, seconds, self._measures)
 
     def _access_reviews(self, calls: Calls) -> AccessReviews:
         settings = self._options.authorization
@@ -167,6 +175,7 @@ class ServerActor:
             self._chance,
             settings.webhook_cache_authorized_ttl,
             settings.webhook_cache_unauthorized_ttl,
+            self._measures,
         )
 
     def _pages(self, elsewhere: Elsewhere) -> dict[str, Page]:

@@ -15,13 +15,16 @@ import msgspec
 from multidict import MultiMapping
 
 from berth.actors.runtime.logs import get_logger
+from berth.actors.runtime.measures import Registry
 from berth.actors.server.client_certificates import (
     CertificateError,
     common_name,
+    seconds_left,
     signed_by,
     user_of,
 )
 from berth.actors.server.identity import ANONYMOUS, User, authenticated
+from berth.actors.server.metrics.access import AccessMeasures
 from berth.actors.server.request import Request
 from berth.actors.server.reviews import ReviewFailedError, TokenReviews
 
@@ -58,10 +61,12 @@ class Authenticator:
         authorities: Callable[[], Authorities],
         tokens: TokenReviews | None,
         wall: Callable[[], datetime],
+        measures: AccessMeasures | None = None,
     ) -> None:
         self._authorities = authorities
         self._tokens = tokens
         self._wall = wall
+        self._measures = measures or AccessMeasures(Registry())
 
     async def identify(self, request: Request) -> User | None:
         """The user, who may be anonymous; None if the request has a credential that is not good."""
@@ -115,7 +120,9 @@ class Authenticator:
             return None
         if not signed_by(request.certificates, authorities.users):
             raise CertificateError("the certificate is not signed by an authority of users")
-        return user_of(request.certificates[0], self._wall())
+        certificate, now = request.certificates[0], self._wall()
+        self._measures.certificate_used(seconds_left(certificate, now))
+        return user_of(certificate, now)
 
 
 def bearer_token(headers: MultiMapping[str]) -> str:

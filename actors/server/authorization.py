@@ -18,10 +18,13 @@ PRIVILEGED = "system:masters"
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """`reason` is the API server's, for a refusal."""
+    """`reason` is the API server's, for a refusal. `denied` is set if it said more than that nobody
+    allows it.
+    """
 
     allowed: bool
     reason: str = ""
+    denied: bool = False
 
 
 ALLOWED = Decision(allowed=True)
@@ -58,4 +61,4 @@ class Authorizer:
         if self._reviews is None:
             return Decision(allowed=False)
         status = await self._reviews.verdict(user, method.lower(), path)
-        return Decision(status.allowed and not status.denied, status.reason)
+        return Decision(status.allowed and not status.denied, status.reason, status.denied)

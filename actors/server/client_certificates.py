@@ -48,6 +48,11 @@ def common_name(certificate: bytes) -> str:
     return _first(_read(certificate).subject, NameOID.COMMON_NAME)
 
 
+def seconds_left(certificate: bytes, now: datetime) -> float:
+    """For how long the certificate is still valid. Raises CertificateError if it cannot be read."""
+    return (_read(certificate).not_valid_after_utc - now).total_seconds()
+
+
 def user_of(certificate: bytes, now: datetime) -> User | None:
     """The user: the common name, with the organizations as groups; None without a common name.
     Raises CertificateError if the certificate has expired since the handshake, or has several uids.

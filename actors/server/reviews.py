@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeVar
 
 import anyio
@@ -15,8 +16,10 @@ from berth.actors.client.access import Calls
 from berth.actors.client.rest import ApiError, ConnectionFailedError
 from berth.actors.runtime.backoff import Backoff, Rng
 from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.measures import Registry
 from berth.actors.scheduling.kube.meta import Object
 from berth.actors.server.identity import User
+from berth.actors.server.metrics.access import AccessMeasures
 from berth.actors.server.remembered import QuestionFailedError, Remembered
 
 TOKENS_PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -26,6 +29,7 @@ BACKOFF = Backoff(0.5, 2.0, 0.2)
 LIMIT_SECONDS = 10.0
 MOST_TOKENS = 4096
 MOST_VERDICTS = 8192
+CREATED, NO_ANSWER = "201", "<error>"  # as metrics name the ends of reviews
 R = TypeVar("R")
 
 
@@ -65,7 +69,15 @@ class TokenReviews:
     only their keyed hashes.
     """
 
-    def __init__(self, calls: Calls, clock: Clock, rng: Rng, seconds: float) -> None:
+    def __init__(
+        self,
+        calls: Calls,
+        clock: Clock,
+        rng: Rng,
+        seconds: float,
+        measures: AccessMeasures | None = None,
+    ) -> None:
+        self._measures = measures or AccessMeasures(Registry())
         self._calls = calls
         self._clock = clock
         self._rng = rng
@@ -77,7 +89,17 @@ class TokenReviews:
     async def user_of(self, token: str) -> User | None:
         """The token's user; None if the token is not good. Raises ReviewFailedError."""
         hashed = hmac.digest(self._key, token.encode(errors="surrogateescape"), hashlib.sha256)
-        return await self._known.get(hashed, lambda: self._ask(token))
+        began, asked = self._clock.now(), False
+
+        async def ask() -> User | None:
+            nonlocal asked
+            asked = True
+            return await self._ask(token)
+
+        try:
+            return await self._known.get(hashed, ask)
+        finally:
+            self._measures.token_looked_up(self._clock.now() - began, hit=not asked)
 
     async def _ask(self, token: str) -> User | None:
         body = {
@@ -85,7 +107,15 @@ class TokenReviews:
             "kind": "TokenReview",
             "spec": {"token": token},
         }
-        review = await reviewed(self._calls, self._clock, self._rng, TOKENS_PATH, TokenReview, body)
+        measure = partial(self._measures.reviewed, "authn")
+        try:
+            review = await reviewed(
+                self._calls, self._clock, self._rng, TOKENS_PATH, TokenReview, body, measure
+            )
+        except ReviewFailedError:
+            self._measures.token_fetched(ok=False)
+            raise
+        self._measures.token_fetched(ok=True)
         found, user = review.status, review.status.user
         if not found.authenticated:
             return None
@@ -102,7 +132,9 @@ class AccessReviews:
         rng: Rng,
         allowed_seconds: float,
         denied_seconds: float,
+        measures: AccessMeasures | None = None,
     ) -> None:
+        self._measures = measures or AccessMeasures(Registry())
         self._calls = calls
         self._clock = clock
         self._rng = rng
@@ -130,28 +162,42 @@ class AccessReviews:
             "kind": "SubjectAccessReview",
             "spec": spec,
         }
+        measure = partial(self._measures.reviewed, "authz")
         review = await reviewed(
-            self._calls, self._clock, self._rng, ACCESS_PATH, SubjectAccessReview, body
+            self._calls, self._clock, self._rng, ACCESS_PATH, SubjectAccessReview, body, measure
         )
         return review.status
 
 
 async def reviewed(
-    calls: Calls, clock: Clock, rng: Rng, path: str, kind: type[R], body: object
+    calls: Calls,
+    clock: Clock,
+    rng: Rng,
+    path: str,
+    kind: type[R],
+    body: object,
+    measure: Callable[[str, float], None],
 ) -> R:
     """The API server's answer to a review. A failure that may pass is followed by another attempt.
-    Raises ReviewFailedError.
+    `measure` takes the status of each answer and the seconds until it came. Raises
+    ReviewFailedError.
     """
     failure = f"no answer within {LIMIT_SECONDS:g} s"
     with anyio.move_on_after(LIMIT_SECONDS):
         for attempt in range(1, ATTEMPTS + 1):
+            began, code = clock.now(), NO_ANSWER
             try:
-                return await calls.call("POST", path, kind, body)
+                answer = await calls.call("POST", path, kind, body)
             except ApiError as refused:
-                failure = str(refused)
+                code, failure = str(refused.code), str(refused)
                 if refused.code < 500 and refused.code != 429:
                     break
             except ConnectionFailedError as failed:
                 failure = str(failed)
+            else:
+                code = CREATED
+                return answer
+            finally:
+                measure(code, clock.now() - began)
             await clock.sleep(BACKOFF.delay(attempt, rng) if attempt < ATTEMPTS else 0.0)
     raise ReviewFailedError(failure)

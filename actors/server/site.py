@@ -6,12 +6,15 @@ The same decoded path is authorized and looked up, and every page is read only.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from berth.actors.runtime.logs import get_logger
+from berth.actors.runtime.measures import Registry
 from berth.actors.server.authentication import Authenticator
-from berth.actors.server.authorization import Authorizer
+from berth.actors.server.authorization import Authorizer, Decision
 from berth.actors.server.identity import ANONYMOUS, User
+from berth.actors.server.metrics.access import AccessMeasures
 from berth.actors.server.request import NOT_ALLOWED, NOT_FOUND, Answer, Request, refused, text
 from berth.actors.server.reviews import ReviewFailedError
 
@@ -24,12 +27,19 @@ ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 class Site:
     """`pages` maps paths to pages. A path that ends with `/` stands for all that begin with it, the
-    longest one first.
+    longest one first. `now` is in monotonic seconds.
     """
 
     def __init__(
-        self, authenticator: Authenticator, authorizer: Authorizer, pages: Mapping[str, Page]
+        self,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        pages: Mapping[str, Page],
+        measures: AccessMeasures | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._measures = measures or AccessMeasures(Registry())
+        self._now = now
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._pages = {path: page for path, page in pages.items() if not path.endswith("/")}
@@ -37,14 +47,21 @@ class Site:
         self._folders = {path: pages[path] for path in sorted(folders, key=len, reverse=True)}
 
     async def respond(self, request: Request) -> Answer:
+        began = self._now()
         user = await self._authenticator.identify(request)
+        identified = self._now()
+        self._measures.authenticated(None if user is None else user.name, identified - began)
         if user is None:
             return UNAUTHORIZED
+        result = "error"
         try:
             decision = await self._authorizer.decide(user, request.method, request.path)
+            result = _result(decision)
         except ReviewFailedError as problem:
             log.warning("cannot review access", error=str(problem), repeats="SubjectAccessReview")
             return text("500 the API server does not say whether this is allowed\n", 500)
+        finally:
+            self._measures.authorized(result, self._now() - identified)
         if not decision.allowed:
             # kube-scheduler refuses these as forbidden; but who shows no credentials may have some.
             if user is ANONYMOUS:
@@ -61,6 +78,12 @@ class Site:
         if path in self._pages:
             return self._pages[path]
         return next((page for each, page in self._folders.items() if path.startswith(each)), None)
+
+
+def _result(decision: Decision) -> str:
+    if decision.allowed:
+        return "allowed"
+    return "denied" if decision.denied else "no-opinion"
 
 
 def _forbidden(user: User, request: Request, reason: str) -> Answer:

@@ -33,6 +33,7 @@ from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.runtime.ask import ask
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.mailbox import Mailbox
+from berth.actors.runtime.measures import Registry
 from berth.actors.scheduling.kube.core import PodSpec
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.server.actor import ServerActor, Shown
@@ -145,7 +146,7 @@ async def test_a_scheduler_that_does_not_answer_is_not_a_difference(tmp_path: Pa
 def serving(options: Options, debug: Debug) -> Callable[..., Coroutine[Any, Any, None]]:
     """A server that shows these debug pages."""
     assert options.serving is not None
-    shown = Shown(Health({"livez": ()}), {}, {}, debug)
+    shown = Shown(Health({"livez": ()}), {}, {}, debug, Registry())
     return ServerActor(options.serving, options, shown, Random(1)).run
 
 

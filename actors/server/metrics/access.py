@@ -82,19 +82,18 @@ class AccessMeasures:
             for kind in ("authn", "authz")
         }
 
-    def authenticated(self, user: str, seconds: float) -> None:
-        """The request is this user's, who may be anonymous."""
-        shown = user if user in NAMED_USERS else "email_id" if "@" in user else "other"
-        self._users.child(shown).inc()
-        self._authentication_ended("success", seconds)
+    def authenticated(self, user: str | None, seconds: float) -> None:
+        """The request is this user's, who may be anonymous; None if a credential in it failed."""
+        result = "error" if user is None else "success"
+        if user is not None:
+            shown = user if user in NAMED_USERS else "email_id" if "@" in user else "other"
+            self._users.child(shown).inc()
+        self._authentications.child(result).inc()
+        self._authentication_seconds.child(result).observe(seconds)
 
     def certificate_used(self, remaining: float) -> None:
         """A certificate that is valid for `remaining` seconds more authenticated a request."""
         self._certificates.observe(remaining)
-
-    def not_authenticated(self, seconds: float, *, error: bool) -> None:
-        """The request has no user; with `error`, because a credential in it failed."""
-        self._authentication_ended("error" if error else "failure", seconds)
 
     def authorized(self, result: str, seconds: float) -> None:
         """`result` is allowed, denied, no-opinion or error."""
@@ -118,7 +117,3 @@ class AccessMeasures:
         count, duration = self._reviews[kind]
         count.child(code).inc()
         duration.child(code).observe(seconds)
-
-    def _authentication_ended(self, result: str, seconds: float) -> None:
-        self._authentications.child(result).inc()
-        self._authentication_seconds.child(result).observe(seconds)

@@ -11,8 +11,10 @@ import anyio
 import pytest
 
 from berth.actors.client.rest import ApiError, ConnectionFailedError
+from berth.actors.runtime.measures import Counter, Registry
 from berth.actors.server.authentication import Authenticator, Authorities
 from berth.actors.server.authorization import AlwaysAllowed, Authorizer
+from berth.actors.server.metrics.access import AccessMeasures
 from berth.actors.server.request import Answer, Request, text
 from berth.actors.server.reviews import AccessReviews, TokenReviews
 from berth.actors.server.site import Site
@@ -50,12 +52,15 @@ class Served:
         self.clock = VirtualClock()
         self.reviewer = Reviewer()
         calls, clock, chance = self.reviewer, self.clock, Random(1)
-        tokens = TokenReviews(calls, clock, chance, 10.0) if delegating else None
-        access = AccessReviews(calls, clock, chance, 10.0, 5.0) if delegating else None
-        authenticator = Authenticator(Authorities, tokens, clock.wall)
+        self.registry = Registry()
+        measures = AccessMeasures(self.registry)
+        tokens = TokenReviews(calls, clock, chance, 10.0, measures) if delegating else None
+        access = AccessReviews(calls, clock, chance, 10.0, 5.0, measures) if delegating else None
+        authenticator = Authenticator(Authorities, tokens, clock.wall, measures)
         authorizer = Authorizer(AlwaysAllowed(HEALTH_PATHS), access)
         paths = ("/metrics", "/debug/", *HEALTH_PATHS)
-        self.site = Site(authenticator, authorizer, dict.fromkeys(paths, shown))
+        pages = dict.fromkeys(paths, shown)
+        self.site = Site(authenticator, authorizer, pages, measures, clock.now)
 
     async def ask(self, target: str, token: str = "", method: str = "GET") -> tuple[int, str]:
         headers = (("Authorization", f"Bearer {token}"),) if token else ()
@@ -200,3 +205,32 @@ def test_paths_that_need_no_permission(patterns: tuple[str, ...], path: str, ope
 def test_a_star_in_the_middle_is_refused() -> None:
     with pytest.raises(ValueError, match=r"only trailing \* allowed"):
         AlwaysAllowed(["/a*b"])
+
+
+async def test_requests_are_counted_by_how_they_ended() -> None:
+    served = Served()
+    served.reviewer.add("secret", "prometheus", "monitoring")
+    served.reviewer.rights |= {("monitoring", "/metrics")}
+    await served.ask("/metrics", "secret")
+    await served.ask("/metrics", "secret")
+    await served.ask("/debug/cache", "secret")
+    await served.ask("/metrics", "wrong")
+    await served.ask("/livez")
+    counted = {
+        " ".join([family.name, *labels]): child.value
+        for family in served.registry.families()
+        for labels, child in family.children()
+        if isinstance(child, Counter)
+    }
+    assert counted == {
+        "apiserver_delegated_authn_request_total 201": 2,
+        "apiserver_delegated_authz_request_total 201": 2,
+        "authenticated_user_requests other": 4,
+        "authentication_attempts error": 1,
+        "authentication_attempts success": 4,
+        "authentication_token_cache_fetch_total ok": 2,
+        "authentication_token_cache_request_total hit": 2,
+        "authentication_token_cache_request_total miss": 2,
+        "authorization_attempts_total allowed": 3,
+        "authorization_attempts_total no-opinion": 1,
+    }

@@ -18,7 +18,7 @@ def test_only_known_names_of_users_are_shown() -> None:
     measures = AccessMeasures(registry)
     for user in ("admin", "jane@example.com", "system:anonymous", "system:serviceaccount:a:b"):
         measures.authenticated(user, 0.25)
-    measures.not_authenticated(1, error=True)
+    measures.authenticated(None, 1)
     measures.certificate_used(100)
     assert samples_of(registry) == [
         "apiserver_client_certificate_expiration_seconds_sum 100",
