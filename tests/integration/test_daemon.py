@@ -428,10 +428,15 @@ async def test_health_metrics_and_configuration_are_served(tmp_path: Path) -> No
                 assert await get("/readyz") == (200, "ok")
                 await running.until(lambda: "default/p" in scheduler.attempts("scheduled"))
                 _, metrics = await get("/metrics")
-                assert "scheduler_scheduling_attempt_duration_seconds_count{" in metrics
+                ended = '{profile="default-scheduler",result="scheduled"}'
+                assert f"scheduler_scheduling_attempt_duration_seconds_count{ended} 1\n" in metrics
+                assert 'rest_client_requests_total{code="201",host="127.0.0.1:' in metrics
+                assert 'authenticated_user_requests{username="other"} ' in metrics
                 assert 'scheduler_cache_size{type="nodes"} 1\n' in metrics
                 assert 'scheduler_pending_pods{queue="active"} 0\n' in metrics
                 assert 'berth_cache_mended_total{what="pending_pod"} 0\n' in metrics
+                _, resources = await get("/metrics/resources")
+                assert 'node="n",pod="p",priority="0",resource="cpu"' in resources
                 _, configuration = await get("/configz")
                 served = json.loads(configuration)["componentconfig"]
                 assert served["leaderElection"]["leaseDuration"] == "3s"
