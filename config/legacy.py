@@ -1,7 +1,8 @@
 """Configurations of versions that Kubernetes has removed, and what becomes of them in v1.
 
-`convert` gives the same decisions in v1, with a line for each change. What has no equivalent is a
-line of its own, to be done by hand. Parts of a wrong type are left for the reader of v1 to refuse.
+`convert` gives the same decisions in v1, with a line for each change. A setting without an
+equivalent has a line of its own, to be done by hand. Parts of a wrong type are left for the reader
+of v1 to refuse.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from berth.config.feature_gates import DEFAULTS
 
 L = TypeVar("L", bound=tuple[str, ...])
 ELECTION = "kube-scheduler"  # kube-scheduler's name for its election, whatever its lease
-MOST_ATTEMPTS = 15  # that are told apart
+MOST_ATTEMPTS = 15  # with a label of their own
 BINDING = "binding"
 # kube-scheduler counts gated pods in the queue of unschedulable ones.
 _QUEUES = {"gated": "unschedulable"}

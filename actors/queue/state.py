@@ -108,7 +108,7 @@ class QueueRules(msgspec.Struct, frozen=True):
     `hints` are the events that each plugin registered for, by scheduler name and plugin. A pod that
     was rejected by a plugin without an entry wakes on any event. With `pop_from_backoff`, a pod is
     taken out of backoff early if none is active, so that PreEnqueue runs when a pod comes to
-    backoff; without, when it leaves. `hint_times` are told how long hint functions take.
+    backoff; without, when it leaves. `hint_times` gets the durations of hint functions.
     """
 
     sort_key: Callable[[PodInfo, float], tuple[float, ...]]

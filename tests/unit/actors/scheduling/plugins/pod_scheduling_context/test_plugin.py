@@ -218,8 +218,8 @@ def profile(*, gate: bool, **plugins: Any) -> list[str]:
 def test_the_plugin_exists_only_with_the_gate_and_then_by_default() -> None:
     assert "PodSchedulingContext" not in profile(gate=False)
     assert "PodSchedulingContext" in profile(gate=True)
-    named = {"multiPoint": {"disabled": [{"name": "PodSchedulingContext"}]}}
-    with pytest.raises(RegistryError, match="unknown plugin 'PodSchedulingContext'"):
+    named = {"multiPoint": {"enabled": [{"name": "PodSchedulingContext"}]}}
+    with pytest.raises(RegistryError, match="PodSchedulingContext"):
         profile(gate=False, **named)
 
 
