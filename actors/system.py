@@ -403,7 +403,9 @@ def _server(
         clock,
         informers.unreadable,
     )
-    resources = PodResources(lambda: list(informers.pods.objects().values()))
+    resources = PodResources(
+        lambda: list(informers.pods.objects().values()), options.metrics.disabled
+    )
 
     async def of_leader() -> bytes:
         return await resources.text() if leads() else b""

@@ -9,6 +9,7 @@ import structlog
 from berth.actors.runtime.measures import Registry
 from berth.actors.server.metrics.about import register_about
 from berth.actors.server.metrics.exposition import exposed, together
+from berth.actors.server.metrics.pod_resources import LIMIT, REQUEST
 from berth.actors.server.metrics.process import ProcessMeasures
 
 log = structlog.get_logger(__name__)
@@ -32,6 +33,8 @@ class MetricsPage:
 def warn_of_unknown(registry: Registry) -> None:
     """Warn of disabled metrics, and of labels with allowed values, that do not exist."""
     for name in registry.unknown():
+        if name in (LIMIT, REQUEST):
+            continue
         family, _, label = name.partition(",")
         if label:
             log.warning("--allow-metric-labels: no such label", metric=family, label=label)

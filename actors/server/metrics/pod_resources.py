@@ -7,12 +7,13 @@ between two of them. Mirrors kube-scheduler's metrics/resources.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from berth.actors.scheduling.kube.core import FINISHED, Pod, PodSpec
 from berth.actors.scheduling.kube.requests import Amounts, exact_limits, exact_requests
 from berth.actors.server.metrics.exposition import escaped, go_float, heading, together
 
+LIMIT, REQUEST = "kube_pod_resource_limit", "kube_pod_resource_request"
 PART = 250  # pods
 UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-storage": "bytes"}
 UNITS_BY_PREFIX = {"hugepages-": "bytes", "attachable-volumes-": "integer"}
@@ -27,7 +28,7 @@ class _Kind:
 
     def __init__(self, name: str, text: str, read: Callable[[PodSpec], Amounts]) -> None:
         self.heading = heading(name, f"[STABLE] {text} {HELP}", "gauge")
-        self._name = name
+        self.name = name
         self._read = read
         self._ends: dict[tuple[object, ...], list[str]] = {}
 
@@ -37,7 +38,7 @@ class _Kind:
         if not ends or (spec.node_name and pod.status.phase in FINISHED):
             return ""
         start = (
-            f'{self._name}{{namespace="{escaped(metadata.namespace)}"'
+            f'{self.name}{{namespace="{escaped(metadata.namespace)}"'
             f',node="{escaped(spec.node_name)}",pod="{escaped(metadata.name)}"'
         )
         return "".join([start + end for end in ends])
@@ -67,10 +68,11 @@ def unit_of(resource: str) -> str:
 
 
 class PodResources:
-    """`pods` returns a copy of the informer's pods."""
+    """`pods` returns a copy of the informer's pods. The `disabled` families are left out."""
 
-    def __init__(self, pods: Callable[[], Sequence[Pod]]) -> None:
+    def __init__(self, pods: Callable[[], Sequence[Pod]], disabled: Collection[str] = ()) -> None:
         self._pods = pods
+        self._disabled = disabled
 
     async def text(self) -> bytes:
         return await together(self.parts())
@@ -79,9 +81,11 @@ class PodResources:
         """The text of the page. Some parts are empty, so that each is made within milliseconds."""
         pods = self._pods()
         for kind in (
-            _Kind("kube_pod_resource_limit", "Resources limit for", exact_limits),
-            _Kind("kube_pod_resource_request", "Resources requested by", exact_requests),
+            _Kind(LIMIT, "Resources limit for", exact_limits),
+            _Kind(REQUEST, "Resources requested by", exact_requests),
         ):
+            if kind.name in self._disabled:
+                continue
             head = kind.heading
             for start in range(0, len(pods), PART):
                 lines = "".join(map(kind.lines, pods[start : start + PART]))

@@ -117,3 +117,10 @@ def test_the_text_of_many_pods_comes_in_parts_with_one_heading_a_family() -> Non
     parts = list(PodResources(lambda: [first] * (PART * 2 + 1)).parts())
     assert [part.count(b"\nkube") for part in parts] == [PART, PART - 1, 0, PART, PART - 1, 0]
     assert b"".join(parts).count(b"# HELP") == 2
+
+
+def test_a_disabled_family_is_left_out() -> None:
+    given = pod("p", containers=[container({"cpu": "1"}, cpu="1")])
+    (text,) = PodResources(lambda: [given], ("kube_pod_resource_limit",)).parts()
+    assert b"kube_pod_resource_request{" in text
+    assert b"kube_pod_resource_limit" not in text
