@@ -9,13 +9,14 @@ import socket
 from collections import defaultdict
 from pathlib import Path
 
+import aiohttp
 import anyio
 import pytest
 from click.testing import CliRunner
 
 from berth.tools.demo.command import demo
 from berth.tools.hollow.kubelet import hollow_node
-from tests.kit.processes import berth
+from tests.kit.processes import POLL_SECONDS, berth, free_port
 
 ZONE = "topology.kubernetes.io/zone"
 BIG = """
@@ -49,8 +50,21 @@ def test_the_sample_is_placed() -> None:
     assert len(nodes["thumbnails"]) == 3
 
 
+async def page(url: str) -> int:
+    """The status of a page, once its server is there."""
+    async with aiohttp.ClientSession() as session:
+        while True:
+            try:
+                async with session.get(url, ssl=False) as response:
+                    return response.status
+            except aiohttp.ClientConnectorError:
+                await anyio.sleep(POLL_SECONDS)
+
+
 async def test_a_cluster_that_is_kept_says_how_to_look_at_it(tmp_path: Path) -> None:
-    async with berth(tmp_path, "demo", "--keep", "--nodes", "0") as process:
+    port = free_port()
+    flags = ("--nodes", "0", f"--secure-port={port}")
+    async with berth(tmp_path, "demo", "--keep", *flags) as process:
         line = await process.says("API server at ")
         found = re.fullmatch(
             r"API server at (\S+); try: kubectl --kubeconfig (\S+) get pods -o wide", line
@@ -58,6 +72,8 @@ async def test_a_cluster_that_is_kept_says_how_to_look_at_it(tmp_path: Path) -> 
         assert found is not None, line
         config = anyio.Path(found[2])
         assert json.loads(await config.read_text())["clusters"][0]["cluster"]["server"] == found[1]
+        with anyio.fail_after(20):
+            assert await page(f"https://127.0.0.1:{port}/metrics") == 200
         process.send(signal.SIGINT)
         assert await process.end(60) == 0
         assert not await config.exists()

@@ -31,7 +31,7 @@ from berth.config.feature_gates import (
     parse_gates,
     with_defaults,
 )
-from berth.config.options import Options
+from berth.config.options import Authentication, Authorization, Options, SecureServing
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.kubeconfig import kubeconfig
@@ -108,6 +108,7 @@ class Settings(msgspec.Struct, frozen=True):
     gates: dict[str, bool]
     keep: bool
     port: int
+    secure_port: int
     kubeconfig_out: Path | None
     allowed_hosts: tuple[str, ...]
     live: bool
@@ -152,6 +153,13 @@ class Settings(msgspec.Struct, frozen=True):
     help="Port of the API server; 0 picks a free one.",
 )
 @click.option(
+    "--secure-port",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port of 127.0.0.1 for the scheduler's own pages, open to everybody; 0 serves none.",
+)
+@click.option(
     "--kubeconfig-out",
     type=click.Path(path_type=Path),
     help="Write the kubeconfig for kubectl to this file; by default, to a temporary one.",
@@ -173,6 +181,7 @@ def demo(
     feature_gates: str,
     keep: bool,
     port: int,
+    secure_port: int,
     kubeconfig_out: Path | None,
     allowed_hosts: tuple[str, ...],
     output: str,
@@ -198,6 +207,7 @@ def demo(
             gates=with_defaults(parse_gates(feature_gates)),
             keep=keep,
             port=port,
+            secure_port=secure_port,
             kubeconfig_out=kubeconfig_out,
             allowed_hosts=allowed_hosts,
             live=live,
@@ -262,7 +272,12 @@ async def _run(settings: Settings) -> Summary:
         configuration = msgspec.structs.replace(
             KubeSchedulerConfiguration(), client_connection=unlimited
         )
-        options = Options(feature_gates=settings.gates)
+        options = Options(
+            feature_gates=settings.gates,
+            serving=SecureServing("127.0.0.1", settings.secure_port),
+            authentication=Authentication(skip_lookup=True),
+            authorization=Authorization(always_allow_paths=("/*",)),
+        )
         await group.start(
             partial(run_scheduler, configuration, Connection(url), clock, rng, options)
         )
