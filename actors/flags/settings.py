@@ -95,6 +95,7 @@ def options_from(flags: Flags) -> Options:
         *_metrics_problems(flags),
         *label_problems,
         *_logging_problems(flags, gates),
+        *_own_problems(flags),
     ]
     if problems:
         raise FlagError(problems)
@@ -108,6 +109,7 @@ def options_from(flags: Flags) -> Options:
             flags["show-hidden-metrics-for-version"], flags["disabled-metrics"], labels
         ),
         flags=flags.texts(),
+        liveness_stall=flags["berth-liveness-stall"],
     )
 
 
@@ -326,6 +328,11 @@ def _logging_problems(flags: Flags, gates: Mapping[str, bool]) -> Iterator[str]:
         for name in _ALPHA:
             if flags[name] != FLAGS[name].default:
                 yield f"--{name}: needs the feature gate LoggingAlphaOptions"
+
+
+def _own_problems(flags: Flags) -> Iterator[str]:
+    if flags["berth-liveness-stall"] <= 0:
+        yield "--berth-liveness-stall: expected more than 0s"
 
 
 _ALPHA = (

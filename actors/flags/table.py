@@ -503,6 +503,16 @@ GLOBAL = (
     ),
 )
 
+# kube-scheduler lacks these.
+OWN = (
+    Flag(
+        "berth-liveness-stall",
+        DURATION,
+        Duration(Options().liveness_stall),
+        "/livez fails once the event loop has stood still for this long.",
+    ),
+)
+
 # In the order of kube-scheduler's --help.
 GROUPS = {
     "Misc": MISC,
@@ -515,6 +525,7 @@ GROUPS = {
     "Metrics": METRICS,
     "Logs": LOGS,
     "Global": GLOBAL,
+    "Berth": OWN,
 }
 FLAGS = {flag.name: flag for group in GROUPS.values() for flag in group}
 

@@ -51,6 +51,7 @@ def test_flags_fill_the_options() -> None:
         allow_metric_labels="m,l=a,b",
         feature_gates="kube:SchedulerAsyncAPICalls=true",
         pod_max_in_unschedulable_pods_duration="1m",
+        berth_liveness_stall="20s",
     )
     options = options_from(flags)
     serving = options.serving
@@ -66,6 +67,7 @@ def test_flags_fill_the_options() -> None:
     assert options.metrics == MetricsOptions("1.35", ("one", "two"), labels)
     assert options.feature_gates["SchedulerAsyncAPICalls"]
     assert options.max_unschedulable == 60
+    assert options.liveness_stall == 20
 
 
 def test_port_0_serves_nothing() -> None:
@@ -117,6 +119,7 @@ def test_the_log() -> None:
             "--logging-format: json needs the feature gate LoggingBetaOptions",
         ),
         ({"log_flush_frequency": "0s"}, "--log-flush-frequency: expected more than 0s"),
+        ({"berth_liveness_stall": "0s"}, "--berth-liveness-stall: expected more than 0s"),
         ({"log_text_split_stream": "true"}, "--log-text-split-stream: needs the feature gate"),
     ],
 )
