@@ -671,4 +671,13 @@ class SendPatches(msgspec.Struct, frozen=True):
     patches: tuple[Patch | Deletion, ...]
 
 
-PreemptionMessage = Preempt | SendPatches
+class PreemptNow(msgspec.Struct, frozen=True):
+    """Make room while the scheduling cycle waits. The preemptor is in flight and not held. The
+    reply is the reason why a victim could not be evicted, "" if all were.
+    """
+
+    reply: ReplyTo[str]
+    order: Preempt
+
+
+PreemptionMessage = Preempt | PreemptNow | SendPatches

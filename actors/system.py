@@ -178,7 +178,15 @@ class Core:
             instruments,
             nominates=self.feature_gates["NominatedNodeNameForExpectation"],
         )
-        cycle = CycleActor(mailboxes, profiles, scheduler, extenders, clock, instruments)
+        cycle = CycleActor(
+            mailboxes,
+            profiles,
+            scheduler,
+            extenders,
+            clock,
+            instruments,
+            preempts_aside=self.feature_gates["SchedulerAsyncPreemption"],
+        )
         return (
             Child("preemption", preemption.run),
             Child("binding", binding.run, stop_deadline=10.0),

@@ -2,7 +2,8 @@
 binding actor.
 
 It has no mailbox, so nothing can push work into it: that is the back-pressure. It never waits for
-the API server, since conditions and events go to the recorder, and bindings to the binding actor.
+the API server, since conditions and events go to the recorder, and bindings to the binding actor;
+only without the feature gate SchedulerAsyncPreemption does it wait until the victims are evicted.
 It does wait for the extenders that are interested in the pod, for each up to its time-out.
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from itertools import count
 
 import anyio
+import msgspec
 from anyio.abc import TaskStatus
 
 from berth.actors import pod_events
@@ -30,6 +32,7 @@ from berth.actors.messages import (
     NextPod,
     Placement,
     Preempt,
+    PreemptNow,
     QueuedPod,
     ReturnSnapshot,
     SendPatches,
@@ -41,8 +44,8 @@ from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, 
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.measuring import Record
-from berth.actors.scheduling.framework.post_filter import Nomination
-from berth.actors.scheduling.framework.status import SUCCESS, Code
+from berth.actors.scheduling.framework.post_filter import Nomination, PostFiltered
+from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 
@@ -56,7 +59,10 @@ class CycleActor:
         extenders: Extenders,
         clock: Clock,
         instruments: Instruments,
+        *,
+        preempts_aside: bool = True,
     ) -> None:
+        """Without `preempts_aside`, the cycle waits for each preemption."""
         self._queue = mailboxes.queue
         self._cache = mailboxes.cache
         self._binding = mailboxes.binding
@@ -67,6 +73,7 @@ class CycleActor:
         self._extenders = extenders
         self._clock = clock
         self._instruments = instruments
+        self._preempts_aside = preempts_aside
         self._attempts = Attempts(mailboxes, clock, instruments)
         self._holds = count(1)  # the numbers of the preemptions
 
@@ -109,20 +116,31 @@ class CycleActor:
                 self._attempts.failed(queued, failed(Stage.BEFORE_DONE, reserved), started, record)
             case Chosen():
                 await self._place(profile, queued, outcome, started)
-            case Unfit(nomination=nomination, post_filtered=answer):
-                hold = 0 if nomination is None else next(self._holds)
-                self._attempts.failed(queued, no_node(outcome, hold), started, record)
-                if nomination is not None:
-                    self._make_room(queued, nomination, hold)
-                if answer is not None and answer.patches:
-                    self._preemption.tell(SendPatches(info, answer.patches))
+            case Unfit():
+                await self._no_node(queued, outcome, started, record)
             case Failed(status):
                 self._attempts.failed(queued, failed(Stage.DECISION, status), started, record)
 
-    def _make_room(self, queued: QueuedPod, nomination: Nomination, hold: int) -> None:
-        info, victims, displaced = queued.info, nomination.victims, nomination.displaced
-        self._attempts.nominated(queued, nomination.node, len(victims))
-        self._preemption.tell(Preempt(info, nomination.node, hold, victims, displaced))
+    async def _no_node(
+        self, queued: QueuedPod, unfit: Unfit, started: float, record: Record
+    ) -> None:
+        """Give the pod back, and have room made for it if PostFilter nominated a node."""
+        info, nomination, answer = queued.info, unfit.nomination, unfit.post_filtered
+        if nomination is None:
+            self._attempts.failed(queued, no_node(unfit, 0), started, record)
+        elif self._preempts_aside:
+            hold = next(self._holds)
+            self._attempts.failed(queued, no_node(unfit, hold), started, record)
+            self._attempts.nominated(queued, nomination.node, len(nomination.victims))
+            self._preemption.tell(_order(info, nomination, hold))
+        else:
+            order = _order(info, nomination, 0)
+            self._attempts.nominated(queued, nomination.node, len(nomination.victims))
+            problem: str = await ask(self._preemption, lambda reply: PreemptNow(reply, order))
+            unfit = _after(unfit, problem)
+            self._attempts.failed(queued, no_node(unfit, 0), started, record)
+        if answer is not None and answer.patches:
+            self._preemption.tell(SendPatches(info, answer.patches))
 
     async def _decide(
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, record: Record
@@ -174,3 +192,19 @@ class CycleActor:
         self._attempts.failed(
             queued, failed(Stage.BEFORE_DONE, status), started, state.record, node
         )
+
+
+def _order(info: PodInfo, nomination: Nomination, hold: int) -> Preempt:
+    return Preempt(info, nomination.node, hold, nomination.victims, nomination.displaced)
+
+
+def _after(unfit: Unfit, problem: str) -> Unfit:
+    """The outcome after a preemption that the cycle waited for: if it failed, nothing is nominated,
+    and the message says why.
+    """
+    if not problem:
+        return unfit
+    status = Status(Code.ERROR, (f"preemption: {problem}",))
+    return msgspec.structs.replace(
+        unfit, message=f"{unfit.message} {status.message}", post_filtered=PostFiltered(status)
+    )

@@ -7,7 +7,8 @@ all others were; if one cannot be, those that are left stay. The queue holds the
 until the preemption has ended, whether it succeeded or not. No pod is evicted unless the preemptor
 still waits for this very preemption. If the API server gives no answer, it is unknown whether the
 victim goes: the request is repeated until there is an answer, and the preemptor makes no room
-elsewhere meanwhile. The actor also sends the patches of PostFilter plugins.
+elsewhere meanwhile. If the scheduling cycle waits for the preemption, any failure ends it instead.
+The actor also sends the patches of PostFilter plugins.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from berth.actors.messages import (
     Preempt,
     PreemptionEnded,
     PreemptionMessage,
+    PreemptNow,
     SendPatches,
     StopBinding,
 )
@@ -63,6 +65,14 @@ class _Begun(msgspec.Struct):
     last: PodInfo
     left: int
     failed: bool = False
+
+
+class _BegunNow(msgspec.Struct):
+    """A preemption for which the cycle waits: `left` victims have not been tried yet."""
+
+    message: PreemptNow
+    left: int
+    problem: str = ""
 
 
 class PreemptionActor(Actor[PreemptionMessage]):
@@ -100,6 +110,9 @@ class PreemptionActor(Actor[PreemptionMessage]):
         match message:
             case Preempt():
                 self._jobs.append(partial(self._begin, message))
+                self._wake()
+            case PreemptNow():
+                self._jobs.append(partial(self._begin_now, message))
                 self._wake()
             case SendPatches():
                 self._jobs.append(partial(self._send, message))
@@ -162,26 +175,32 @@ class PreemptionActor(Actor[PreemptionMessage]):
         if the API server refuses.
         """
         failures = 0
-        in_memory = False
         while await self._is_wanted(order):
-            in_memory = await self._stop_binding(victim)
-            if in_memory:
-                break
             try:
-                await self._delete(victim, order.preemptor.pod.spec.scheduler_name)
+                await self._evict_once(order, victim)
             except ApiError as refused:
-                if refused.code != GONE:
-                    self._warn(order, victim, refused)
-                return refused.code == GONE
+                self._warn(order, victim, refused)
+                return False
             except ConnectionFailedError as failure:
                 failures += 1
                 if failures == 1:
                     self._warn(order, victim, failure)
                 await self._clock.sleep(BACKOFF.delay(failures, self._rng))
             else:
-                break
-        else:
-            return False
+                return True
+        return False
+
+    async def _evict_once(self, order: Preempt, victim: PodInfo) -> None:
+        """Raises ApiError or ConnectionFailedError, but not if the victim is gone already."""
+        in_memory = await self._stop_binding(victim)
+        preemptor = order.preemptor.pod
+        if not in_memory:
+            try:
+                await self._delete(victim, preemptor.spec.scheduler_name)
+            except ApiError as refused:
+                if refused.code != GONE:
+                    raise
+                return
         self._log.at(
             ENDED,
             "Preemptor Pod preempted victim Pod",
@@ -189,10 +208,38 @@ class PreemptionActor(Actor[PreemptionMessage]):
             victim=victim.key,
             node=order.node,
         )
-        preemptor = order.preemptor.pod
         event = pod_events.preempted(victim.pod, preemptor, order.node, in_memory=in_memory)
         self._recorder.tell(event)
-        return True
+
+    async def _begin_now(self, message: PreemptNow) -> None:
+        victims = victims_to_evict(message.order)
+        begun = _BegunNow(message, len(victims))
+        self._instruments.victims_chosen(len(message.order.victims))
+        if not victims:
+            self._end_now(begun)
+        self._jobs.extendleft(
+            partial(self._evict_now, begun, victim) for victim in reversed(victims)
+        )
+        self._wake()
+
+    async def _evict_now(self, begun: _BegunNow, victim: PodInfo) -> None:
+        order = begun.message.order
+        if not begun.problem:
+            try:
+                await self._evict_once(order, victim)
+            except (ApiError, ConnectionFailedError) as failure:
+                self._warn(order, victim, failure)
+                begun.problem = begun.problem or str(failure)
+        begun.left -= 1
+        if not begun.left:
+            self._end_now(begun)
+
+    def _end_now(self, begun: _BegunNow) -> None:
+        order = begun.message.order
+        if not begun.problem:
+            for info in order.displaced:
+                self._queue.tell(Displace(info, order.node))
+        begun.message.reply.set(begun.problem)
 
     async def _stop_binding(self, victim: PodInfo) -> bool:
         """True if the victim was in a binding cycle that could still be stopped."""

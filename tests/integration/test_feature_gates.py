@@ -1,14 +1,20 @@
-"""Each feature gate that changes a decision, on and off, asked by berth explain."""
+"""Feature gates, on and off: where a pod fits, by berth explain, and what else they change."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import msgspec
 import pytest
 from click.testing import CliRunner
 
+from berth.actors.client.rest import ApiError
+from berth.actors.messages import AssignedPodAdded, SetUnschedulable
+from berth.actors.scheduling.kube.core import Node, Pod
 from berth.tools.explain.command import explain
+from tests.kit.pipeline import Pipeline, pipeline
+from tests.kit.queue import place_of
 
 Document = dict[str, Any]
 
@@ -133,6 +139,59 @@ def test_gates_that_change_where_a_pod_fits(
     assert fitting(f"{gate}=true", asked, objects) == on
     without = ",".join(f"{name}=false" for name in (gate, *others))
     assert fitting(without, asked, objects) == off
+
+
+# ------------------------------------------------------------------------ SchedulerAsyncPreemption
+
+
+async def with_a_preemptor(running: Pipeline) -> None:
+    """A full node, a pod that makes room for itself there, and one that fits in any case."""
+    running.store.evicting = anyio.Event()
+    await running.add_node(msgspec.convert(node(), Node))
+    low = pod("low", nodeName="n", container={"resources": asks("4")})
+    running.cache.tell(AssignedPodAdded(msgspec.convert(low, Pod)))
+    high = pod("high", priority=10, container={"resources": asks("1")})
+    await running.add_pod(msgspec.convert(high, Pod))
+    await running.clock.advance(0)
+    await running.add_pod(msgspec.convert(pod("small"), Pod))
+    await running.clock.advance(0)
+
+
+@pytest.mark.parametrize("aside", [True, False])
+async def test_a_cycle_that_waits_for_a_preemption(aside: bool) -> None:
+    async with pipeline(SchedulerAsyncPreemption=aside) as running:
+        await with_a_preemptor(running)
+        assert running.store.bound == ([("small", "n")] if aside else [])
+        assert running.store.evicting is not None
+        running.store.evicting.set()
+        await running.clock.advance(0)
+        assert running.store.evicted == ["low"]
+        assert running.store.bound == [("small", "n")]
+        (told,) = conditions(running)
+        assert told.nominated_node == "n"
+        assert place_of(running.queue_state, "default/high") == "unschedulable"
+
+
+@pytest.mark.parametrize("aside", [True, False])
+async def test_a_preemption_that_fails(aside: bool) -> None:
+    async with pipeline(SchedulerAsyncPreemption=aside) as running:
+        running.store.eviction_refused = ApiError(403, "Forbidden", "not allowed")
+        await with_a_preemptor(running)
+        assert running.store.evicting is not None
+        running.store.evicting.set()
+        await running.clock.advance(0)
+        told, *_ = conditions(running)
+        assert told.message.endswith(" preemption: not allowed") == (not aside)
+        assert told.nominated_node == ("n" if aside else None)
+        queue = "backoff" if aside else "unschedulable"
+        assert place_of(running.queue_state, "default/high") == queue
+
+
+def conditions(running: Pipeline) -> list[SetUnschedulable]:
+    return [order for order in running.recorder.take() if isinstance(order, SetUnschedulable)]
+
+
+# ----------------------------------------------------------------------------- what users are told
 
 
 def test_warnings_and_refusals() -> None:

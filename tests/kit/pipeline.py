@@ -49,7 +49,9 @@ class Store:
     """Takes bindings as an API server does, and passes them on as its watches do.
 
     The first bindings are answered with the `refusals`. All wait until `ready` is set. `under_way`
-    is the number of bindings that have no answer yet, `most` the highest there has been.
+    is the number of bindings that have no answer yet, `most` the highest there has been. It takes
+    evictions if `evicting` is given; they wait until it is set, and are answered with
+    `eviction_refused`.
     """
 
     def __init__(self, mailboxes: Mailboxes) -> None:
@@ -60,6 +62,9 @@ class Store:
         self.ready = anyio.Event()
         self.ready.set()
         self.under_way = self.most = 0
+        self.evicting: anyio.Event | None = None
+        self.eviction_refused: ApiError | None = None
+        self.evicted: list[str] = []
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         self.under_way += 1
@@ -86,7 +91,14 @@ class Store:
         body: object | None = None,
         content_type: str = "",
     ) -> T:
-        raise AssertionError(f"{method} {path}: this store only takes bindings")
+        if self.evicting is None:
+            raise AssertionError(f"{method} {path}: this store only takes bindings")
+        await self.evicting.wait()
+        if self.eviction_refused is not None:
+            raise self.eviction_refused
+        if method == "DELETE":
+            self.evicted.append(path.rpartition("/")[2])
+        return msgspec.convert({}, answer)
 
     async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
         return await self.call("PATCH", path, answer, body, kind)
