@@ -19,6 +19,8 @@ log = get_logger(__name__)
 
 BEGUN, STEPS = 3, 4
 
+_SCHEDULED = Result.SCHEDULED.value  # looking a member up in its class is slow
+
 
 class Attempts:
     """Each attempt `started` at a time in monotonic seconds."""
@@ -61,13 +63,11 @@ class Attempts:
 
     def scheduled(self, placement: Placement) -> None:
         """The pod is bound to the node."""
-        queued, node = placement.pod, placement.node
-        info, seconds = queued.info, self._clock.now() - placement.started
-        self._instruments.attempt_ended(
-            info.pod.spec.scheduler_name, Result.SCHEDULED, placement.started
-        )
-        self._instruments.scheduled(queued)
-        placement.cycle.record.end(Result.SCHEDULED, node)
+        queued, node, now = placement.pod, placement.node, self._clock.now()
+        info, seconds = queued.info, now - placement.started
+        self._instruments.attempt_ended(info.pod.spec.scheduler_name, _SCHEDULED, seconds)
+        self._instruments.scheduled(queued, now)
+        placement.cycle.record.end(_SCHEDULED, node)
         log_attempt(
             self._log,
             info.key,
@@ -94,15 +94,15 @@ class Attempts:
         meanwhile. `node` is the one that was chosen, if the attempt came that far.
         """
         result = Result.ERROR if failure.is_error else Result.UNSCHEDULABLE
-        profile = queued.info.pod.spec.scheduler_name
-        self._instruments.attempt_ended(profile, result, started)
-        record.end(result, node)
+        profile, seconds = queued.info.pod.spec.scheduler_name, self._clock.now() - started
+        self._instruments.attempt_ended(profile, result.value, seconds)
+        record.end(result.value, node)
         log_attempt(
             self._log,
             queued.info.key,
             result,
             queued.attempts,
-            self._clock.now() - started,
+            seconds,
             node=node,
             reason=failure.message,
         )

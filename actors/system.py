@@ -323,6 +323,17 @@ def _resource_of(kind: WatchedKind, waited_for: Set[str]) -> Resource | str | No
 # ------------------------------------------------------------------------------- health and metrics
 
 
+async def _settling(
+    instruments: Instruments,
+    clock: Clock,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Counts observations from time to time, until cancelled."""
+    task_status.started()
+    await instruments.run(clock)
+
+
 def _counting(core: Core) -> Callable[[], Awaitable[None]]:
     """Has the queue, the cache and the profiles counted for the metrics."""
 
@@ -549,6 +560,7 @@ async def schedule(
     children = (
         Child("heartbeat", heartbeat.run),
         Child("rights", rights.run, OnCrash.RETRY),
+        Child("instruments", partial(_settling, instruments, clock)),
         *served,
         Child("recorder", recorder.run),
         *core.owners(),

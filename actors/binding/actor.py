@@ -43,10 +43,10 @@ from berth.actors.runtime.actor import Actor
 from berth.actors.runtime.ask import ask
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.workers import Line, Workers
-from berth.actors.scheduling.decision.failures import PRE_BIND
 from berth.actors.scheduling.decision.profile import PreBindStep, Profile
 from berth.actors.scheduling.framework.events import ASSIGNED_POD_DELETE
 from berth.actors.scheduling.framework.interface import ApiHandle
+from berth.actors.scheduling.framework.measuring import PRE_BIND
 from berth.actors.scheduling.framework.status import SUCCESS, Code, NotFound, Status
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -121,13 +121,7 @@ class BindingActor(Actor[BindingMessage]):
 
     async def _bind(self, placement: Placement) -> None:
         """Run one binding cycle."""
-        self._instruments.binding_begins()
-        try:
-            await self._run_cycle(placement)
-        finally:
-            self._instruments.binding_ended()
-
-    async def _run_cycle(self, placement: Placement) -> None:
+        self._instruments.bindings.value += 1
         info, node = placement.pod.info, placement.node
         profile = self._profiles[placement.scheduler_name]
         failure: Failure | None = None
@@ -153,6 +147,7 @@ class BindingActor(Actor[BindingMessage]):
             ended = True
         finally:
             self._pods.forget(info.uid)
+            self._instruments.bindings.value -= 1
             if (
                 not ended
             ):  # Cancelled: the process stops, and the pod is pending for the next leader.
@@ -185,10 +180,13 @@ class BindingActor(Actor[BindingMessage]):
                 return failed(Stage.BEFORE_DONE, status)
             self._step(placement, "Pod allowed by permit")
         self._queue.tell(Done(info.uid))
-        record = placement.cycle.record
-        record.enter(PRE_BIND.name)
-        status = await self._prepared(profile, placement) if flight.ok else SUCCESS
-        record.leave(status.code)
+        status, record = SUCCESS, placement.cycle.record
+        began = ended = 0.0
+        if flight.ok:
+            began = record.now()
+            status = await self._prepared(profile, placement)
+            ended = record.now()
+        record.marks.extend((PRE_BIND, began, status.code, ended))
         if not status.ok:
             return failed(Stage.AFTER_DONE, status)
         return None

@@ -32,28 +32,24 @@ class ClientMeasures:
             "Request latency in seconds. Broken down by verb, and host.",
             verb,
             buckets=SECONDS,
-            shared=True,
         )
         self.request_size = registry.histogram(
             "rest_client_request_size_bytes",
             "Request size in bytes. Broken down by verb and host.",
             verb,
             buckets=BYTES,
-            shared=True,
         )
         self.response_size = registry.histogram(
             "rest_client_response_size_bytes",
             "Response size in bytes. Broken down by verb and host.",
             verb,
             buckets=BYTES,
-            shared=True,
         )
         self.rate_limiter = registry.histogram(
             "rest_client_rate_limiter_duration_seconds",
             "Client side rate limiter latency in seconds. Broken down by verb, and host.",
             verb,
             buckets=SECONDS,
-            shared=True,
         )
         self.requests = registry.counter(
             "rest_client_requests_total",

@@ -102,7 +102,7 @@ class CycleActor:
             snapshot = await ask(self._cache, TakeSnapshot)
             asked = self._clock.now()
             outcome = await self._decide(profile, info, snapshot, record)
-            self._instruments.decided(started, asked)
+            self._instruments.decided(started, asked, self._clock.now())
             if isinstance(outcome, Chosen):
                 reserved = profile.reserve(outcome.state, info, outcome.node)
                 if reserved.ok:

@@ -10,24 +10,31 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from berth.actors.instruments.families import Families
-from berth.actors.instruments.records import AttemptRecord, GateRecord, ProfileChildren, is_detailed
+from berth.actors.instruments.records import MOST_MARKS, PointTimes
 from berth.actors.messages import CacheStatistics, QueuedPod, QueueMeasures
-from berth.actors.runtime.measures import Counter, Family, Gauge, Histogram, Registry
+from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.measures import Counter, Family, Gauge, Registry
 from berth.actors.scheduling.framework.measuring import Record
 from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.config.feature_gates import DEFAULTS
 
+Observe = Callable[[float], None]
 L = TypeVar("L", bound=tuple[str, ...])
 ELECTION = "kube-scheduler"  # kube-scheduler's name for its election, whatever its lease
 MOST_ATTEMPTS = 15  # with a label of their own
-BINDING = "binding"
 # kube-scheduler counts gated pods in the queue of unschedulable ones.
 _QUEUES = {"gated": "unschedulable"}
 
 
+# True for the attempts of a hundred that are recorded in detail: ten, at irregular distances, as a
+# workload may repeat itself after every ten pods.
+_DETAILED = tuple(number * 37 % 100 < 10 for number in range(100))
+SETTLE_SECONDS = 1.0
+
+
 class Instruments:
-    """`now` is in monotonic seconds."""
+    """`now` is in monotonic seconds. `bindings` is the number of binding cycles under way."""
 
     def __init__(
         self,
@@ -38,71 +45,76 @@ class Instruments:
         self.registry = registry
         self.now = now
         self._families = families = Families(registry, gates)
-        self._children: dict[str, ProfileChildren] = {}
-        self._ends: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
-        self._events: dict[str, Histogram] = {}
-        self._slis: dict[int, Histogram] = {}
+        self._times: dict[str, PointTimes] = {}
+        self._ends: dict[tuple[str, str], tuple[Counter, Observe]] = {}
+        self._slis: dict[int, Observe] = {}
         self._attempts = 0
         self._known: dict[tuple[str, ...], int] = {}  # what counters have taken in so far
-        self._algorithm = families.algorithm_duration.child()
-        self._pod_attempts = families.pod_attempts.child()
-        self._binding = families.goroutines.child(BINDING)
+        self._algorithm = families.algorithm_duration.child().observe
+        self._pod_attempts = families.pod_attempts.child().observe
+        self.bindings = families.goroutines.child("binding")
         for operation in ("Filter", "Score", "InterPodAffinity"):
             families.goroutines.child(operation)  # The decision is no task of its own.
         families.leads.child(ELECTION)
 
+    async def run(self, clock: Clock) -> None:
+        """Count observations from time to time, until cancelled."""
+        while True:
+            await clock.sleep(SETTLE_SECONDS)
+            self.settle()
+
+    def settle(self) -> None:
+        for times in self._times.values():
+            times.settle()
+        self.registry.settle()
+
     # ------------------------------------------------------------------------------------- attempts
 
-    def attempt(self, info: PodInfo, profile: str, started: float) -> Record:
-        """The record of a new attempt; one in ten is detailed."""
-        number = self._attempts
-        self._attempts = number + 1
-        children = self._children.get(profile) or self._of(profile)
-        return AttemptRecord(children, self.now, detailed=is_detailed(number))
-
-    def _of(self, profile: str) -> ProfileChildren:
-        self._children[profile] = children = ProfileChildren(self._families, profile)
-        return children
+    def _times_of(self, profile: str) -> PointTimes:
+        found = self._times.get(profile)
+        if found is None:
+            found = self._times[profile] = PointTimes(self._families, profile, self.now)
+        return found
 
     def gate(self, profile: str) -> Record:
         """The record of all PreEnqueue calls of a profile."""
-        return GateRecord(self._of(profile), self.now)
+        return self._times_of(profile).gate
 
-    def decided(self, started: float, asked: float) -> None:
-        """The algorithm ends now; it had the snapshot at the time `asked`."""
-        self._algorithm.observe(self.now() - started)
+    def attempt(self, info: PodInfo, profile: str, started: float) -> Record:
+        """The record of a new attempt."""
+        times = self._times.get(profile) or self._times_of(profile)
+        number = self._attempts
+        self._attempts = number + 1
+        times.gate.detailed = detailed = _DETAILED[number % 100]
+        if len(times.marks) > MOST_MARKS:
+            times.settle()
+        return times.detailed if detailed else times.plain
 
-    def attempt_ended(self, profile: str, result: str, started: float) -> None:
+    def decided(self, started: float, asked: float, ended: float) -> None:
+        """The algorithm has ended; it was asked with the snapshot."""
+        self._algorithm(ended - started)
+
+    def attempt_ended(self, profile: str, result: str, seconds: float) -> None:
         ends = self._ends.get((profile, result))
         if ends is None:
-            ends = (
-                self._families.attempts.child(result, profile),
-                self._families.attempt_duration.child(result, profile),
-            )
-            self._ends[profile, result] = ends
+            counter = self._families.attempts.child(result, profile)
+            duration = self._families.attempt_duration.child(result, profile)
+            ends = self._ends[profile, result] = (counter, duration.observe)
         ends[0].value += 1
-        ends[1].observe(self.now() - started)
+        ends[1](seconds)
 
-    def scheduled(self, queued: QueuedPod) -> None:
+    def scheduled(self, queued: QueuedPod, now: float) -> None:
         """The pod is bound."""
         attempts = queued.attempts
-        self._pod_attempts.observe(attempts)
+        self._pod_attempts(attempts)
         if queued.first_attempt_at is not None:
             sli = self._slis.get(attempts)
             if sli is None:
                 label = str(attempts) if attempts < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
-                sli = self._slis[attempts] = self._families.sli_duration.child(label)
-            sli.observe(self.now() - queued.first_attempt_at)
+                sli = self._slis[attempts] = self._families.sli_duration.child(label).observe
+            sli(now - queued.first_attempt_at)
         if queued.flushed:
             self._families.after_flush.child().inc()
-
-    # -------------------------------------------------------------------------- the binding cycle
-
-    def binding_begins(self) -> None:
-        self._binding.value += 1
-
-    def binding_ended(self) -> None:
-        self._binding.value -= 1
 
     def waited(self, code: Code, since: float) -> None:
         """A pod has waited on Permit."""
@@ -110,16 +122,13 @@ class Instruments:
 
     # ------------------------------------------------------------------------------------ the queue
 
-    def handled(self, event: str, since: float) -> None:
-        """The queue has taken in an event."""
-        found = self._events.get(event)
-        if found is None:
-            found = self._events[event] = self._families.event_handling.child(event)
-        found.observe(self.now() - since)
+    def handling_of(self, event: str) -> Observe:
+        """Takes the seconds that the queue needs for an event of this name."""
+        return self._families.event_handling.child(event).observe
 
-    def hinted(self, plugin: str, event: str, hint: str, since: float) -> None:
-        """A plugin's hint function has answered."""
-        self._families.hint_duration.child(plugin, event, hint).observe(self.now() - since)
+    def hinting_of(self, plugin: str, event: str, hint: str) -> Observe:
+        """Takes the seconds that a plugin's hint function needs for this answer."""
+        return self._families.hint_duration.child(plugin, event, hint).observe
 
     # ----------------------------------------------------------------------------------- preemption
 
@@ -170,9 +179,10 @@ class Instruments:
         cache: CacheStatistics,
         evaluations: Mapping[str, Mapping[tuple[str, str], int]],
     ) -> None:
-        """Set what is counted elsewhere. `evaluations` are the numbers of nodes or pods that
+        """Take in what is counted elsewhere. `evaluations` are the numbers of nodes or pods that
         plugins were asked about, by profile and by extension point and plugin.
         """
+        self.settle()
         families, pending = self._families, queue.statistics
         for name in ("active", "backoff", "unschedulable", "gated"):
             families.pending_pods.child(name).set(getattr(pending, name))

@@ -1,129 +1,111 @@
-"""Records: the durations of extension points and plugins in one attempt.
+"""Records: the durations of extension points and plugins.
 
-A record belongs to one attempt, whose extension points follow each other, in the scheduling cycle
-and then in the binding cycle. The histograms that it observes are looked up once for each profile.
+All attempts of a profile that are not traced write into one list of marks, since nothing else runs
+between two marks of an interval. `settle` counts the list into histograms, thousands of marks in a
+few steps. A detailed record writes into the same list, and times the plugins besides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from berth.actors.instruments.families import Families
-from berth.actors.scheduling.framework.status import SUCCESS, Code
+from berth.actors.runtime.measures import Floats, Histogram
+from berth.actors.scheduling.framework.measuring import DISCARDED, NO_RECALL, POINTS, RECALL
+from berth.actors.scheduling.framework.status import Code
+from berth.actors.scheduling.model.columns import Ints
+
+MOST_MARKS = 16_384  # two numbers each
+FIRST = DISCARDED + 1
+KINDS = max(POINTS) + 1
 
 
-def is_detailed(number: int) -> bool:
-    """True for ten numbers of every hundred, at irregular distances: a workload may repeat itself
-    after every ten pods.
+class PointTimes:
+    """The marks of one profile, and the histograms that they are counted into.
+
+    `plain` and `detailed` are the records of its attempts. `gate` is that of PreEnqueue, which
+    belongs to no attempt.
     """
-    return number * 37 % 100 < 10
 
-
-Observe = Callable[[float], None]
-_SUCCESS = SUCCESS.code
-
-
-class _Successes(dict[str, Observe]):
-    """The histograms of the extension points that ended with success, by the point."""
-
-    def __init__(self, families: Families, profile: str) -> None:
-        super().__init__()
-        self._families = families
-        self._profile = profile
-
-    def __missing__(self, point: str) -> Observe:
-        duration = self._families.point_duration
-        self[point] = observe = duration.child(point, "Success", self._profile).observe
-        return observe
-
-
-class ProfileChildren:
-    """The children that the records of one profile write to."""
-
-    def __init__(self, families: Families, profile: str) -> None:
+    def __init__(self, families: Families, profile: str, now: Callable[[], float]) -> None:
         self.families = families
         self.profile = profile
-        self.succeeded = _Successes(families, profile)
-        hints = families.node_hint_duration
-        self.hint = hints.child("hint", profile).observe
-        self.no_hint = hints.child("no_hint", profile).observe
-        attempts = families.batch_attempts
-        self.used = attempts.child(profile, "hint_used")
-        self.not_found = attempts.child(profile, "no_hint")
-
-    def ended(self, point: str, code: Code, seconds: float) -> None:
-        if code is _SUCCESS:
-            self.succeeded[point](seconds)
-        else:
-            child = self.families.point_duration.child(point, code.label, self.profile)
-            child.observe(seconds)
-
-
-class AttemptRecord:
-    """Implements framework.measuring.Record."""
-
-    __slots__ = ("_children", "_point", "_since", "detailed", "now")
-
-    def __init__(
-        self, children: ProfileChildren, now: Callable[[], float], *, detailed: bool
-    ) -> None:
-        self._children = children
-        self._point = ""
-        self._since = 0.0
         self.now = now
-        self.detailed = detailed
+        self.marks: list[float] = []
+        self.plain = PointRecord(self, detailed=False)
+        self.detailed = PointRecord(self, detailed=True)
+        self.gate = PointRecord(self, detailed=True)
+        self._bounds = np.array(families.point_duration.buckets)
+        self._hint_bounds = np.array(families.node_hint_duration.buckets)
 
-    def enter(self, point: str) -> None:
-        now = self.now()
-        if self._point:
-            self._children.succeeded[self._point](now - self._since)
-        self._point = point
-        self._since = now
+    def settle(self) -> None:
+        """Count the marks so far, unless an interval has no end yet."""
+        marks = self.marks
+        if not marks or marks[-2] >= FIRST:  # The last interval must not be torn apart.
+            return
+        pairs = np.array(marks, dtype=np.float64).reshape(-1, 2)
+        marks.clear()
+        kinds = pairs[:, 0].astype(np.int64)
+        begun = np.flatnonzero(kinds[:-1] >= FIRST)
+        kind, seconds = kinds[begun], pairs[begun + 1, 1] - pairs[begun, 1]
+        end = kinds[begun + 1]
+        code = np.where(end < FIRST, end, int(Code.SUCCESS))
+        self._count_points(kind, code, seconds)
+        self._count_recall(kind, seconds)
 
-    def leave(self, code: Code = _SUCCESS) -> None:
-        if self._point:
-            self._children.ended(self._point, code, self.now() - self._since)
-            self._point = ""
+    def _count_points(self, kind: Ints, code: Ints, seconds: Floats) -> None:
+        width = len(self._bounds) + 1
+        place = np.searchsorted(self._bounds, seconds, side="left")
+        ended = kind * FIRST + code
+        counts = np.bincount(ended * width + place, minlength=KINDS * FIRST * width)
+        counts = counts.reshape(KINDS * FIRST, width)
+        totals = np.bincount(ended, weights=seconds, minlength=KINDS * FIRST)
+        for row in np.flatnonzero(counts.any(axis=1)).tolist():
+            point, status = divmod(row, FIRST)
+            if point in POINTS and status != DISCARDED:
+                self._duration(point, status).add(counts[row].tolist(), float(totals[row]))
+
+    def _duration(self, point: int, code: int) -> Histogram:
+        return self.families.point_duration.child(POINTS[point], Code(code).label, self.profile)
+
+    def _count_recall(self, kind: Ints, seconds: Floats) -> None:
+        for wanted, hinted, result in (
+            (RECALL, "hint", "hint_used"),
+            (NO_RECALL, "no_hint", "no_hint"),
+        ):
+            found = seconds[kind == wanted]
+            if len(found):
+                place = np.searchsorted(self._hint_bounds, found, side="left")
+                counts = np.bincount(place, minlength=len(self._hint_bounds) + 1)
+                child = self.families.node_hint_duration.child(hinted, self.profile)
+                child.add(counts.tolist(), float(found.sum()))
+                self.families.batch_attempts.child(self.profile, result).inc(len(found))
+
+    # -------------------------------------------------------------- what a record notes besides
 
     def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
-        duration = self._children.families.plugin_duration
-        duration.child(plugin, point, code.label).observe(self.now() - started)
-
-    def end(self, result: str, node: str = "") -> None:
-        pass  # Instruments.attempt_ended has it.
-
-    def recalled(self, *, found: bool) -> None:
-        seconds = self.now() - self._since
-        if found:
-            self._children.hint(seconds)
-            self._children.used.value += 1
-        else:
-            self._children.no_hint(seconds)
-            self._children.not_found.value += 1
+        duration = self.families.plugin_duration.child(plugin, point, code.label)
+        duration.observe(self.now() - started)
 
     def dropped(self) -> None:
-        self._point = ""
-        profile, families = self._children.profile, self._children.families
-        self._children.used.value -= 1
-        families.batch_attempts.child(profile, "hint_not_used").inc()
-        families.batch_flushed.child(profile, "pod_failed").inc()
+        self.marks += (DISCARDED, self.now())
+        self.families.batch_attempts.child(self.profile, "hint_not_used").inc()
+        self.families.batch_flushed.child(self.profile, "pod_failed").inc()
 
 
-class GateRecord(AttemptRecord):
-    """The record of all PreEnqueue calls of a profile, which belong to no attempt. As in
-    kube-scheduler, each counts as a success, whatever the plugins answer.
-    """
+class PointRecord:
+    """Implements framework.measuring.Record, for any number of attempts."""
 
-    __slots__ = ("_calls",)
+    __slots__ = ("detailed", "dropped", "marks", "now", "ran")
 
-    def __init__(self, children: ProfileChildren, now: Callable[[], float]) -> None:
-        super().__init__(children, now, detailed=False)
-        self._calls = 0
+    def __init__(self, times: PointTimes, *, detailed: bool) -> None:
+        self.detailed = detailed
+        self.marks = times.marks
+        self.now = times.now
+        self.ran = times.ran
+        self.dropped = times.dropped
 
-    def enter(self, point: str) -> None:
-        self.detailed = is_detailed(self._calls)
-        self._calls += 1
-        super().enter(point)
-
-    def leave(self, code: Code = _SUCCESS) -> None:
-        super().leave()
+    def end(self, result: str, node: str = "") -> None:
+        """The instruments count the results."""

@@ -6,7 +6,7 @@ sends every nomination to the cache.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
 import anyio
@@ -36,6 +36,7 @@ from berth.actors.queue.state import QueueState
 from berth.actors.runtime.actor import Actor
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.logs import get_logger
+from berth.actors.scheduling.framework.events import ClusterEvent
 
 log = get_logger(__name__)
 
@@ -60,6 +61,7 @@ class QueueActor(Actor[QueueMessage]):
         self._recorder = mailboxes.recorder
         self._clock = clock
         self._instruments = instruments
+        self._durations: dict[ClusterEvent | str, Callable[[float], None]] = {}
         self._log = log.bind()  # Bound once, because each move of a pod calls it.
         self._shows_moves = self._log.shows(MOVES)
 
@@ -78,13 +80,17 @@ class QueueActor(Actor[QueueMessage]):
     def handle(self, message: QueueMessage) -> None:
         now = self._clock.now()
         self._follow(self._state.handle(message, now))
-        event = (
-            str(message.event)
-            if isinstance(message, ClusterChanged)
-            else _EVENTS.get(type(message))
-        )
-        if event is not None:
-            self._instruments.handled(event, now)
+        event: ClusterEvent | str | None
+        if type(message) is ClusterChanged:
+            event = message.event
+        else:
+            event = _EVENTS.get(type(message))
+            if event is None:
+                return
+        observe = self._durations.get(event)
+        if observe is None:
+            observe = self._durations[event] = self._instruments.handling_of(str(event))
+        observe(self._clock.now() - now)
 
     def _follow(self, effects: Sequence[Effect]) -> None:
         for effect in effects:

@@ -7,7 +7,7 @@ isPodWorthRequeuing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -24,8 +24,6 @@ from berth.actors.scheduling.framework.events import (
 )
 from berth.actors.scheduling.kube.core import Pod
 
-# kube-scheduler's names of the hints in metrics.
-_LABELS = {Hint.QUEUE: "Queue", Hint.SKIP: "QueueSkip"}
 # A scheduler name and a plugin of its profile.
 Rejector = tuple[str, str]
 
@@ -45,12 +43,13 @@ class Worth(msgspec.Struct, frozen=True):
 class HintTimes(Protocol):
     """Takes the time that each hint function needs for its answer."""
 
-    def now(self) -> float:
+    @property
+    def now(self) -> Callable[[], float]:
         """Monotonic seconds."""
         ...
 
-    def hinted(self, plugin: str, event: str, hint: str, since: float) -> None:
-        """A hint function that was called at the time `since` has answered with this hint."""
+    def hinting_of(self, plugin: str, event: str, hint: str) -> Callable[[float], None]:
+        """Takes the seconds until a plugin answered to an event with this hint."""
         ...
 
 
@@ -60,8 +59,8 @@ class Untimed:
     def now(self) -> float:
         return 0.0
 
-    def hinted(self, plugin: str, event: str, hint: str, since: float) -> None:
-        pass
+    def hinting_of(self, plugin: str, event: str, hint: str) -> Callable[[float], None]:
+        return lambda _: None
 
 
 UNTIMED = Untimed()
@@ -76,6 +75,9 @@ class HintTable:
         times: HintTimes = UNTIMED,
     ) -> None:
         self._times = times
+        self._now = times.now
+        # By the plugin, the event and whether it helps.
+        self._durations: dict[tuple[str, ClusterEvent, bool], Callable[[float], None]] = {}
         self._table: dict[Rejector, Sequence[Registration]] = {
             (scheduler, plugin): _with_taints(registrations)
             for scheduler, plugins in hints.items()
@@ -162,14 +164,19 @@ class HintTable:
     def _helps(
         self, plugin: str, registration: Registration, pod: Pod, change: ClusterChanged
     ) -> bool:
-        since = self._times.now()
-        hint = (
-            Hint.QUEUE
-            if registration.hint is None
-            else registration.hint(pod, change.old, change.new)
+        since = self._now()
+        helps = (
+            registration.hint is None
+            or registration.hint(pod, change.old, change.new) is Hint.QUEUE
         )
-        self._times.hinted(plugin, str(change.event), _LABELS[hint], since)
-        return hint is Hint.QUEUE
+        key = (plugin, change.event, helps)
+        observe = self._durations.get(key)
+        if observe is None:
+            label = "Queue" if helps else "QueueSkip"
+            observe = self._times.hinting_of(plugin, str(change.event), label)
+            self._durations[key] = observe
+        observe(self._now() - since)
+        return helps
 
 
 def _with_taints(registrations: Sequence[Registration]) -> Sequence[Registration]:

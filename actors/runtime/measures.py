@@ -2,12 +2,12 @@
 
 A family has a name, a help text, the names of its labels and a stability. Callers look a child up
 once by the values of its labels and keep it, so that a measurement costs an addition or an append
-to a list. A histogram keeps its observations in a list, and counts them into buckets when it is
-read or when MOST_RAW of them have gathered. Mirrors component-base's metrics.
+to a list. A histogram keeps its observations in a list, until `settle` counts them into buckets.
+Mirrors component-base's metrics.
 
-Threads: a child is written by one thread and may be read by any. The reader changes nothing, and
-takes in one step whatever the writer replaces in one step, so there is no lock. The children of a
-family that is `shared` are written by several threads, and lock while they write.
+Threads: a child may be read by any thread; the reader changes nothing, and reads again if the
+counts changed meanwhile. Any thread may observe, because appending is one step. Counters and gauges
+are written by one thread, or belong to a family that is `shared`: those lock while they write.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from __future__ import annotations
 import enum
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from operator import add
 from typing import Generic, TypeVar
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-MOST_RAW = 4096
+Floats = NDArray[np.float64]
 UNEXPECTED = "unexpected"  # takes the place of a label value that is not allowed
 
 
@@ -98,39 +100,56 @@ class Gauge:
 
 
 class Histogram:
-    """Observations, counted by the buckets that they fall into."""
+    """Observations, counted by the buckets that they fall into. `observe` takes one."""
 
-    __slots__ = ("_bounds", "_raw", "_seen")
+    __slots__ = ("_bounds", "_counts", "_raw", "_sum", "_version", "observe")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = np.array(bounds, dtype=np.float64)
         self._raw: list[float] = []
-        # The counts so far, and the list of observations that they lack: replaced in one step.
-        self._seen = ((0,) * (len(bounds) + 1), 0.0, self._raw)
+        self._counts = (0,) * (len(bounds) + 1)
+        self._sum = 0.0
+        self._version = 0  # odd while observations move from the list to the counts
+        self.observe: Callable[[float], None] = self._raw.append
 
-    def observe(self, value: float) -> None:
-        raw = self._raw
-        raw.append(value)
-        if len(raw) >= MOST_RAW:
-            self._count()
+    def add(self, counts: Sequence[int], total: float) -> None:
+        """Add observations that were counted elsewhere by the same buckets."""
+        self._version += 1
+        self._counts = tuple(map(add, self._counts, counts))
+        self._sum += total
+        self._version += 1
 
     def observe_all(self, values: Iterable[float]) -> None:
         self._raw.extend(values)
-        if len(self._raw) >= MOST_RAW:
-            self._count()
 
-    def _count(self) -> None:
-        found = self.read()
-        self._raw = []
-        self._seen = (found.counts, found.sum, self._raw)
+    def settle(self) -> None:
+        """Count the observations since the last time. By one thread at a time."""
+        raw = self._raw
+        number = len(raw)
+        if number:
+            values = np.array(raw[:number])
+            self._version += 1
+            del raw[:number]
+            self._counts = tuple(map(add, self._counts, self._placed(values)))
+            self._sum += float(values.sum())
+            self._version += 1
 
     def read(self) -> Distribution:
-        counts, total, raw = self._seen
-        values = np.array(raw[:], dtype=np.float64)
+        while True:
+            version, raw, counts, total = self._version, self._raw[:], self._counts, self._sum
+            if not version & 1 and version == self._version:
+                break
+        if not raw:
+            return Distribution(counts, total)
+        values = np.array(raw)
+        return Distribution(
+            tuple(map(add, counts, self._placed(values))), total + float(values.sum())
+        )
+
+    def _placed(self, values: Floats) -> list[int]:
         places = np.searchsorted(self._bounds, values, side="left")  # a bound is in its bucket
-        more = np.bincount(places, minlength=len(counts)).tolist()
-        added = tuple(a + b for a, b in zip(counts, more, strict=True))
-        return Distribution(added, total + float(values.sum()))
+        found: list[int] = np.bincount(places, minlength=len(self._counts)).tolist()
+        return found
 
 
 class _SharedCounter(Counter):
@@ -159,22 +178,6 @@ class _SharedGauge(Gauge):
     def dec(self, amount: float = 1) -> None:
         with self._lock:
             self.value -= amount
-
-
-class _SharedHistogram(Histogram):
-    __slots__ = ("_lock",)
-
-    def __init__(self, bounds: Sequence[float]) -> None:
-        super().__init__(bounds)
-        self._lock = threading.Lock()
-
-    def observe(self, value: float) -> None:
-        with self._lock:
-            super().observe(value)
-
-    def observe_all(self, values: Iterable[float]) -> None:
-        with self._lock:
-            super().observe_all(values)
 
 
 # --------------------------------------------------------------------------------------- families
@@ -271,6 +274,7 @@ class Registry:
         self.unexpected: Counter = _SharedCounter()
         self._allow_labels = allow_labels
         self._families: dict[str, AnyFamily] = {}
+        self._histograms: list[Histogram] = []
         self._refreshers: list[Callable[[], Awaitable[None]]] = []
 
     def counter(
@@ -328,12 +332,10 @@ class Registry:
         stability: Stability = ALPHA,
         *,
         buckets: Sequence[float],
-        shared: bool = False,
     ) -> Family[Histogram]:
-        made = _SharedHistogram if shared else Histogram
-
         def make() -> Histogram:
-            return made(buckets)
+            self._histograms.append(Histogram(buckets))
+            return self._histograms[-1]
 
         allowed = self._allowed(name, labels)
         family: Family[Histogram] = Family(
@@ -361,6 +363,11 @@ class Registry:
     def refresh_by(self, refresh: Callable[[], Awaitable[None]]) -> None:
         """Have `refresh` called before the families are read, to set what is counted then."""
         self._refreshers.append(refresh)
+
+    def settle(self) -> None:
+        """Count the observations of all histograms. To be called from time to time."""
+        for histogram in self._histograms:
+            histogram.settle()
 
     async def refresh(self) -> None:
         """Bring up to date what is counted only when it is read."""

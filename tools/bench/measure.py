@@ -274,14 +274,14 @@ class TimedInstruments(Instruments):
         super().__init__(Registry(), now)
         self._stopwatch = stopwatch
 
-    def decided(self, started: float, asked: float) -> None:
-        self._stopwatch.decided(self.now() - asked)
-        super().decided(started, asked)
+    def decided(self, started: float, asked: float, ended: float) -> None:
+        self._stopwatch.decided(ended - asked)
+        super().decided(started, asked, ended)
 
-    def attempt_ended(self, profile: str, result: str, started: float) -> None:
+    def attempt_ended(self, profile: str, result: str, seconds: float) -> None:
         if result == "scheduled":
-            self._stopwatch.scheduled(self.now() - started)
-        super().attempt_ended(profile, result, started)
+            self._stopwatch.scheduled(seconds)
+        super().attempt_ended(profile, result, seconds)
 
 
 class NoMeter:

@@ -14,8 +14,8 @@ import numpy as np
 
 from berth.actors.scheduling.decision.candidates import Candidates
 from berth.actors.scheduling.decision.failed_attempt import Attempt
-from berth.actors.scheduling.decision.failures import FILTER
 from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.measuring import FILTER, SUCCEEDED
 from berth.actors.scheduling.framework.post_filter import Nomination, PostFiltered, Rng
 from berth.actors.scheduling.framework.questions import (
     Filtered,
@@ -79,14 +79,13 @@ def schedule_pod(
     nominated = candidates.snapshot.nominations.node_of(candidates.info.key)
     if nominated:
         fits = yield from _still_fits(candidates, nominated, extended)
-        record.leave()
         if fits:
             return Chosen(nominated, candidates.state, 1, 1)
-        record.enter(FILTER.name)
+        record.marks.extend((FILTER, record.now()))
     positions, evaluated = search(candidates)
     rows = candidates.order[positions]
-    if len(rows):
-        record.leave()
+    if extended or len(rows) == 1:
+        record.marks.extend((SUCCEEDED, record.now()))  # The next is PreScore, or an extender.
     filtered: Filtered | None = None
     if extended and len(rows):
         answer = yield FilterNodes(candidates.view(positions))
@@ -101,7 +100,7 @@ def schedule_pod(
     best = 0
     if len(rows) > 1:
         totals = candidates.totals(positions)
-        record.leave()
+        record.marks.extend((SUCCEEDED, record.now()))
         if extended:
             answer = yield PrioritizeNodes(candidates.view(positions))
             assert isinstance(answer, np.ndarray)
@@ -114,7 +113,10 @@ def schedule_pod(
 def _still_fits(candidates: Candidates, node: str, extended: bool) -> Steps[bool]:
     """True if the pod fits on the node that it is nominated to, which is then taken at once."""
     row = candidates.snapshot.columns.row_of.get(node)
-    if row is None or not candidates.fits_on(row):
+    fits = row is not None and candidates.fits_on(row)
+    record = candidates.state.record
+    record.marks.extend((SUCCEEDED, record.now()))
+    if row is None or not fits:
         return False
     if not extended:
         return True
@@ -134,7 +136,8 @@ def _no_node(
 ) -> Steps[Unfit]:
     """Why no node is left, and what PostFilter makes of it."""
     evaluation, snapshot = candidates.evaluation(), candidates.snapshot
-    candidates.state.record.leave()
+    record = candidates.state.record
+    record.marks.extend((SUCCEEDED, record.now()))
     if filtered is not None:
         evaluation = evaluation.besides(filtered)
     attempt = Attempt(

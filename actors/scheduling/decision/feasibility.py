@@ -7,10 +7,9 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from berth.actors.scheduling.decision.failures import FILTER
 from berth.actors.scheduling.decision.rules import PreFiltered, Rules
 from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
+from berth.actors.scheduling.framework.measuring import FILTER, UNMEASURED, Record
 from berth.actors.scheduling.framework.questions import Filtered
 from berth.actors.scheduling.framework.status import Status, fit_error
 from berth.actors.scheduling.framework.verdicts import Diagnosis
@@ -75,9 +74,9 @@ def evaluate(
     state = CycleState(record)
     prefilter = rules.pre_filter(state, info, snapshot)
     if not prefilter.status.ok:
-        record.leave(prefilter.status.code)
+        record.marks.extend((prefilter.status.code, record.now()))
         return Evaluation(state, prefilter)
-    record.enter(FILTER.name)
+    record.marks.extend((FILTER, record.now()))
     columns = snapshot.columns
     if prefilter.node_names is None:
         view = snapshot.all()

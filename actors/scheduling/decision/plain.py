@@ -10,11 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from berth.actors.scheduling.decision.candidates import Candidates
-from berth.actors.scheduling.decision.failures import PRE_SCORE, SCORE
 from berth.actors.scheduling.decision.feasibility import Evaluation, evaluate
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.rules import PluginScores
-from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
+from berth.actors.scheduling.framework.measuring import PRE_SCORE, SCORE, UNMEASURED, Record
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.vectors import Bools, Ints, Rows, all_true
@@ -58,9 +57,9 @@ class Plain(Candidates):
         if self.profile.scores_nothing:
             return []
         nodes, record = self.view(positions), self.state.record
-        record.enter(PRE_SCORE.name)
+        record.marks.extend((PRE_SCORE, record.now()))
         self.profile.pre_score(self.state, self.info, nodes)
-        record.enter(SCORE.name)
+        record.marks.extend((SCORE, record.now()))
         return self.profile.score(self.state, self.info, nodes)
 
     def totals(self, positions: Rows) -> Ints:

@@ -44,7 +44,8 @@ from berth.actors.scheduling.decision.failures import (
     unsupported_pre_flight,
 )
 from berth.actors.scheduling.decision.rules import KEPT, PluginError, Points, Rules
-from berth.actors.scheduling.decision.timing import measured, watched
+from berth.actors.scheduling.decision.timing import watched
+from berth.actors.scheduling.framework import measuring as at
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.events import ALWAYS, Concerns, Hint, Registration
 from berth.actors.scheduling.framework.interface import (
@@ -172,13 +173,15 @@ class Profile(Rules):
 
     def pre_enqueue(self, pod: Pod) -> Status:
         """The first status that keeps the pod out of the active queue, or success."""
-        self._gate.enter(PRE_ENQUEUE.name)
-        status = self._gated(pod)
-        self._gate.leave()
+        record = self._gate
+        record.marks.extend((at.PRE_ENQUEUE, record.now()))
+        status = self._gated(pod, record)
+        # As in kube-scheduler, this counts as a success whatever the plugins answer.
+        record.marks.extend((at.SUCCEEDED, record.now()))
         return status
 
-    def _gated(self, pod: Pod) -> Status:
-        for plugin in watched(self._gate, self.pre_enqueue_plugins):
+    def _gated(self, pod: Pod, record: Record) -> Status:
+        for plugin in watched(record, self.pre_enqueue_plugins):
             try:
                 status = as_status(plugin.pre_enqueue(pod))
             except CRASHES as exception:
@@ -229,9 +232,9 @@ class Profile(Rules):
         if not self._post_filter:
             return None
         record = attempt.state.record
-        record.enter(POST_FILTER.name)
+        began = record.now()
         answer = yield from self._post_filtered(attempt)
-        record.leave(answer.status.code)
+        record.marks.extend((at.POST_FILTER, began, answer.status.code, record.now()))
         return answer
 
     def _post_filtered(self, attempt: FailedAttempt) -> Steps[PostFiltered]:
@@ -270,9 +273,15 @@ class Profile(Rules):
 
     # ----------------------------------------------------------------------- after a node is chosen
 
-    @measured(RESERVE)
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
         """Runs Reserve in order. The first failure ends it; the caller then runs unreserve."""
+        record = state.record
+        began = record.now()
+        status = self._reserved(state, info, node)
+        record.marks.extend((at.RESERVE, began, status.code, record.now()))
+        return status
+
+    def _reserved(self, state: CycleState, info: PodInfo, node: str) -> Status:
         for plugin in watched(state.record, self._reserve):
             try:
                 status = as_status(plugin.reserve(state, info, node))
@@ -282,20 +291,33 @@ class Profile(Rules):
                 return refused(plugin, RESERVE, status)
         return SUCCESS
 
-    @measured(UNRESERVE)
     def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
         """Runs Unreserve of every plugin, in reverse order."""
+        record = state.record
+        began = record.now()
         for plugin in reversed(watched(state.record, self._reserve)):
             try:
                 plugin.unreserve(state, info, node)
             except CRASHES as exception:
                 crashed(plugin, UNRESERVE, exception, pod=info.key, node=node)
+        record.marks.extend((at.UNRESERVE, began, at.SUCCEEDED, record.now()))
 
-    @measured(PERMIT)
     def permit(
         self, state: CycleState, info: PodInfo, node: str
     ) -> tuple[Status, dict[str, float]]:
         """Runs Permit. WAIT comes with the seconds that each waiting plugin grants."""
+        record = state.record
+        if not self._permit:
+            record.marks.extend((at.PERMIT, 0.0, at.SUCCEEDED, 0.0))
+            return SUCCESS, {}
+        began = record.now()
+        status, waits = self._permitted(state, info, node)
+        record.marks.extend((at.PERMIT, began, status.code, record.now()))
+        return status, waits
+
+    def _permitted(
+        self, state: CycleState, info: PodInfo, node: str
+    ) -> tuple[Status, dict[str, float]]:
         waits: dict[str, float] = {}
         for plugin in watched(state.record, self._permit):
             try:
@@ -308,11 +330,17 @@ class Profile(Rules):
                 return refused(plugin, PERMIT, status), {}
         return (Status(Code.WAIT), waits) if waits else (SUCCESS, {})
 
-    @measured(PRE_BIND_PRE_FLIGHT)
     def pre_bind_pre_flight(self, state: CycleState, info: PodInfo, node: str) -> Status:
         """SKIP if no PreBind plugin has anything to do for the pod. Plugins that return SKIP are
         left out of PreBind.
         """
+        record = state.record
+        began = record.now()
+        status = self._flown(state, info, node)
+        record.marks.extend((at.PRE_BIND_PRE_FLIGHT, began, status.code, record.now()))
+        return status
+
+    def _flown(self, state: CycleState, info: PodInfo, node: str) -> Status:
         state.skip_pre_bind, state.parallel_pre_bind = set(), set()
         for plugin in watched(state.record, self._pre_bind):
             try:
@@ -382,9 +410,10 @@ class Profile(Rules):
         self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
     ) -> Status:
         """The status of the first bind plugin that does not skip the pod."""
-        state.record.enter(BIND.name)
+        record = state.record
+        began = record.now()
         status = await self._bound(state, info, node, is_cancelled)
-        state.record.leave(status.code)
+        record.marks.extend((at.BIND, began, status.code, record.now()))
         return status
 
     async def _bound(
@@ -401,11 +430,16 @@ class Profile(Rules):
                 return status if status.ok else refused(plugin, BIND, status)
         return error(f"no bind plugin of profile {self.scheduler_name} took the pod")
 
-    @measured(POST_BIND)
     def post_bind(self, state: CycleState, info: PodInfo, node: str) -> None:
         """Runs PostBind of every plugin."""
+        record = state.record
+        if not self._post_bind:
+            record.marks.extend((at.POST_BIND, 0.0, at.SUCCEEDED, 0.0))
+            return
+        began = record.now()
         for plugin in watched(state.record, self._post_bind):
             try:
                 plugin.post_bind(state, info, node)
             except CRASHES as exception:
                 crashed(plugin, POST_BIND, exception, pod=info.key, node=node)
+        record.marks.extend((at.POST_BIND, began, at.SUCCEEDED, record.now()))

@@ -306,7 +306,7 @@ class Rules:
         do.
         """
         passing: Bools | None = None
-        record, asked, number = state.record, self.evaluations.filter, nodes.alive
+        record, asked, number = state.record, self.evaluations.filter, nodes.size
         for plugin in self._filter:
             name = plugin.name
             if name in state.left_out:
@@ -380,7 +380,7 @@ class Rules:
         for plugin, weight in self._score:
             if plugin.name in state.skip_score or not isinstance(plugin, ScorePlugin):
                 continue
-            asked[plugin.name] += nodes.alive
+            asked[plugin.name] += nodes.size
             ask = _raw_scores
             if record.detailed:
                 ask = timed(record, SCORE, ask, plugin.name)

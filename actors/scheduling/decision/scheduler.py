@@ -6,17 +6,23 @@ from collections.abc import Sequence
 
 from berth.actors.scheduling.decision.algorithm import Failed, Outcome, Unfit, schedule_pod
 from berth.actors.scheduling.decision.candidates import Candidates
-from berth.actors.scheduling.decision.failures import FILTER, PRE_FILTER
 from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.recall.recall import Recall
 from berth.actors.scheduling.decision.rules import PluginError
 from berth.actors.scheduling.decision.sampling import Sampling
 from berth.actors.scheduling.decision.witness import Witness, Witnessed
-from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
+from berth.actors.scheduling.framework.measuring import (
+    FAILED,
+    FILTER,
+    NO_RECALL,
+    PRE_FILTER,
+    RECALL,
+    UNMEASURED,
+    Record,
+)
 from berth.actors.scheduling.framework.post_filter import Rng
 from berth.actors.scheduling.framework.questions import Steps, unasked
-from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.config.types import Extender
@@ -66,13 +72,14 @@ class Scheduler:
         if not len(snapshot):
             return Unfit(NO_NODES, frozenset())
         start = self._sampling.start
-        record.enter(PRE_FILTER.name)
+        marks, began = record.marks, record.now()
         remembered = None
         if self._remembers:
             remembered = self._recall.candidates(profile, info, snapshot, record)
-        record.recalled(found=remembered is not None)
+            if remembered is None:
+                marks += (NO_RECALL, began)
         if remembered is not None:
-            record.enter(FILTER.name)
+            marks += (RECALL, began, FILTER, record.now())
             try:
                 seen = self._shown(remembered)
                 return (yield from schedule_pod(seen, self._sampling, self._rng, extended=extended))
@@ -82,12 +89,12 @@ class Scheduler:
                 self._recall.drop(info.template)
                 self._sampling.start = start
                 record.dropped()
-                record.enter(PRE_FILTER.name)
+        marks += (PRE_FILTER, record.now())
         try:
             plain = self._shown(Plain(profile, info, snapshot, record))
             return (yield from schedule_pod(plain, self._sampling, self._rng, extended=extended))
         except PluginError as failure:
-            record.leave(Code.ERROR)
+            marks += (FAILED, record.now())
             return Failed(failure.status)
 
     def _shown(self, candidates: Candidates) -> Candidates:

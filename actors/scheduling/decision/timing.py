@@ -1,16 +1,12 @@
-"""Timing: extension points and plugins, measured around the calls of the profile runner.
-
-An extension point of the Profile is measured with the decorator `measured`. In an attempt that is
-recorded in detail, the runner asks each plugin through `watched` or `timed`; otherwise neither of
-them is in the way.
+"""Timing: in an attempt that is recorded in detail, the profile runner asks each plugin through
+`watched` or `timed`, which measure how long the plugin takes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from functools import wraps
 from inspect import isawaitable
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -26,19 +22,16 @@ from berth.actors.scheduling.decision.failures import (
     UNRESERVE,
     Point,
 )
-from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.interface import Plugin
 from berth.actors.scheduling.framework.measuring import Record
 from berth.actors.scheduling.framework.post_filter import PostFiltered
-from berth.actors.scheduling.framework.status import SUCCESS, Code, Status
+from berth.actors.scheduling.framework.status import Code, Status
 from berth.actors.scheduling.framework.verdicts import PASSES, Verdicts
 from berth.actors.scheduling.model.vectors import any_true
 
 P = ParamSpec("P")
-S = TypeVar("S")
 T = TypeVar("T")
 Q = TypeVar("Q", bound=Plugin)
-_SUCCESS = SUCCESS.code
 # The extension point of each hook that is asked through `watched`.
 _POINTS = {
     "pre_enqueue": PRE_ENQUEUE,
@@ -70,37 +63,7 @@ def code_of(answer: object) -> Code:
         case np.ndarray(dtype=np.bool_):
             return Code.SUCCESS if any_true(answer) or not len(answer) else Code.UNSCHEDULABLE
         case _:
-            return _SUCCESS
-
-
-# -------------------------------------------------------------------------------- extension points
-
-
-def measured(
-    point: Point,
-) -> Callable[
-    [Callable[Concatenate[S, CycleState, P], T]], Callable[Concatenate[S, CycleState, P], T]
-]:
-    """Measures a method of the Profile that runs an extension point."""
-    name = point.name
-
-    def decorate(
-        run: Callable[Concatenate[S, CycleState, P], T],
-    ) -> Callable[Concatenate[S, CycleState, P], T]:
-        @wraps(run)
-        def measuring(profile: S, state: CycleState, *args: P.args, **kwargs: P.kwargs) -> T:
-            record = state.record
-            record.enter(name)
-            answer = run(profile, state, *args, **kwargs)
-            record.leave(_SUCCESS if answer is SUCCESS else code_of(answer))
-            return answer
-
-        return cast("Callable[Concatenate[S, CycleState, P], T]", measuring)
-
-    return decorate
-
-
-# ----------------------------------------------------------------------------------------- plugins
+            return Code.SUCCESS
 
 
 def watched(record: Record, plugins: Sequence[Q]) -> Sequence[Q]:

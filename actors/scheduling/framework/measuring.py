@@ -2,33 +2,78 @@
 
 The library has no clock. Callers that measure an attempt pass a Record, which stays in the
 attempt's CycleState; UNMEASURED is for all others. In-tree plugins count with `handle.measures`.
+
+A record is a list of marks, because it is written many times for each pod: what begins or ends,
+and when, as two numbers. An interval lasts from a mark that begins something to the next mark. If
+that one begins something too, the interval ended with success; otherwise it says how it ended, with
+the number of a Code. Between two marks of an interval nothing else may run: an extension point that
+waits notes both at its end.
+
+    marks += (FILTER, now())
+    ...
+    marks += (SUCCEEDED, now())
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, MutableSequence
 from typing import Protocol
 
 from berth.actors.scheduling.framework.status import SUCCESS, Code
 
-_SUCCESS = SUCCESS.code
+# How an interval ends, besides the numbers of the codes: it does not count.
+SUCCEEDED = int(SUCCESS.code)
+FAILED = int(Code.ERROR)
+DISCARDED = 7
+# What begins. The first is a PreFilter that found answers kept from other pods; the second is the
+# search for such answers if there are none, before PreFilter.
+(
+    RECALL,
+    NO_RECALL,
+    PRE_ENQUEUE,
+    PRE_FILTER,
+    FILTER,
+    POST_FILTER,
+    PRE_SCORE,
+    SCORE,
+    RESERVE,
+    UNRESERVE,
+    PERMIT,
+    PRE_BIND_PRE_FLIGHT,
+    PRE_BIND,
+    BIND,
+    POST_BIND,
+) = range(DISCARDED + 1, DISCARDED + 16)
+# The extension points, as kube-scheduler's metrics name them.
+POINTS = {
+    RECALL: "PreFilter",
+    PRE_ENQUEUE: "PreEnqueue",
+    PRE_FILTER: "PreFilter",
+    FILTER: "Filter",
+    POST_FILTER: "PostFilter",
+    PRE_SCORE: "PreScore",
+    SCORE: "Score",
+    RESERVE: "Reserve",
+    UNRESERVE: "Unreserve",
+    PERMIT: "Permit",
+    PRE_BIND_PRE_FLIGHT: "PreBindPreFlight",
+    PRE_BIND: "PreBind",
+    BIND: "Bind",
+    POST_BIND: "PostBind",
+}
 
 
 class Record(Protocol):
-    """The measurements of one attempt. If it is `detailed`, plugins are timed one by one, as
+    """The measurements of an attempt. If it is `detailed`, plugins are timed one by one, as
     kube-scheduler does for one attempt in ten.
     """
 
     @property
     def detailed(self) -> bool: ...
 
-    def enter(self, point: str) -> None:
-        """Begin an extension point. If the one before was not left, it ended with success."""
-        ...
-
-    def leave(self, code: Code = _SUCCESS) -> None:
-        """End the extension point, if one has begun."""
-        ...
+    @property
+    def marks(self) -> MutableSequence[float]: ...
 
     def now(self) -> float:
         """Monotonic seconds."""
@@ -38,14 +83,8 @@ class Record(Protocol):
         """Note that a plugin, asked at the time `started`, has answered."""
         ...
 
-    def recalled(self, *, found: bool) -> None:
-        """Note the search for answers that were kept from other pods; it began with PreFilter."""
-        ...
-
     def dropped(self) -> None:
-        """Note that the kept answers could not be used: the extension point that has begun does not
-        count.
-        """
+        """Note that answers kept from other pods could not be used: the decision begins anew."""
         ...
 
     def end(self, result: str, node: str = "") -> None:
@@ -58,19 +97,13 @@ class Unmeasured:
 
     detailed = False
 
-    def enter(self, point: str) -> None:
-        pass
-
-    def leave(self, code: Code = _SUCCESS) -> None:
-        pass
+    def __init__(self) -> None:
+        self.marks: MutableSequence[float] = deque(maxlen=0)
 
     def now(self) -> float:
         return 0.0
 
     def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
-        pass
-
-    def recalled(self, *, found: bool) -> None:
         pass
 
     def dropped(self) -> None:

@@ -16,10 +16,10 @@ class Counts(Instruments):
         super().__init__(Registry(), running.clock.now)
         self.decisions = self.attempts = 0
 
-    def decided(self, started: float, asked: float) -> None:
+    def decided(self, started: float, asked: float, ended: float) -> None:
         self.decisions += 1
 
-    def attempt_ended(self, profile: str, result: str, started: float) -> None:
+    def attempt_ended(self, profile: str, result: str, seconds: float) -> None:
         self.attempts += 1
 
 

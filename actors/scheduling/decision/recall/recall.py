@@ -12,13 +12,12 @@ from typing import TypeVar
 import numpy as np
 
 from berth.actors.scheduling.decision.candidates import Candidates
-from berth.actors.scheduling.decision.failures import PRE_SCORE, SCORE
 from berth.actors.scheduling.decision.feasibility import Evaluation, evaluate
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.recall.memory import Memory, NotReusableError
 from berth.actors.scheduling.decision.rules import PluginError
 from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.measuring import UNMEASURED, Record
+from berth.actors.scheduling.framework.measuring import PRE_SCORE, SCORE, UNMEASURED, Record
 from berth.actors.scheduling.framework.verdicts import PASSES
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.pod_template import PodTemplate
@@ -122,10 +121,12 @@ class Recalled(Candidates):
     def totals(self, positions: Rows) -> Ints:
         nodes, rules = self.view(positions), self._memory.of_pod
         scores, record = not rules.scores_nothing, self.state.record
-        record.enter(PRE_SCORE.name)
+        marks, began = record.marks, record.now()
         if scores:
             rules.pre_score(self.state, self.info, nodes)
-        record.enter(SCORE.name)
+            marks += (PRE_SCORE, began, SCORE, record.now())
+        else:
+            marks += (PRE_SCORE, began, SCORE, began)
         totals = self._memory.scores(self.info, nodes, positions)
         if scores:
             for plugin in rules.score(self.state, self.info, nodes):

@@ -96,6 +96,7 @@ class DefaultPreemption(PostFilterPlugin):
 
     def post_filter(self, attempt: FailedAttempt) -> Steps[PostFiltered]:
         """Returns a nomination, or the reason why there is none. Raises PluginError."""
+        self.handle.measures.preemption_attempted()
         problem = ineligible(attempt)
         if problem:
             return PostFiltered(unschedulable(f"preemption: {problem}"))

@@ -7,7 +7,6 @@ import threading
 import pytest
 
 from berth.actors.runtime.measures import (
-    MOST_RAW,
     STABLE,
     Counter,
     Distribution,
@@ -50,11 +49,16 @@ def test_a_bucket_includes_its_upper_bound() -> None:
     assert histogram.read().count == 5
 
 
-def test_a_histogram_counts_correctly_however_many_values_it_observed() -> None:
+def test_a_histogram_counts_the_same_before_and_after_it_settles() -> None:
     histogram = Histogram((1.0, 2.0))
-    for _ in range(MOST_RAW + 10):
-        histogram.observe(1.5)
-    assert histogram.read() == Distribution((0, MOST_RAW + 10, 0), 1.5 * (MOST_RAW + 10))
+    for value in (0.5, 1.5):
+        histogram.observe(value)
+    histogram.settle()
+    histogram.observe(5.0)
+    assert histogram.read() == Distribution((1, 1, 1), 7.0)
+    histogram.add((1, 0, 2), 10.0)
+    histogram.settle()
+    assert histogram.read() == Distribution((2, 1, 3), 17.0)
 
 
 def test_bounds_grow_by_the_factor() -> None:
@@ -125,13 +129,20 @@ def _written(children: list[Counter | Histogram]) -> None:
                 child.observe(1.0)
 
 
+def _read(histogram: Histogram, counts: list[int], writer: threading.Thread) -> None:
+    while writer.is_alive():
+        counts.append(histogram.read().count)
+
+
 def test_several_threads_may_write_a_shared_family() -> None:
     registry = Registry()
     counter = registry.counter("a_total", "A.", shared=True).child()
-    histogram = registry.histogram("a_seconds", "A.", buckets=(1.0,), shared=True).child()
+    histogram = registry.histogram("a_seconds", "A.", buckets=(1.0,)).child()
     threads = [threading.Thread(target=_written, args=([counter, histogram],)) for _ in range(3)]
     for thread in threads:
         thread.start()
+    while any(thread.is_alive() for thread in threads):
+        registry.settle()
     for thread in threads:
         thread.join()
     assert counter.value == 60_000
@@ -143,9 +154,12 @@ def test_a_reader_in_another_thread_never_sees_a_count_fall() -> None:
     writer = threading.Thread(target=_written, args=([histogram],))
     writer.start()
     counts = [0]
+    reader = threading.Thread(target=_read, args=(histogram, counts, writer))
+    reader.start()
     while writer.is_alive():
-        counts.append(histogram.read().count)
+        histogram.settle()
     writer.join()
+    reader.join()
     assert counts == sorted(counts)
     assert histogram.read().count == 20_000
 
