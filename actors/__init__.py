@@ -29,6 +29,7 @@ What connects them.
     mailboxes     the mailbox of each actor that takes messages
     attempts      how an attempt ends, with failure.py (what follows from one that failed) and
                   pod_events.py (the events about pods)
+    instruments/  kube-scheduler's metrics, measured by the actors and the decision
     runtime/      the actor kernel: mailbox, ask, actor, workers, supervisor, clock
     client/       the client of the API server and of extenders
     system        makes the actors, and puts them in their order; the only wiring

@@ -19,6 +19,7 @@ from berth.actors.scheduling.kube.devices import (
 )
 from berth.actors.scheduling.kube.kinds import BY_KIND
 from tests.kit.devices import API, GPU, claim, device_class, request, resource_slice, using
+from tests.kit.instruments import Reader
 from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
 
 Document = dict[str, Any]
@@ -292,6 +293,14 @@ async def prepare(cluster: VirtualCluster, condition: str) -> None:
     await change(cluster, "c", {"status": {"devices": [device]}})
 
 
+def waits(cluster: VirtualCluster) -> dict[tuple[str, ...], float]:
+    """The waits for binding conditions, by profile, driver and outcome, each with a device."""
+    read = Reader(cluster.instruments.registry)
+    waited = read.numbers("dra_bindingconditions_wait_duration_seconds")
+    assert waited == read.numbers("dra_bindingconditions_allocations_total")
+    return waited
+
+
 async def attachable(cluster: VirtualCluster, nodes: str = "a") -> None:
     for name in nodes:
         await cluster.create(node(name, 1000))
@@ -310,6 +319,7 @@ async def test_a_device_is_prepared_before_the_pod_is_bound() -> None:
         await prepare(cluster, "ready")
         await cluster.clock.advance(1.0)
         assert on(cluster) == "a"
+        assert waits(cluster) == {("default-scheduler", "gpu.example.com", "success"): 1}
         settle(cluster)
 
 
@@ -322,6 +332,7 @@ async def test_a_device_that_fails_is_replaced() -> None:
         await prepare(cluster, "broken")
         await cluster.clock.advance(60.0)
         assert on(cluster) == "b"
+        assert waits(cluster) == {("default-scheduler", "gpu.example.com", "failure"): 1}
         settle(cluster)
 
 
@@ -333,6 +344,7 @@ async def test_a_device_that_is_never_prepared() -> None:
         await cluster.create(resource_slice("b", "gpu-9"))
         await cluster.clock.advance(60.0)
         assert on(cluster) == "b"
+        assert set(waits(cluster)) == {("default-scheduler", "gpu.example.com", "timeout")}
         settle(cluster)
 
 
@@ -369,6 +381,8 @@ async def test_a_pod_gets_devices_for_an_extended_resource() -> None:
         made = cluster.objects(CLAIMS).values()
         assert sorted(found.metadata.owner_references[0].name for found in made) == sorted(placed)
         assert held(cluster).keys() == {("a", "gpu-0"), ("b", "gpu-0")}
+        created = Reader(cluster.instruments.registry).numbers("resourceclaim_creates_total")
+        assert created == {("success",): 2}
         settle(cluster)
 
 

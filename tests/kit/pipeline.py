@@ -126,8 +126,14 @@ class Pipeline:
         registry = {**IN_TREE, **{plugin.name: plugin for plugin in plugins}}
         api = ApiObjects(self.store)
         options = Options(feature_gates=with_defaults(gates))
+        self.instruments = unread(self.clock)
         handle = SchedulerHandle(
-            api, self.listers, self.in_binding, options.feature_gates, self.clock
+            api,
+            self.listers,
+            self.in_binding,
+            options.feature_gates,
+            self.clock,
+            self.instruments,
         )
         profiles = build_profiles(configuration, registry, handle)
         core = Core(
@@ -136,7 +142,7 @@ class Pipeline:
             self.mailboxes,
             self.in_binding,
             self.clock,
-            unread(self.clock),
+            self.instruments,
             options,
         )
         self.queue_state, self.cache_state = core.queue, core.cache

@@ -40,6 +40,7 @@ from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.bench.inproc import InProcess
 from berth.tools.bench.pods import PodTracker
 from tests.kit.clock import VirtualClock
+from tests.kit.instruments import unread
 from tests.kit.rights import RIGHTS
 
 T = TypeVar("T")
@@ -123,6 +124,7 @@ class VirtualCluster:
         self.late = late
         self.lags = lags
         self.clock = VirtualClock()
+        self.instruments = unread(self.clock)
         self.tracker = PodTracker()
         self.api = InProcess(self.tracker)
         self.snapshot: Snapshot | None = None
@@ -306,6 +308,7 @@ async def virtual_cluster(
             cluster.clock,
             Random(1),
             Options(),
+            instruments=cluster.instruments,
             scheduler=Witness(cluster),
         )
         async with anyio.create_task_group() as scheduler:

@@ -79,7 +79,7 @@ class Binding:
         except _WriteError as problem:
             return error(str(problem))
         if self._waits and any(has_binding_conditions(claim) for claim in pod.every):
-            return await self._prepared(pod)
+            return await self._waited(pod)
         return SUCCESS
 
     def _settle(self, pod: PodClaims, uid: str, written: ResourceClaim) -> None:
@@ -100,6 +100,7 @@ class Binding:
         created = await self._handle.api.create(
             ResourceClaim, _new(reserved.claim), claim.metadata.namespace
         )
+        self._handle.measures.claim_created(success=not isinstance(created, Status))
         if isinstance(created, Status):
             raise _WriteError(
                 f"create claim for extended resources {_generated(claim)}: {created.message}"
@@ -257,39 +258,59 @@ class Binding:
 
     # --------------------------------------------------------------------------- binding conditions
 
-    async def _prepared(self, pod: PodClaims) -> Status:
-        """Waits until the drivers report that all devices of the pod are prepared."""
+    async def _waited(self, pod: PodClaims) -> Status:
+        """Runs `_prepared`, and counts the outcome and the time for each driver."""
+        began = self._handle.wall()
+        status, outcome = await self._prepared(pod)
+        seconds = (self._handle.wall() - began).total_seconds()
+        allocations = [claim.status.allocation for claim in pod.every]
+        devices = [d for each in allocations if each is not None for d in each.devices.results]
+        self._handle.measures.devices_bound(
+            pod.info.pod.spec.scheduler_name,
+            [device.driver for device in devices],
+            [device.driver for device in devices if device.binding_conditions],
+            outcome,
+            seconds,
+        )
+        return status
+
+    async def _prepared(self, pod: PodClaims) -> tuple[Status, str]:
+        """Waits until the drivers report that all devices of the pod are prepared. Returns the
+        status, and the outcome as kube-scheduler's metrics name it.
+        """
 
         def check() -> Status | Sequence[ObjectKey]:
             unready = self._unready(pod)
-            if isinstance(unready, Status):
-                return unready
+            if not isinstance(unready, list):
+                return unready[0]
             return [(ResourceClaim, c.metadata.namespace, c.metadata.name) for c in unready]
 
         until = self._handle.wall() + timedelta(seconds=self._timeout)
-        while not isinstance(unready := self._unready(pod), Status):
+        while isinstance(unready := self._unready(pod), list):
             ends = [min(until, prepared_by(c, self._timeout) or until) for c in unready]
             left = (min(ends) - self._handle.wall()).total_seconds()
             if left <= 0:
                 late = unready[ends.index(min(ends))]
-                return error(f"device binding timeout: claim={late.metadata.name}")
+                return error(f"device binding timeout: claim={late.metadata.name}"), "timeout"
             await self._handle.objects.wait_for(check, left)
         return unready
 
-    def _unready(self, pod: PodClaims) -> Status | list[ResourceClaim]:
-        """The claims whose devices are not prepared; a status if there are none, or never will."""
+    def _unready(self, pod: PodClaims) -> tuple[Status, str] | list[ResourceClaim]:
+        """The claims whose devices are not prepared; the end of the wait, as `_prepared` returns
+        it, if there are none, or never will be.
+        """
         unready = []
         for claim in pod.every:
             name, namespace = claim.metadata.name, claim.metadata.namespace
             latest = self._handle.objects.get(ResourceClaim, name, namespace)
             if latest is None:
-                return error(f'could not find ResourceClaim "{key(claim)}"')
+                return error(f'could not find ResourceClaim "{key(claim)}"'), "error"
             try:
                 if not is_ready(latest):
                     unready.append(latest)
             except BindingFailedError as problem:
-                return error(str(problem))
-        return unready or SUCCESS
+                return error(str(problem)), "failure"
+        return unready or (SUCCESS, "success")
 
     # -------------------------------------------------------------------------------------- undoing
 

@@ -157,6 +157,7 @@ class VolumeBinding(
         failure = "" if volumes is None else volumes.failure
         if not failure:
             return Verdicts(codes, keys, _reasons)
+        self.handle.measures.volumes_failed("predicate")
         codes[keys & FAILED != 0] = Code.ERROR
         return Verdicts(codes, keys, lambda key: (failure,) if key & FAILED else _reasons(key))
 
@@ -200,7 +201,10 @@ class VolumeBinding(
         reserved = state.get(_RESERVED)
         if reserved is None:
             return SUCCESS
-        return await self._binding.bind(reserved, info.pod, node)
+        status = await self._binding.bind(reserved, info.pod, node)
+        if not status.ok:
+            self.handle.measures.volumes_failed("bind")
+        return status
 
     # ----------------------------------------------------------------------------------- the queue
 

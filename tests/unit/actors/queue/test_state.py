@@ -409,6 +409,19 @@ class TestGates:
         queue.send(FlushUnschedulable())
         assert queue.where("p") == "active"
 
+    def test_a_pod_that_was_parked_for_too_long_says_so_until_it_fails_again(
+        self, queue: Harness
+    ) -> None:
+        queue.park("p", "Deaf")
+        queue.now = 61.0
+        queue.send(FlushUnschedulable())
+        queued = queue.pop()
+        assert queued.flushed
+        queue.fail(queued, "Nodes")
+        queue.now = 80.0
+        queue.send(NODE_ADDED)
+        assert not queue.pop().flushed
+
     def test_activate_asks_the_gate_again(self, queue: Harness) -> None:
         queue.shut = True
         queue.add(make_pod("p"))
