@@ -54,11 +54,16 @@ DEFAULTS: Mapping[str, bool] = {gate.name: gate.default for gate in GATES.values
 
 # What kube-scheduler does with these gates, berth does not do.
 NOT_IMPLEMENTED: tuple[str, ...] = (
+    "ClientsAllowCBOR",
+    "ClientsPreferCBOR",
+    "CoordinatedLeaderElection",
+    "DRADeviceTaintRules",
     "DRAListTypeAttributes",
     "DRANodeAllocatableResources",
     "DRAWorkloadResourceClaims",
     "GangScheduling",
     "GenericWorkload",
+    "NativeHistograms",
     "TopologyAwareWorkloadScheduling",
     "WorkloadAwarePreemption",
 )

@@ -25,17 +25,13 @@ from berth.actors.client.rest import ApiError, Client, Connection
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.logs import configure_logs
 from berth.actors.system import run_scheduler
-from berth.config.feature_gates import (
-    POD_SCHEDULING_CONTEXT,
-    FeatureGateError,
-    parse_gates,
-    with_defaults,
-)
+from berth.config.feature_gates import POD_SCHEDULING_CONTEXT, FeatureGateError
 from berth.config.options import Authentication, Authorization, Options, SecureServing
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.apiserver.app import serve
 from berth.tools.apiserver.kubeconfig import kubeconfig
 from berth.tools.apiserver.resources import BY_KIND, Kind
+from berth.tools.feature_gates import feature_gates_option, gates_from
 from berth.tools.hollow.controllers import run_controllers
 from berth.tools.hollow.device_claims import device_claims, key_of
 from berth.tools.hollow.devices.driver import run_driver
@@ -138,12 +134,7 @@ class Settings(msgspec.Struct, frozen=True):
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Give nodes the devices that this file describes; without FILE, built-in ones.",
 )
-@click.option(
-    "--feature-gates",
-    default="",
-    metavar="NAME=BOOL,...",
-    help="Feature gates, as for berth run.",
-)
+@feature_gates_option
 @click.option("--keep", is_flag=True, help="Stay up until interrupted, for kubectl.")
 @click.option(
     "--port",
@@ -178,7 +169,7 @@ def demo(
     paths: tuple[Path, ...],
     nodes: int,
     devices: Path | None,
-    feature_gates: str,
+    feature_gates: tuple[str, ...],
     keep: bool,
     port: int,
     secure_port: int,
@@ -204,7 +195,7 @@ def demo(
             manifests=[*read(paths or (SAMPLE,)), *_of_devices(devices)],
             nodes=nodes,
             devices=devices,
-            gates=with_defaults(parse_gates(feature_gates)),
+            gates=gates_from(feature_gates),
             keep=keep,
             port=port,
             secure_port=secure_port,

@@ -31,13 +31,7 @@ from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.system import profiles_of
-from berth.config.feature_gates import (
-    DEFAULTS,
-    FeatureGateError,
-    gate_warnings,
-    parse_gates,
-    with_defaults,
-)
+from berth.config.feature_gates import DEFAULTS, FeatureGateError
 from berth.config.fields import path_first
 from berth.config.load import ConfigError, from_mapping
 from berth.config.types import KubeSchedulerConfiguration
@@ -54,6 +48,7 @@ from berth.tools.explain.source import (
     from_scenario,
 )
 from berth.tools.explain.volumes import demands
+from berth.tools.feature_gates import feature_gates_option, gates_from
 
 CHUNK = 8
 
@@ -88,12 +83,7 @@ class Attempt(msgspec.Struct, frozen=True):
 @click.option(
     "--config", "file", type=click.Path(), metavar="FILE", help="A KubeSchedulerConfiguration file."
 )
-@click.option(
-    "--feature-gates",
-    multiple=True,
-    metavar="NAME=BOOL,...",
-    help="Feature gates, as for berth run; repeatable.",
-)
+@feature_gates_option
 @click.option(
     "--scenario",
     "scenarios",
@@ -128,10 +118,7 @@ def explain(
     """
     configure_logs(quiet=True)
     try:
-        given = parse_gates(",".join(feature_gates))
-        gates = with_defaults(given)
-        for warning in gate_warnings(given):
-            click.echo(warning, err=True)
+        gates = gates_from(feature_gates)
         if scenarios is not None and scenarios != "-":
             for line in answers(Path(scenarios), gates):
                 click.echo(line)

@@ -196,7 +196,7 @@ def test_warnings() -> None:
     assert gate_warnings({"GenericWorkload": True}) == [
         "feature gates without an effect: berth does not implement GenericWorkload"
     ]
-    (line,) = gate_warnings({"AllAlpha": True})
+    (line,) = gate_warnings({"AllAlpha": True, "AllBeta": True})
     assert line.endswith(f"berth does not implement {', '.join(NOT_IMPLEMENTED)}")
 
 

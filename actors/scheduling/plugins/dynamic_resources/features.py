@@ -10,7 +10,6 @@ import msgspec
 class Features(msgspec.Struct, frozen=True):
     extended_resources: bool = True
     prioritized_lists: bool = True
-    admin_access: bool = True
     device_taints: bool = True
     partitionable_devices: bool = True
     consumable_capacity: bool = True
@@ -23,9 +22,8 @@ EVERY_FEATURE = Features()
 
 def features_of(gates: Mapping[str, bool]) -> Features:
     return Features(
-        extended_resources=gates["DynamicResourceAllocation"] and gates["DRAExtendedResource"],
+        extended_resources=gates["DRAExtendedResource"],
         prioritized_lists=gates["DRAPrioritizedList"],
-        admin_access=gates["DRAAdminAccess"],
         device_taints=gates["DRADeviceTaints"],
         partitionable_devices=gates["DRAPartitionableDevices"],
         consumable_capacity=gates["DRAConsumableCapacity"],

@@ -153,11 +153,8 @@ class DynamicResources(
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         Plugin.__init__(self, {}, handle)
         given = read_args(args, DynamicResourcesArgs, handle.feature_gates)
-        self._enabled = handle.feature_gates["DynamicResourceAllocation"]
-        if self._enabled:
-            negotiates = handle.feature_gates[POD_SCHEDULING_CONTEXT]
-            older = (RESOURCE_CLAIMS,) if negotiates else ()
-            self.lookups = (ResourceClaim, ResourceSlice, DeviceClass, *older)
+        older = (RESOURCE_CLAIMS,) if handle.feature_gates[POD_SCHEDULING_CONTEXT] else ()
+        self.lookups = (ResourceClaim, ResourceSlice, DeviceClass, *older)
         self._features = features = features_of(handle.feature_gates)
         filter_timeout = given.filter_timeout or MOST_SECONDS
         self._binding_timeout = float(given.binding_timeout or DEFAULT_BINDING_TIMEOUT)
@@ -171,8 +168,6 @@ class DynamicResources(
     # ---------------------------------------------------------------------------- before the queue
 
     def pre_enqueue(self, pod: Pod) -> Status:
-        if not self._enabled:
-            return SUCCESS
         try:
             claims_of(pod, self._listed, self._is_negotiated)
         except ClaimError as problem:
@@ -191,7 +186,7 @@ class DynamicResources(
         self, state: CycleState, info: PodInfo, snapshot: Snapshot
     ) -> Status | PreFilterResult:
         state.write(CLAIMS, None)
-        if not self._enabled or not info.template.asks_devices:
+        if not info.template.asks_devices:
             return SKIP
         objects = snapshot.objects
 
@@ -343,8 +338,6 @@ class DynamicResources(
 
     def post_filter(self, attempt: FailedAttempt) -> PostFiltered:
         """Gives up an allocation that no node can use, so that other devices are tried."""
-        if not self._enabled:
-            return PostFiltered(unschedulable("plugin disabled"))
         if CLAIMS not in attempt.state:
             return PostFiltered(error("not found"))
         pod = attempt.state.read(CLAIMS)
@@ -404,8 +397,6 @@ class DynamicResources(
     # ----------------------------------------------------------------------------------- the queue
 
     def events_to_register(self) -> Sequence[Registration]:
-        if not self._enabled:
-            return ()
         changed = Action.ADD | Action.UPDATE
         nodes = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
 

@@ -87,8 +87,6 @@ class Alternative:
             if selector.cel is None:
                 unknown = "CEL expression empty (unsupported selector type?)"
                 return f"{where}, selector #{number}: {unknown}"
-        if self.admin_access and not features.admin_access:
-            return f"{where}: admin access is requested, but the feature is disabled"
         if not asked.device_class_name:
             return f"{where}: missing device class name (unsupported request type?)"
         if self.device_class is None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
-from typing import Any
-
 import pytest
 
 from berth.actors.scheduling.decision.rules import PluginError, Rules
@@ -49,36 +46,13 @@ def failure(*objects: Document, **gates: bool) -> str:
     return str(failed.value)
 
 
-# ------------------------------------------------------------------------------ the plugin disabled
-
-
-def test_a_disabled_plugin_does_nothing() -> None:
-    plugin = DynamicResources({}, handle(DynamicResourceAllocation=False))
-    assert plugin.pre_enqueue(as_pod(asked())).ok
-    assert answered(plugin, asked(), cluster(node())) == SKIP
-    assert not plugin.events_to_register()
-    assert not plugin.lookups
-
-
-def test_a_disabled_plugin_makes_no_room() -> None:
-    plugin = DynamicResources({}, handle(DynamicResourceAllocation=False))
-
-    class Attempt:
-        state = CycleState()
-        info = PodInfo(as_pod(asked()))
-        rng = Random(0)
-
-    attempt: Any = Attempt()
-    assert plugin.post_filter(attempt).status.message == "plugin disabled"
-
-
-@pytest.mark.parametrize("gate", ["DRAExtendedResource", "DynamicResourceAllocation"])
-def test_no_devices_for_extended_resources(gate: str) -> None:
+def test_no_devices_for_extended_resources() -> None:
     gpus, devices = device_class("gpus", extendedResourceName=GPU), resource_slice("n", "a")
     snapshot = cluster(node(), gpus, devices)
     requesting = pod({GPU: 1})
     assert answered(DynamicResources({}, handle()), requesting, snapshot) != SKIP
-    assert answered(DynamicResources({}, handle(**{gate: False})), requesting, snapshot) == SKIP
+    without = DynamicResources({}, handle(DRAExtendedResource=False))
+    assert answered(without, requesting, snapshot) == SKIP
 
 
 # ----------------------------------------------------------------------------------------- requests
@@ -107,14 +81,6 @@ def test_lists_score_only_with_the_gate(gate: bool, score: int) -> None:
     state, info = CycleState(), PodInfo(as_pod(using(pod({}), "c", "d")))
     assert Rules({"preFilter": [(plugin, 1)]}).pre_filter(state, info, snapshot).status.ok
     assert plugin.score(state, info, snapshot.all()).tolist() == [score]
-
-
-def test_admin_access() -> None:
-    objects = [claim("c", request(adminAccess=True)), resource_slice("n", "a")]
-    assert answer(*objects) == ""
-    assert failure(*objects, DRAAdminAccess=False).endswith(
-        "claim default/c, request r: admin access is requested, but the feature is disabled"
-    )
 
 
 def test_requests_for_capacity() -> None:
