@@ -20,6 +20,7 @@ from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import (
     CycleState,
+    FilterPlugin,
     Ints,
     Node,
     NodeView,
@@ -99,6 +100,17 @@ class Halving(ScorePlugin):
         return scores
 
 
+class Counting(FilterPlugin):
+    """Counts the nodes that it is asked about."""
+
+    name = "Counting"
+    reads = Reads.NODE
+    asked = 0
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> None:
+        Counting.asked += nodes.alive
+
+
 def profile_with(plugin: type[Plugin]) -> Profile:
     names = ["PrioritySort", plugin.name, "DefaultBinder"]
     enabled = {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in names]}
@@ -130,3 +142,16 @@ def test_what_is_remembered_is_not_what_a_plugin_normalises() -> None:
     for name in NAMES:
         cache.handle(NodeAdded(make_node(name)))
     assert {chosen(scheduler, cache, profile) for _ in range(30)} == {"n1"}
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+def test_what_nodes_answered_is_kept_only_with_opportunistic_batching(remembers: bool) -> None:
+    cache, scheduler = CacheState(), Scheduler(Random(1), remembers=remembers)
+    profile = profile_with(Counting)
+    Counting.asked = 0
+    for name in NAMES:
+        cache.handle(NodeAdded(make_node(name)))
+    for _ in range(4):
+        chosen(scheduler, cache, profile)
+    # Answers are kept from the second pod on.
+    assert Counting.asked == (6 if remembers else 12)
