@@ -140,7 +140,10 @@ class ServerActor:
                     access = self._access_reviews(calls)
                 measures = self._measures
                 wall, now = self._clock.wall, self._clock.now
-                authenticator = Authenticator(authorities.current, tokens, wall, measures)
+                reads_uids = options.feature_gates["AllowParsingUserUIDFromCertAuth"]
+                authenticator = Authenticator(
+                    authorities.current, tokens, wall, measures, reads_uids=reads_uids
+                )
                 authorizer, its = Authorizer(always, access), self._pages(elsewhere)
                 site = Site(authenticator, authorizer, its, measures, now)
                 await HttpsServer(listener, contexts, site.respond).run()
@@ -179,7 +182,7 @@ class ServerActor:
         )
 
     def _pages(self, elsewhere: Elsewhere) -> dict[str, Page]:
-        return pages(self._shown, self._options.flags, self._clock, elsewhere)
+        return pages(self._shown, self._options, self._clock, elsewhere)
 
 
 def _first(failure: Exception) -> Exception:
@@ -187,9 +190,7 @@ def _first(failure: Exception) -> Exception:
     return _first(failure.exceptions[0]) if isinstance(failure, ExceptionGroup) else failure
 
 
-def pages(
-    shown: Shown, flags: Mapping[str, str], clock: Clock, elsewhere: Elsewhere
-) -> dict[str, Page]:
+def pages(shown: Shown, options: Options, clock: Clock, elsewhere: Elsewhere) -> dict[str, Page]:
     """The pages by path. `elsewhere` is the scheduler's event loop."""
 
     async def health(request: Request) -> Answer:
@@ -213,8 +214,10 @@ def pages(
         **{f"{path}/": health for path in shown.health.paths()},
         **{path: measured(measure) for path, measure in shown.metrics.items()},
         "/configz": ConfigurationPage(shown.configuration).show,
-        "/flagz": FlagsPage(flags).show,
         "/debug/": debug,
     }
-    made["/statusz"] = StatusPage(made, PROCESS_START, clock.wall).show
+    if options.feature_gates["ComponentFlagz"]:
+        made["/flagz"] = FlagsPage(options.flags).show
+    if options.feature_gates["ComponentStatusz"]:
+        made["/statusz"] = StatusPage(made, PROCESS_START, clock.wall).show
     return made

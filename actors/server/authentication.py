@@ -62,11 +62,15 @@ class Authenticator:
         tokens: TokenReviews | None,
         wall: Callable[[], datetime],
         measures: AccessMeasures | None = None,
+        *,
+        reads_uids: bool = True,
     ) -> None:
+        """Without `reads_uids`, users of client certificates have no uid."""
         self._authorities = authorities
         self._tokens = tokens
         self._wall = wall
         self._measures = measures or AccessMeasures(Registry())
+        self._reads_uids = reads_uids
 
     async def identify(self, request: Request) -> User | None:
         """The user, who may be anonymous; None if the request has a credential that is not good."""
@@ -122,7 +126,7 @@ class Authenticator:
             raise CertificateError("the certificate is not signed by an authority of users")
         certificate, now = request.certificates[0], self._wall()
         self._measures.certificate_used(seconds_left(certificate, now))
-        return user_of(certificate, now)
+        return user_of(certificate, now, reads_uid=self._reads_uids)
 
 
 def bearer_token(headers: MultiMapping[str]) -> str:

@@ -53,7 +53,7 @@ def seconds_left(certificate: bytes, now: datetime) -> float:
     return (_read(certificate).not_valid_after_utc - now).total_seconds()
 
 
-def user_of(certificate: bytes, now: datetime) -> User | None:
+def user_of(certificate: bytes, now: datetime, *, reads_uid: bool = True) -> User | None:
     """The user: the common name, with the organizations as groups; None without a common name.
     Raises CertificateError if the certificate has expired since the handshake, or has several uids.
     """
@@ -63,7 +63,7 @@ def user_of(certificate: bytes, now: datetime) -> User | None:
     name = _first(read.subject, NameOID.COMMON_NAME)
     if not name:
         return None
-    uids = _all(read.subject, UID)
+    uids = _all(read.subject, UID) if reads_uid else []
     if len(uids) > 1 or uids == [""]:
         raise CertificateError("expected one uid in the client certificate")
     fingerprint = f"X509SHA256={hashlib.sha256(certificate).hexdigest()}"
