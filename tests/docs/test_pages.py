@@ -16,7 +16,7 @@ from berth.actors.config_file import load_file, read_document
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.config.feature_gates import DEFAULTS
+from berth.config.feature_gates import DEFAULTS, NOT_IMPLEMENTED
 from berth.config.load import from_mapping
 from berth.config.profiles import DEFAULT_MULTI_POINT
 from berth.config.types import KubeSchedulerConfiguration
@@ -143,6 +143,9 @@ def test_the_fields_that_explain_answers() -> None:
 def test_the_feature_gates_and_their_defaults() -> None:
     told = {name.strip("`"): value for name, value in table_under("Feature gates").items()}
     assert told.items() <= {name: str(value).lower() for name, value in DEFAULTS.items()}.items()
+    section = CONFIGURATION.read_text().split("\n## Feature gates\n")[1]
+    assert {*NOT_IMPLEMENTED} <= {*re.findall(r"`(\w+)`", section)}
+    assert not {*NOT_IMPLEMENTED} & told.keys()
 
 
 def test_the_default_plugins_and_their_weights() -> None:

@@ -191,7 +191,7 @@ def conditions(running: Pipeline) -> list[SetUnschedulable]:
     return [order for order in running.recorder.take() if isinstance(order, SetUnschedulable)]
 
 
-# ----------------------------------------------------------------------------- what users are told
+# --------------------------------------------------------------------------------------- the option
 
 
 def test_warnings_and_refusals() -> None:

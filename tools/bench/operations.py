@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup
 
 from berth.actors.scheduling.kube.core import Pod
 from berth.config.feature_gates import DEFAULTS as KNOWN_GATES
+from berth.config.feature_gates import NOT_IMPLEMENTED
 from berth.tools.apiserver.resources import Kind
 from berth.tools.bench import devices, objects
 from berth.tools.bench.cluster import Cluster, ClusterError, ExistsError
@@ -49,8 +50,8 @@ from berth.tools.bench.waiting import POLL_SECONDS, StalledError, UnsupportedErr
 from berth.tools.bench.window import Window
 from berth.tools.bench.workload import Run
 
-# The gates that a workload may turn on: those of the scheduler, and one of the API server alone.
-ACCEPTED = {*KNOWN_GATES, "DRAResourceClaimDeviceStatus"}
+# The gates that a workload may turn on.
+ACCEPTED = KNOWN_GATES.keys() - NOT_IMPLEMENTED
 CHURN_SECONDS = 0.5
 MOST_PREPARED = 64
 T = TypeVar("T")
