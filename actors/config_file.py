@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +16,56 @@ from berth.actors.scheduling.kube.yaml_documents import documents
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.config.feature_gates import DEFAULTS
 from berth.config.fields import sort_of
-from berth.config.load import ConfigError, from_mapping
+from berth.config.load import ConfigError, from_mapping, validated
 from berth.config.schema import json_schema
 from berth.config.types import KIND, KubeSchedulerConfiguration
 
 
+class ConfigurationFile:
+    """A file that is read again while its configuration is in use. `finish` applies what does not
+    come from the file, such as flags.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        gates: Mapping[str, bool] = DEFAULTS,
+        finish: Callable[[KubeSchedulerConfiguration], KubeSchedulerConfiguration] = validated,
+    ) -> None:
+        self.path = str(path)
+        self._gates = gates
+        self._finish = finish
+
+    def read(self) -> bytes:
+        """The content of the file. Raises ConfigError."""
+        return _read(self.path)
+
+    def parse(self, raw: bytes) -> KubeSchedulerConfiguration:
+        """The configuration of a content. Raises ConfigError with every problem."""
+        return self._finish(_parsed(raw, self.path, self._gates))
+
+
 def load_file(path: str | Path, gates: Mapping[str, bool] = DEFAULTS) -> KubeSchedulerConfiguration:
     """Reads, defaults and validates a configuration file. Raises ConfigError with every problem."""
-    document = read_document(path)
+    return _parsed(_read(str(path)), str(path), gates)
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", file=path) from None
+
+
+def _parsed(raw: bytes, path: str, gates: Mapping[str, bool]) -> KubeSchedulerConfiguration:
+    document = _document(raw, path)
     try:
         configuration = from_mapping(document)
     except ConfigError as invalid:
-        raise ConfigError(*invalid.problems, file=str(path)) from None
+        raise ConfigError(*invalid.problems, file=path) from None
     problems = plugin_problems(configuration, registry_with(gates), gates)
     if problems:
-        raise ConfigError(*problems, file=str(path))
+        raise ConfigError(*problems, file=path)
     return configuration
 
 
@@ -46,18 +81,19 @@ def written(configuration: KubeSchedulerConfiguration, gates: Mapping[str, bool]
 
 def read_document(path: str | Path) -> Mapping[str, Any]:
     """The one document of a file, as it is written. Raises ConfigError."""
+    return _document(_read(str(path)), str(path))
+
+
+def _document(raw: bytes, path: str) -> Mapping[str, Any]:
     try:
-        found = [
-            document for document in documents(Path(path).read_bytes()) if document is not None
-        ]
-    except (OSError, ValueError) as error:
-        problem = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(f"cannot be read: {problem}", file=str(path)) from None
+        found = [document for document in documents(raw) if document is not None]
+    except ValueError as error:
+        raise ConfigError(f"cannot be read: {error}", file=path) from None
     if len(found) != 1:
         got = len(found) or "none"
-        raise ConfigError(f"expected one document, a {KIND}, got {got}", file=str(path))
+        raise ConfigError(f"expected one document, a {KIND}, got {got}", file=path)
     if not isinstance(found[0], Mapping):
-        raise ConfigError(f"expected a {KIND}, got {sort_of(found[0])}", file=str(path))
+        raise ConfigError(f"expected a {KIND}, got {sort_of(found[0])}", file=path)
     return found[0]
 
 

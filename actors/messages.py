@@ -8,14 +8,16 @@ carries a `reply`, set exactly once.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.framework.cycle_state import CycleState
-from berth.actors.scheduling.framework.events import ClusterEvent
+from berth.actors.scheduling.framework.events import ClusterEvent, Registration
 from berth.actors.scheduling.framework.post_filter import Deletion, Patch
+from berth.actors.scheduling.framework.status import Status
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.meta import HasMetadata, ObjectReference
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -297,6 +299,22 @@ class ComparePending(Order[tuple[Difference, ...]], frozen=True):
     heal: bool
 
 
+class UseProfiles(msgspec.Struct, frozen=True):
+    """The profiles were swapped; their functions of plugins, and the backoff in seconds.
+
+    `hints` are the events that each plugin registered for, by scheduler name and plugin. Pods of
+    `changed` scheduler names are tried again, and pods of `gone` ones are ours no more.
+    """
+
+    sort_key: Callable[[PodInfo, float], tuple[float, ...]]
+    pre_enqueue: Callable[[Pod], Status]
+    hints: Mapping[str, Mapping[str, Sequence[Registration]]]
+    initial_backoff: float
+    max_backoff: float
+    changed: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+
+
 class FlushBackoff(msgspec.Struct, frozen=True):
     """A second has passed: move the pods whose backoff is over to the active queue."""
 
@@ -323,6 +341,7 @@ QueueMessage = (
     | ListQueued
     | DumpQueued
     | ComparePending
+    | UseProfiles
     | FlushBackoff
     | FlushUnschedulable
 )
@@ -540,14 +559,16 @@ CacheMessage = (
 class Placement(msgspec.Struct, frozen=True):
     """A pod that the scheduling cycle placed: assumed in the cache, reserved, not yet bound.
 
-    `cycle` has the plugins' data for this attempt. `waits` are the seconds that each Permit plugin
-    that returned WAIT grants, by its name. `started` is when the attempt began, in monotonic
-    seconds. The decision looked at `evaluated` nodes, of which `feasible` were compared.
+    `profile` is that of the attempt, whose plugins reserved for the pod; it stays the same even if
+    the profiles are swapped. `cycle` has the plugins' data for this attempt. `waits` are the
+    seconds that each Permit plugin that returned WAIT grants, by its name. `started` is when the
+    attempt began, in monotonic seconds. The decision looked at `evaluated` nodes, of which
+    `feasible` were compared.
     """
 
     pod: QueuedPod
     node: str
-    scheduler_name: str
+    profile: Profile
     cycle: CycleState
     waits: dict[str, float]
     started: float

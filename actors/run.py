@@ -11,7 +11,7 @@ import click
 
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load
-from berth.actors.config_file import load_file, warnings_of, written
+from berth.actors.config_file import ConfigurationFile, load_file, warnings_of, written
 from berth.actors.flags.command import FlagCommand
 from berth.actors.flags.settings import (
     FlagError,
@@ -105,7 +105,14 @@ def _schedule(flags: Flags, options: Options) -> None:
         log.warning("configuration", file=file, warning=warning)
     connection = load(configuration.client_connection.kubeconfig or None, master=flags["master"])
     tune_collector()
-    daemon = partial(run_scheduler, configuration, connection, SystemClock(), Random(), options)
+    source = (
+        ConfigurationFile(file, gates, lambda read: validated(with_flags(read, flags)))
+        if file
+        else None
+    )
+    daemon = partial(
+        run_scheduler, configuration, connection, SystemClock(), Random(), options, source
+    )
     anyio.run(
         until_signalled,
         partial(collecting, daemon),

@@ -8,14 +8,13 @@ informers and the API server; tests run it alone.
 from __future__ import annotations
 
 import socket
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set
 from functools import partial
 from random import Random
-from typing import Any
 from uuid import UUID
 
 import anyio
+import msgspec
 from anyio.abc import TaskStatus
 
 from berth.actors.binding.actor import BindingActor
@@ -28,20 +27,21 @@ from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.measures import ClientMeasures
 from berth.actors.client.objects import ApiObjects
 from berth.actors.client.rest import Connection
-from berth.actors.client.rights import Right, Rights, needed
+from berth.actors.client.rights import Rights, needed
 from berth.actors.client.tenure import ALWAYS
+from berth.actors.config_file import ConfigurationFile
 from berth.actors.cycle.actor import CycleActor
 from berth.actors.decision_log import decision_log
-from berth.actors.informer.actor import InformerActor
+from berth.actors.informer.actor import SLICE
 from berth.actors.informer.listers import Listers
-from berth.actors.informer.routing import route_node, route_object, route_pod
-from berth.actors.informer.stand_ins import node_without_new_pods, pod_with_its_room
+from berth.actors.informer.routing import is_pending
+from berth.actors.informers import Informers, looked_up
 from berth.actors.instruments.instruments import Instruments
 from berth.actors.leader.actor import LeaderActor
 from berth.actors.leader.election import Election
 from berth.actors.leader.state import Terms
 from berth.actors.mailboxes import Mailboxes
-from berth.actors.messages import CountCached, KindListed, MeasureQueue, UnreadableObject
+from berth.actors.messages import CountCached, MeasureQueue, PendingPodAdded, UseProfiles
 from berth.actors.plugin_packages import registry_with
 from berth.actors.preemption.actor import PreemptionActor
 from berth.actors.queue.actor import QueueActor
@@ -49,6 +49,7 @@ from berth.actors.queue.state import QueueRules, QueueState
 from berth.actors.recorder.actor import RecorderActor
 from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
+from berth.actors.reloader import Extra, Reloader, Swapped, effective
 from berth.actors.runtime.ask import ask
 from berth.actors.runtime.clock import BootClock, Clock
 from berth.actors.runtime.heartbeat import Heartbeat
@@ -59,7 +60,6 @@ from berth.actors.runtime.version import BERTH, KUBERNETES
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.framework.events import KINDS, Resource
 from berth.actors.scheduling.framework.interface import ApiHandle, Handle, Objects
 from berth.actors.scheduling.framework.measuring import (
     NO_MEASURES,
@@ -67,15 +67,13 @@ from berth.actors.scheduling.framework.measuring import (
     PluginMeasures,
     Record,
 )
-from berth.actors.scheduling.kube.gated_fields import GatedFields
-from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind, type_of
+from berth.actors.scheduling.kube.core import Pod
 from berth.actors.server.actor import ServerActor, Shown
 from berth.actors.server.debug import Debug
 from berth.actors.server.health import Check, Health, leader_election, ping
 from berth.actors.server.metrics.page import MetricsPage, warn_of_unknown
 from berth.actors.server.metrics.pod_resources import PodResources
 from berth.actors.server.metrics.sizes import Sizes
-from berth.config.extenders import without_ignored_resources
 from berth.config.load import to_document
 from berth.config.options import Options, SecureServing
 from berth.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
@@ -114,7 +112,9 @@ def profiles_of(
     RegistryError with every field that is wrong.
     """
     registry = registry_with(handle.feature_gates)
-    return build_profiles(without_ignored_resources(configuration), registry, handle, gate_of)
+    profiles = tuple(effective(configuration).values())
+    whole = msgspec.structs.replace(configuration, profiles=profiles)
+    return build_profiles(whole, registry, handle, gate_of)
 
 
 # ---------------------------------------------------------------------- from the queue to a binding
@@ -129,7 +129,7 @@ class Core:
     def __init__(
         self,
         configuration: KubeSchedulerConfiguration,
-        profiles: Mapping[str, Profile],
+        profiles: dict[str, Profile],
         mailboxes: Mailboxes,
         in_binding: PodsInBinding,
         clock: Clock,
@@ -170,7 +170,6 @@ class Core:
         )
         binding = BindingActor(
             mailboxes,
-            profiles,
             extenders,
             api,
             clock,
@@ -193,6 +192,65 @@ class Core:
             Child("cycle", cycle.run),
         )
 
+    async def swap(
+        self,
+        configuration: KubeSchedulerConfiguration,
+        build: Callable[[KubeSchedulerConfiguration], dict[str, Profile]],
+        follow: Callable[[Collection[Profile]], Awaitable[None]],
+        pods: Callable[[], Mapping[str, Pod]],
+    ) -> Swapped:
+        """Go on with the profiles of another configuration. Raises RegistryError and changes
+        nothing if they cannot be made.
+
+        `build` makes the profiles, `follow` returns once what they look up is known, and `pods` are
+        those of the informer. A profile that is configured as before stays the same object.
+        """
+        built = build(configuration)
+        before, after = effective(self.configuration), effective(configuration)
+        profiles = {
+            name: self.profiles[name] if before.get(name) == after[name] else profile
+            for name, profile in built.items()
+        }
+        await follow(profiles.values())
+        # From here to `tell`, nothing waits: informers, cycle and queue change in the same turn.
+        gone = frozenset(self.profiles.keys() - profiles.keys())
+        added = frozenset(profiles.keys() - self.profiles.keys())
+        changed = frozenset(n for n, one in self.profiles.items() if profiles.get(n) is not one)
+        self.profiles.clear()
+        self.profiles.update(profiles)
+        self.configuration = configuration
+        rules = _new_rules(configuration, profiles)
+        self.mailboxes.queue.tell(msgspec.structs.replace(rules, changed=changed - gone, gone=gone))
+        if added:
+            await self._take_in(added, pods)
+        return Swapped(changed - gone, gone, added)
+
+    async def _take_in(self, schedulers: Set[str], pods: Callable[[], Mapping[str, Pod]]) -> None:
+        """Send the queue the pending pods of these scheduler names, of which it knows nothing.
+
+        The informers send it those that change from now on, so between two slices none is missed.
+        """
+        for number, key in enumerate(tuple(pods()), 1):
+            pod = pods().get(key)
+            if pod is not None and pod.spec.scheduler_name in schedulers and is_pending(pod):
+                self.mailboxes.queue.tell(PendingPodAdded(pod))
+            if number % SLICE == 0:
+                await anyio.lowlevel.checkpoint()
+
+
+def _new_rules(
+    configuration: KubeSchedulerConfiguration, profiles: Mapping[str, Profile]
+) -> UseProfiles:
+    """What the queue has to know of profiles; all of them sort alike."""
+    first = next(iter(profiles.values()))
+    return UseProfiles(
+        first.sort_key,
+        lambda pod: profiles[pod.spec.scheduler_name].pre_enqueue(pod),
+        {name: profile.hints() for name, profile in profiles.items()},
+        configuration.pod_initial_backoff_seconds,
+        configuration.pod_max_backoff_seconds,
+    )
+
 
 def _queue_rules(
     configuration: KubeSchedulerConfiguration,
@@ -200,124 +258,17 @@ def _queue_rules(
     instruments: Instruments,
     options: Options,
 ) -> QueueRules:
-    first = next(iter(profiles.values()))  # all profiles sort alike
+    rules = _new_rules(configuration, dict(profiles))
     return QueueRules(
-        first.sort_key,
-        lambda pod: profiles[pod.spec.scheduler_name].pre_enqueue(pod),
-        {name: profile.hints() for name, profile in profiles.items()},
-        configuration.pod_initial_backoff_seconds,
-        configuration.pod_max_backoff_seconds,
+        rules.sort_key,
+        rules.pre_enqueue,
+        rules.hints,
+        rules.initial_backoff,
+        rules.max_backoff,
         options.max_unschedulable,
         options.feature_gates["SchedulerPopFromBackoffQ"],
         instruments,
     )
-
-
-# ---------------------------------------------------------------------------------------- informers
-
-
-class Informers:
-    """The informers of nodes, of pods, and of the kinds that plugins look up or wait for."""
-
-    def __init__(
-        self,
-        access: Access,
-        profiles: Mapping[str, Profile],
-        mailboxes: Mailboxes,
-        listers: Listers,
-        feature_gates: Mapping[str, bool],
-    ) -> None:
-        self._by_kind: dict[WatchedKind, InformerActor[Any]] = {}
-        wanted, waited_for = _looked_up(profiles.values()), _waited_for(profiles.values())
-        for kind in wanted:
-            self._by_kind[kind] = InformerActor(
-                access.follow(kind.path, kind.type),
-                partial(route_object, resource=_resource_of(kind, waited_for)),
-                mailboxes,
-                looked_up=kind.type,
-                changed=partial(listers.changed, kind.type),
-            )
-            listers.follow(kind.type, self._by_kind[kind])
-        for kind in LOOKED_UP:
-            if kind not in wanted:
-                problem = f"no enabled plugin names {kind.kind} in its lookups"
-                mailboxes.cache.tell(KindListed(kind.type, problem))
-        self.nodes = InformerActor(
-            access.follow(NODES.path, NODES.type),
-            route_node,
-            mailboxes,
-            node_without_new_pods,
-            changed=partial(listers.changed, NODES.type),
-        )
-        self.pods = InformerActor(
-            access.follow(PODS.path, PODS.type, PODS.selector),
-            lambda change: route_pod(change, profiles.keys()),
-            mailboxes,
-            pod_with_its_room,
-            changed=partial(listers.changed, PODS.type),
-            read=GatedFields(feature_gates).drop,
-        )
-        listers.follow(NODES.type, self.nodes)
-        listers.follow(PODS.type, self.pods)
-        self._by_kind |= {NODES: self.nodes, PODS: self.pods}
-
-    def children(self) -> tuple[Child, ...]:
-        return tuple(
-            Child(f"informer of {kind.kind}", informer.run, OnCrash.RETRY)
-            for kind, informer in self._by_kind.items()
-        )
-
-    def problems(self) -> list[str]:
-        """Why the API server refuses to list a kind, for each such kind."""
-        return [informer.problem() for informer in self._by_kind.values() if informer.problem()]
-
-    def kinds(self) -> Collection[WatchedKind]:
-        return self._by_kind.keys()
-
-    def refused(self) -> list[Right]:
-        """The rights that the API server refuses to informers."""
-        return [
-            Right.of("GET", kind.path)
-            for kind, informer in self._by_kind.items()
-            if informer.problem()
-        ]
-
-    def unreadable(self) -> list[UnreadableObject]:
-        return [found for informer in self._by_kind.values() for found in informer.unreadable()]
-
-    def count_unreadable(self) -> dict[str, int]:
-        """The numbers of objects that cannot be read, by kind."""
-        numbers: Counter[str] = Counter()
-        for kind, informer in self._by_kind.items():
-            numbers[kind.kind] += len(informer.unreadable())
-        return dict(numbers)
-
-
-def _looked_up(profiles: Collection[Profile]) -> dict[WatchedKind, None]:
-    """The kinds that plugins look up, or whose events they wait for."""
-    lookups = [kind for p in profiles for plugin in p.plugins for kind in plugin.lookups]
-    types = {type_of(kind) for kind in lookups}
-    waited_for = _waited_for(profiles)
-    known = [kind for kind in LOOKED_UP if kind.type in types or kind.kind in waited_for]
-    others = [kind for kind in lookups if isinstance(kind, WatchedKind)]
-    return dict.fromkeys([*known, *others])
-
-
-def _waited_for(profiles: Collection[Profile]) -> set[str]:
-    """The names of the kinds whose events plugins wait for."""
-    registered = (
-        each for profile in profiles for events in profile.hints().values() for each in events
-    )
-    return {registration.event.resource.rpartition("/")[2] for registration in registered}
-
-
-def _resource_of(kind: WatchedKind, waited_for: Set[str]) -> Resource | str | None:
-    """The resource of the events of a kind; None if nobody can wait for them."""
-    known = KINDS.get(kind.kind)
-    if kind in LOOKED_UP:
-        return known or (kind.kind if kind.kind in waited_for else None)
-    # Another kind with the name of one of Kubernetes' needs its version and group.
-    return kind.kind if known is None else kind.full_name
 
 
 # ------------------------------------------------------------------------------- health and metrics
@@ -431,7 +382,11 @@ def _server(
 
     measured = {"/metrics": page.text, "/metrics/resources": of_leader}
     shown = Shown(
-        health, measured, to_document(core.configuration), debug, core.instruments.registry
+        health,
+        measured,
+        lambda: to_document(core.configuration),
+        debug,
+        core.instruments.registry,
     )
     return Child("server", ServerActor(serving, options, shown, rng).run, stop_deadline=10.0)
 
@@ -449,11 +404,12 @@ async def run_scheduler(
     clock: Clock,
     rng: Random,
     options: Options = DEFAULT_OPTIONS,
+    file: ConfigurationFile | None = None,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Schedule until cancelled; started means that the caches are synced. Raises the error that
-    ended it, or that of the configuration.
+    ended it, or that of the configuration. The profiles follow `file`, if there is one.
     """
     limits = configuration.client_connection
     registry = registry_for(options)
@@ -471,6 +427,7 @@ async def run_scheduler(
             rng,
             options,
             Instruments(registry, clock.now, options.feature_gates),
+            file=file,
             task_status=task_status,
         )
 
@@ -484,6 +441,7 @@ async def schedule(
     options: Options = DEFAULT_OPTIONS,
     instruments: Instruments | None = None,
     scheduler: Scheduler | None = None,
+    file: ConfigurationFile | None = None,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -505,13 +463,26 @@ async def schedule(
         instruments = Instruments(registry_for(options), clock.now, options.feature_gates)
     handle = SchedulerHandle(api, listers, in_binding, options.feature_gates, clock, instruments)
     profiles = profiles_of(configuration, handle, instruments.gate)
-    api.add_kinds(_looked_up(profiles.values()))
+    api.add_kinds(looked_up(profiles.values()))
     _log_start(access, profiles, terms)
     core = Core(configuration, profiles, mailboxes, in_binding, clock, instruments, options)
     instruments.registry.refresh_by(_counting(core))
     informers = Informers(access, profiles, mailboxes, listers, options.feature_gates)
     debugger = _debugger(core, informers)
     readiness = Readiness(task_status, informers)
+
+    def build(new: KubeSchedulerConfiguration) -> dict[str, Profile]:
+        return profiles_of(new, handle, instruments.gate)
+
+    async def follow(new: Collection[Profile]) -> None:
+        api.add_kinds(looked_up(new))
+        await extra.start(informers.follow_for(new))
+
+    async def swap(new: KubeSchedulerConfiguration) -> Swapped:
+        return await core.swap(new, build, follow, informers.pods.objects)
+
+    extra = Extra(clock, rng)
+    reloader = Reloader(file, lambda: core.configuration, swap, clock)
 
     heartbeat = Heartbeat()
     served: tuple[Child, ...] = ()
@@ -565,8 +536,10 @@ async def schedule(
         Child("recorder", recorder.run),
         *core.owners(),
         *informers.children(),
+        Child("informers of later profiles", extra.run),
         Child("cache debugger", debugger.run),
         *gated,
+        Child("reloader", reloader.run),
         Child("watch for the end", readiness.watch_for_the_end),
     )
     try:

@@ -12,7 +12,6 @@ they may wait for pods that are not placed yet.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import assert_never
 
 import anyio
@@ -63,7 +62,6 @@ class BindingActor(Actor[BindingMessage]):
     def __init__(
         self,
         mailboxes: Mailboxes,
-        profiles: Mapping[str, Profile],
         extenders: Extenders,
         api: ApiHandle,
         clock: Clock,
@@ -79,7 +77,6 @@ class BindingActor(Actor[BindingMessage]):
         self._queue = mailboxes.queue
         self._cache = mailboxes.cache
         self._recorder = mailboxes.recorder
-        self._profiles = profiles
         self._extenders = extenders
         self._api = api
         self._clock = clock
@@ -123,7 +120,7 @@ class BindingActor(Actor[BindingMessage]):
         """Run one binding cycle."""
         self._instruments.bindings.value += 1
         info, node = placement.pod.info, placement.node
-        profile = self._profiles[placement.scheduler_name]
+        profile = placement.profile
         failure: Failure | None = None
         where: str | None = node
         ended = False

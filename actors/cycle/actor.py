@@ -30,6 +30,7 @@ from berth.actors.messages import (
     Done,
     Forget,
     NextPod,
+    PendingPodDeleted,
     Placement,
     Preempt,
     PreemptNow,
@@ -94,7 +95,10 @@ class CycleActor:
             return
         started = self._clock.now()
         self._attempts.begun(queued)
-        profile = self._profiles[info.pod.spec.scheduler_name]
+        profile = self._profiles.get(info.pod.spec.scheduler_name)
+        if profile is None:  # It vanished in the moment in which the pod was handed out.
+            self._queue.tell(PendingPodDeleted(info.pod))
+            return
         record = self._instruments.attempt(info, profile.scheduler_name, started)
         placed: Assume | None = None
         reserved = SUCCESS
@@ -162,7 +166,7 @@ class CycleActor:
             placement = Placement(
                 queued,
                 node,
-                profile.scheduler_name,
+                profile,
                 state,
                 waits,
                 started,

@@ -39,6 +39,11 @@ _NODE_ADD = ClusterEvent(Resource.NODE, Action.ADD)
 _NODE_CHANGED = {action: ClusterEvent(Resource.NODE, action) for action in Action}
 
 
+def is_pending(pod: Pod) -> bool:
+    """True for a pod that waits for a node. A finished pod counts as gone."""
+    return not pod.spec.node_name and pod.status.phase not in FINISHED
+
+
 def route_pod(change: Change[Pod], schedulers: Set[str]) -> Routed:
     """`schedulers` are the names that we answer to. A finished pod counts as gone."""
     cache: list[CacheMessage] = []

@@ -38,6 +38,12 @@ class Backoff:
         self._rejected: KeyedHeap[Entry] = KeyedHeap()
         self._erred: KeyedHeap[Entry] = KeyedHeap()
 
+    def use(self, initial: float, longest: float) -> None:
+        """Other penalties from now on, and another order of the pods."""
+        self._initial, self._longest = initial, longest
+        for entry in list(self):
+            self.put(entry)
+
     def __len__(self) -> int:
         return len(self._rejected) + len(self._erred)
 

@@ -41,7 +41,20 @@ class Parked:
         key, scheduler = entry.key, entry.scheduler
         self.remove(key)
         self._oldest.put(key, (since,), entry)
-        self._rejectors[key] = rejectors = tuple((scheduler, plugin) for plugin in sorted(plugins))
+        self._rejectors[key] = tuple((scheduler, plugin) for plugin in sorted(plugins))
+        self._index(entry)
+
+    def use(self, hints: HintTable) -> None:
+        """Other plugins and events from now on: every pod is indexed anew."""
+        self._hints = hints
+        for index in (self._waiting, self._by_key, self._keys, self._unknown):
+            index.clear()
+        entries = {entry.key: entry for entry in self}
+        for key in self._rejectors:
+            self._index(entries[key])
+
+    def _index(self, entry: Entry) -> None:
+        key, rejectors = entry.key, self._rejectors[entry.key]
         for rejector in rejectors:
             self._waiting.setdefault(rejector, {})[key] = entry
             if not self._hints.knows(rejector):

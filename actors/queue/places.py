@@ -23,14 +23,24 @@ class Happened(enum.StrEnum):
     TIMEOUT = "unschedulable timeout"
     ACTIVATED = "activated"
     PREEMPTION_ENDED = "preemption ended"
+    PROFILES_CHANGED = "profiles changed"
     REMOVED = "deleted or bound"
 
 
 # Looking up a member of an enum in its class is slow.
 OUTSIDE, ACTIVE, BACKOFF, UNSCHEDULABLE, GATED, IN_FLIGHT = Place
-ADDED, POPPED, FAILED, EVENT, BACKOFF_COMPLETE, TIMEOUT, ACTIVATED, PREEMPTION_ENDED, REMOVED = (
-    Happened
-)
+(
+    ADDED,
+    POPPED,
+    FAILED,
+    EVENT,
+    BACKOFF_COMPLETE,
+    TIMEOUT,
+    ACTIVATED,
+    PREEMPTION_ENDED,
+    PROFILES_CHANGED,
+    REMOVED,
+) = Happened
 
 Transition = tuple[Place, Happened, Place]
 
@@ -55,6 +65,10 @@ TRANSITIONS: frozenset[Transition] = frozenset(
         (BACKOFF, ACTIVATED, (ACTIVE, GATED)),
         (UNSCHEDULABLE, ACTIVATED, (ACTIVE, GATED)),
         (GATED, ACTIVATED, (ACTIVE,)),
+        (ACTIVE, PROFILES_CHANGED, (GATED,)),
+        (BACKOFF, PROFILES_CHANGED, (GATED,)),
+        (UNSCHEDULABLE, PROFILES_CHANGED, (ACTIVE, BACKOFF, GATED)),
+        (GATED, PROFILES_CHANGED, (ACTIVE, BACKOFF)),
         (ACTIVE, REMOVED, (OUTSIDE,)),
         (BACKOFF, REMOVED, (OUTSIDE,)),
         (UNSCHEDULABLE, REMOVED, (OUTSIDE,)),

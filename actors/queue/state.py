@@ -46,6 +46,7 @@ from berth.actors.messages import (
     ShowStory,
     StoryStep,
     Unnominate,
+    UseProfiles,
 )
 from berth.actors.queue.backoff import Backoff
 from berth.actors.queue.effects import Compared, Effect, HandOut, Moved
@@ -69,6 +70,7 @@ from berth.actors.queue.places import (
     OUTSIDE,
     POPPED,
     PREEMPTION_ENDED,
+    PROFILES_CHANGED,
     REMOVED,
     TIMEOUT,
     TRANSITIONS,
@@ -95,6 +97,7 @@ PREEMPTION = "DefaultPreemption"  # the plugin that gates a pod while room is be
 POD_ADDED = Worth("UnschedulablePodAdd")
 POD_UPDATED = Worth("UnschedulablePodUpdate")
 AFTER_PREEMPTION = Worth("PreemptionEnded")
+NEW_PROFILES = Worth("ProfilesChanged")
 PARKED_TOO_LONG = Worth(str(UNSCHEDULABLE_TIMEOUT))
 BACKOFF_OVER = Worth("BackoffComplete", immediately=True)
 FORCED = Worth(str(FORCE_ACTIVATE), immediately=True)
@@ -144,6 +147,7 @@ class QueueState:
         self._waiting: deque[NextPod] = deque()
         self._gate_errors = GateErrors()
         self._stories = Stories()
+        self._gone: frozenset[str] = frozenset()  # the scheduler names that were ours
         self._healed = 0
 
     def handle(self, message: QueueMessage, now: float) -> Sequence[Effect]:
@@ -177,12 +181,10 @@ class QueueState:
                 | DumpQueued()
             ):
                 effects = (self._answer(message, now),)
-            case ComparePending():
-                effects = self._compare(message, now)
             case Activate(keys):
                 effects = self._activate(keys, now)
-            case FlushBackoff() | FlushUnschedulable():
-                effects = self._flush(message, now)
+            case FlushBackoff() | FlushUnschedulable() | ComparePending() | UseProfiles():
+                effects = self._look_after(message, now)
             case _:
                 assert_never(message)
         if self._waiting:
@@ -280,7 +282,8 @@ class QueueState:
         entry, latest, missed = landed
         if latest is not None:
             entry.info = self._pod_infos.of(latest, entry.info)
-        if entry.key in self._entries:  # A new pod of this name is in the queue already.
+        if entry.key in self._entries or entry.scheduler in self._gone:
+            # A new pod of this name is in the queue already, or the pod is ours no more.
             return self._remove(entry, now)
         entry.failed(failure.unschedulable, failure.pending, now, next(self._arrival))
         entry.hold = failure.hold
@@ -374,6 +377,18 @@ class QueueState:
         worth = self._hints.judge(entry, change)
         return () if worth is None else self._requeue(entry, EVENT, worth, now)
 
+    def _look_after(
+        self, order: FlushBackoff | FlushUnschedulable | ComparePending | UseProfiles, now: float
+    ) -> Sequence[Effect]:
+        """Follow an order that concerns all pods."""
+        match order:
+            case ComparePending():
+                return self._compare(order, now)
+            case UseProfiles():
+                return self._use(order, now)
+            case _:
+                return self._flush(order, now)
+
     def _flush(self, order: FlushBackoff | FlushUnschedulable, now: float) -> Sequence[Effect]:
         """Move the pods whose backoff is over, or try the pods that were parked for too long, in
         case an event was missed.
@@ -412,6 +427,48 @@ class QueueState:
             elif entry.place is not ACTIVE:
                 effects += self._requeue(entry, ACTIVATED, FORCED, now)
         return effects
+
+    # ----------------------------------------------------------------------- other profiles
+
+    def _use(self, new: UseProfiles, now: float) -> Sequence[Effect]:
+        """Go on with other profiles. A pod in flight ends its attempt with the profile of its
+        beginning; if its scheduler name is gone, it does not come back.
+        """
+        effects: list[Effect] = []
+        self._gone = (self._gone - new.hints.keys()) | new.gone
+        for entry in [one for one in self._entries.values() if one.scheduler in self._gone]:
+            effects += self._remove(entry, now)
+        self._rules = msgspec.structs.replace(
+            self._rules,
+            sort_key=new.sort_key,
+            pre_enqueue=new.pre_enqueue,
+            hints=new.hints,
+            initial_backoff=new.initial_backoff,
+            max_backoff=new.max_backoff,
+        )
+        self._hints = HintTable(new.hints, self._rules.hint_times)
+        for parked in (self._unschedulable, self._gated):
+            parked.use(self._hints)
+        for entry in list(self._active):
+            self._active.put(entry.key, self._sort_slot(entry), entry)
+        self._backoff.use(new.initial_backoff, new.max_backoff)
+        for entry in [one for one in self._entries.values() if one.scheduler in new.changed]:
+            effects += self._try_anew(entry, now)
+        return effects
+
+    def _try_anew(self, entry: Entry, now: float) -> Sequence[Effect]:
+        """Have the pod's new profile admit it, and have it tried again if it is parked."""
+        if entry.place is UNSCHEDULABLE or entry.place is GATED:
+            if entry.hold and entry.gated_by == PREEMPTION and entry.place is GATED:
+                return ()  # It is tried again at the end of its preemption.
+            return self._requeue(entry, PROFILES_CHANGED, NEW_PROFILES, now)
+        status = self._rules.pre_enqueue(entry.info.pod)
+        if not status.ok or entry.gate_error:
+            self._gate_errors.note(entry, status, now)
+        if status.ok:
+            return ()
+        step = StoryStep(now, GATED, NEW_PROFILES.event, status.plugin)
+        return self._gate(entry, PROFILES_CHANGED, step)
 
     # ------------------------------------------------------------------------------ moving a pod
 

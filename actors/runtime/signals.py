@@ -1,7 +1,8 @@
 """Signals: SIGTERM and SIGINT ask for an orderly end. After the first one, they have their default
 effect again.
 
-SIGUSR2 asks for a dump of the cache, as with kube-scheduler.
+SIGUSR2 asks for a dump of the cache, as with kube-scheduler. SIGHUP asks for the configuration file
+to be read again.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from berth.actors.runtime.watchdog import ENDING, Watchdog
 
 log = structlog.get_logger(__name__)
 DUMP = signal.SIGUSR2
+RELOAD = signal.SIGHUP
 
 
 async def until_signalled(work: Callable[[], Awaitable[None]], watchdog: Watchdog) -> None:

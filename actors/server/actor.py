@@ -56,13 +56,13 @@ Measure = Callable[[], Awaitable[bytes]]
 
 class Shown(NamedTuple):
     """`metrics` maps paths to functions that return their text, and are called in the scheduler's
-    event loop. `configuration` is shown by /configz. The families about requests are added to
-    `registry`.
+    event loop. `configuration` returns what /configz shows. The families about requests are added
+    to `registry`.
     """
 
     health: Health
     metrics: Mapping[str, Measure]
-    configuration: object
+    configuration: Callable[[], object]
     debug: Debug
     registry: Registry
 

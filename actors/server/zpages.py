@@ -45,11 +45,14 @@ def process_start() -> datetime:
 
 
 class ConfigurationPage:
-    def __init__(self, configuration: object) -> None:
-        self._body = msgspec.json.encode({"componentconfig": configuration})
+    """`configuration` returns the one in use, which may change."""
+
+    def __init__(self, configuration: Callable[[], object]) -> None:
+        self._configuration = configuration
 
     async def show(self, _: Request) -> Answer:
-        return Answer(self._body, content_type=JSON)
+        body = msgspec.json.encode({"componentconfig": self._configuration()})
+        return Answer(body, content_type=JSON)
 
 
 class FlagsPage:

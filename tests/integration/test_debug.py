@@ -146,7 +146,7 @@ async def test_a_scheduler_that_does_not_answer_is_not_a_difference(tmp_path: Pa
 def serving(options: Options, debug: Debug) -> Callable[..., Coroutine[Any, Any, None]]:
     """A server that shows these debug pages."""
     assert options.serving is not None
-    shown = Shown(Health({"livez": ()}), {}, {}, debug, Registry())
+    shown = Shown(Health({"livez": ()}), {}, dict, debug, Registry())
     return ServerActor(options.serving, options, shown, Random(1)).run
 
 

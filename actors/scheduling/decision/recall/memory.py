@@ -85,7 +85,7 @@ class Memory:
     """
 
     def __init__(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> None:
-        self._profile = profile
+        self.profile = profile
         self.looked_at = 0
         self.unfit = False
         self._rejections: Rejections | None = None
@@ -132,7 +132,7 @@ class Memory:
 
     def anew(self, info: PodInfo, snapshot: Snapshot) -> Memory:
         """A memory of the present cluster. Raises PluginError and NotReusableError."""
-        memory = Memory(self._profile, info, snapshot)
+        memory = Memory(self.profile, info, snapshot)
         memory.looked_at, memory.unfit = self.looked_at, self.unfit
         return memory
 
@@ -157,7 +157,7 @@ class Memory:
         if changes is None:
             return False
         restricted = self._names is not None
-        if changes.nodes and (restricted or self._profile.parts[Reads.NODES].prepares):
+        if changes.nodes and (restricted or self.profile.parts[Reads.NODES].prepares):
             return False
         stale, position = self._changed.bools, snapshot.columns.position
         if restricted and changes.rows:
@@ -218,10 +218,10 @@ class Memory:
         Raises PluginError.
         """
         if not self._row_by_row(state):
-            return self._besides(self._profile, state, info, snapshot, start, fitting)
+            return self._besides(self.profile, state, info, snapshot, start, fitting)
         if self._promised is None or not self._promised.refresh(snapshot):
             self._promised = Promised(snapshot)
-        kept = self._profile.kept
+        kept = self.profile.kept
         left = self._promised.leaves(kept, state, info, snapshot, start, fitting)
         if self.of_pod.filters_nothing(state):
             return left
@@ -245,7 +245,7 @@ class Memory:
 
     def rejections(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Rejections | None:
         """Why each node rejects the pod; None if that cannot be remembered. Raises PluginError."""
-        rules = self._profile
+        rules = self.profile
         if not self.of_pod.filters_nothing(state) or not self._row_by_row(state):
             return None
         if self._rejections is None or not self._rejections.refresh(rules, state, info, snapshot):
@@ -254,7 +254,7 @@ class Memory:
 
     def _row_by_row(self, state: CycleState) -> bool:
         """True if the filters answer for every node of the tree, each from its row alone."""
-        return self._names is None and self._profile.filters_row_by_row(state)
+        return self._names is None and self.profile.filters_row_by_row(state)
 
 
 class NotReusableError(Exception):

@@ -184,6 +184,8 @@ class Recall:
             return None  # which is no part of the template
         template = info.template
         memory = self._memories.get(template)
+        if memory is not None and memory.profile is not profile:
+            memory = None  # The profiles were swapped.
         try:
             if memory is not None:
                 if not memory.refresh(snapshot):

@@ -161,7 +161,7 @@ async def room() -> AsyncIterator[Room]:
         clock = made.clock
         boxes = made.mailboxes
         api = ApiObjects(client)
-        binding = BindingActor(boxes, {}, Extenders(), api, clock, made.in_binding, unread(clock))
+        binding = BindingActor(boxes, Extenders(), api, clock, made.in_binding, unread(clock))
         actor = PreemptionActor(boxes, client, api, clock, Random(1), 16, unread(clock))
         await group.start(QueueActor(boxes, made.queue_state, clock, unread(clock)).run)
         await group.start(binding.run)

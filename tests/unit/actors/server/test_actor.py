@@ -21,7 +21,7 @@ ELSEWHERE: Any = None  # No page is shown.
 )
 def test_pages_with_a_feature_gate(gate: str, page: str) -> None:
     debug: Any = None
-    shown = Shown(Health({}), {}, {}, debug, Registry())
+    shown = Shown(Health({}), {}, dict, debug, Registry())
     on, off = (
         pages(shown, Options(feature_gates={**DEFAULTS, gate: value}), VirtualClock(), ELSEWHERE)
         for value in (True, False)

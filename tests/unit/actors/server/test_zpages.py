@@ -107,7 +107,9 @@ async def test_a_form_that_is_not_known_is_refused(accept: str) -> None:
 
 
 async def test_the_configuration() -> None:
-    answer = await ConfigurationPage({"kind": "KubeSchedulerConfiguration"}).show(asked("/configz"))
+    answer = await ConfigurationPage(lambda: {"kind": "KubeSchedulerConfiguration"}).show(
+        asked("/configz")
+    )
     assert answer.body == b'{"componentconfig":{"kind":"KubeSchedulerConfiguration"}}'
     assert answer.content_type == "application/json"
 
