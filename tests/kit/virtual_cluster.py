@@ -22,6 +22,7 @@ from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.rest import ApiError, ConnectionFailedError
 from berth.actors.client.tenure import Tenure
 from berth.actors.client.watch import Changed, Deleted, Listed
+from berth.actors.config_file import ConfigurationFile
 from berth.actors.scheduling.decision.algorithm import Outcome
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.scheduler import Scheduler
@@ -282,9 +283,10 @@ async def virtual_cluster(
     extenders: Extenders | None = None,
     args: Mapping[str, Mapping[str, Any]] | None = None,
     lags: Mapping[type[Any], float] | None = None,
+    file: ConfigurationFile | None = None,
 ) -> AsyncIterator[VirtualCluster]:
     """A running scheduler with these plugins besides the default ones; they must be registered.
-    `args` are those of plugins by name.
+    `args` are those of plugins by name. With a file, its configuration counts, and it may change.
     """
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -302,7 +304,7 @@ async def virtual_cluster(
         group.start_soon(cluster.run_kubelet)
         run = partial(
             schedule,
-            from_mapping(document),
+            from_mapping(document) if file is None else file.parse(file.read()),
             cluster,
             extenders or Extenders(),
             cluster.clock,
@@ -310,6 +312,7 @@ async def virtual_cluster(
             Options(),
             instruments=cluster.instruments,
             scheduler=Witness(cluster),
+            file=file,
         )
         async with anyio.create_task_group() as scheduler:
             started = anyio.Event()
