@@ -12,7 +12,10 @@ from click.testing import CliRunner
 from berth.actors.client.rest import ApiError
 from berth.actors.messages import AssignedPodAdded, SetUnschedulable
 from berth.actors.scheduling.kube.core import Node, Pod
+from berth.config.feature_gates import with_defaults
+from berth.config.options import Options
 from berth.tools.explain.command import explain
+from tests.kit.daemon import daemon
 from tests.kit.pipeline import Pipeline, pipeline
 from tests.kit.queue import place_of
 
@@ -56,6 +59,7 @@ def fitting(gates: str, asked: Document, objects: list[Document]) -> list[str]:
     return sorted(name for name, verdict in verdicts.items() if verdict["code"] == "Success")
 
 
+WITHOUT_POD_LEVEL = {"PodLevelResources": False, "InPlacePodLevelResourcesVerticalScaling": False}
 SPREAD = {
     "topologyKey": "zone",
     "maxSkew": 1,
@@ -139,6 +143,18 @@ def test_gates_that_change_where_a_pod_fits(
     assert fitting(f"{gate}=true", asked, objects) == on
     without = ",".join(f"{name}=false" for name in (gate, *others))
     assert fitting(without, asked, objects) == off
+
+
+@pytest.mark.parametrize(("gates", "bound"), [({}, ""), (WITHOUT_POD_LEVEL, "n")])
+async def test_the_scheduler_drops_what_counts_only_with_a_gate(
+    gates: dict[str, bool], bound: str
+) -> None:
+    options = Options(feature_gates=with_defaults(gates))
+    async with daemon(options=options) as running:
+        running.put_node("n")
+        running.put_pod("p", spec={"resources": asks("8")})
+        await running.advance(2)
+        assert running.node_of("p") == bound
 
 
 # ------------------------------------------------------------------------ SchedulerAsyncPreemption
