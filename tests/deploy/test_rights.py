@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from berth.actors.client.rest import ApiError
+from berth.actors.client.rights import needed
+from berth.actors.scheduling.kube.kinds import BY_KIND
 from tests.kit.rbac import Attributes, Authorizer, attributes_of, implied
 from tests.kit.rights import ACCOUNT, NAMESPACE, Rights, shipped
 
@@ -164,3 +166,11 @@ def test_no_right_is_granted_that_kube_scheduler_does_not_have() -> None:
     ]
     assert beyond == []
     assert len(set(authorizer.shipped)) == len(authorizer.shipped), "a right is granted twice"
+
+
+def test_what_berth_misses_at_the_start_is_granted() -> None:
+    paths = [kind.path for kind in BY_KIND.values()]
+    authorizer = Authorizer(shipped(), NAMESPACE, ACCOUNT)
+    granted = {(right.group, right.resource, right.verb) for right in authorizer.shipped}
+    asked = {(right.group, right.resource, right.verb) for right in needed(paths, elects=True)}
+    assert asked <= granted

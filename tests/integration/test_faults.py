@@ -235,7 +235,7 @@ async def listed(client: Client) -> dict[str, Document]:
 async def test_every_pod_that_fits_is_bound_once_despite_failures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("berth.actors.system.IN_TREE", {**IN_TREE, Whim.name: Whim})
+    monkeypatch.setitem(IN_TREE, Whim.name, Whim)
     configuration = from_mapping(CONFIGURATION)
     with structlog.testing.capture_logs() as logs:
         async with (

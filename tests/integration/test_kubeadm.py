@@ -6,6 +6,7 @@ import socket
 import sys
 from pathlib import Path
 
+import aiohttp
 import yaml
 
 from tests.integration.test_daemon import LEADS, cluster
@@ -20,6 +21,10 @@ COMMAND = (
     "--kubeconfig=/etc/kubernetes/scheduler.conf",
     "--leader-elect=true",
 )
+
+CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
+# An API server that trusts no client certificate publishes this.
+AUTHORITIES = {"metadata": {"name": "extension-apiserver-authentication"}, "data": {}}
 
 
 def is_free(port: int) -> bool:
@@ -49,10 +54,13 @@ async def test_the_command_of_the_manifest_starts_a_leader_that_places_pods(
     program = tmp_path / COMMAND[0]
     program.symlink_to(Path(sys.executable).with_name("berth"))
     async with cluster(tmp_path) as running:
+        await running.client.call("POST", CONFIG_MAPS, dict, AUTHORITIES)
         conf = str(kubeconfig(tmp_path, running.url))
         flags = [flag.replace("/etc/kubernetes/scheduler.conf", conf) for flag in COMMAND[1:]]
-        if not is_free(SECURE_PORT):  # another scheduler runs on this machine
-            flags.append(f"--secure-port={free_port()}")
+        port = SECURE_PORT
+        if not is_free(port):  # another scheduler runs on this machine
+            port = free_port()
+            flags.append(f"--secure-port={port}")
         async with berth(tmp_path, *flags, program=[str(program)]) as scheduler:
             running.schedulers.append(scheduler)
             start = await scheduler.says('"starting"')
@@ -65,4 +73,9 @@ async def test_the_command_of_the_manifest_starts_a_leader_that_places_pods(
             await running.bound("p")
             assert (await running.lease())["holderIdentity"] in start
             assert not [line for line in scheduler.output.splitlines() if line.startswith("W")]
+            async with aiohttp.ClientSession() as session:
+                for probe in ("livez", "readyz"):
+                    where = f"https://127.0.0.1:{port}/{probe}"
+                    async with session.get(where, ssl=False) as answer:
+                        assert (answer.status, await answer.text()) == (200, "ok")
             running.assert_bound_once(1)
