@@ -11,13 +11,16 @@ from random import Random
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from berth.actors.client.rest import ApiError, Client, Connection
 from berth.actors.system import run_scheduler
 from berth.config.feature_gates import with_defaults
 from berth.config.options import Options
-from berth.tools.apiserver.app import serve
+from berth.tools.apiserver.app import Server, serve
+from berth.tools.apiserver.http import Follow, Response
+from berth.tools.apiserver.http_reader import Request
 from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.hollow.controllers import run_controllers
 from berth.tools.hollow.kubelet import hollow_node, run_kubelets
@@ -178,6 +181,32 @@ async def test_claims_of_one_pod_are_allocated_for_the_same_node() -> None:
         first = await running.runs("p")
         await running.create("Pod", pod("q", "two", "three"))
         assert await running.runs("q") != first
+        await running.settle()
+
+
+@in_virtual_time
+async def test_a_context_that_was_created_before_is_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The scheduler learns it from the API server, if the informer does not have it yet."""
+    answer = Server.answer
+    created: list[Request] = []
+
+    def first_is_lost(server: Server, request: Request) -> Response | Follow:
+        answered = answer(server, request)
+        is_first = request.path.endswith("/podschedulingcontexts") and not created
+        if request.method != "POST" or not is_first:
+            return answered
+        created.append(request)
+        exists = {"kind": "Status", "code": 409, "reason": "AlreadyExists", "message": "it exists"}
+        return Response(msgspec.json.encode(exists), 409)
+
+    monkeypatch.setattr(Server, "answer", first_is_lost)
+    async with cluster() as running:
+        await running.create("ResourceClaim", claim("c"))
+        await running.create("Pod", pod("p", "c"))
+        await running.runs("p")
+        assert created
         await running.settle()
 
 
