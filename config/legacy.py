@@ -115,6 +115,12 @@ def _mappings(value: object) -> list[Document]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
+def _name(entry: Document) -> str:
+    """The name of a plugin, "" for what is none."""
+    name = entry.get("name")
+    return name if isinstance(name, str) else ""
+
+
 def _convert_leader_election(new: Document, notes: _Notes) -> None:
     election = new.get("leaderElection")
     if not isinstance(election, dict):
@@ -137,8 +143,10 @@ def _convert_alpha(new: Document, version: str, notes: _Notes) -> None:
     """The fields that became part of a profile, which v1alpha1 did not have."""
     names = ("schedulerName", "plugins", "pluginConfig")
     own = {name: new.pop(name) for name in names if new.get(name) is not None}
+    if not isinstance(new.get("profiles"), list):
+        new["profiles"] = []
     if own:
-        new.setdefault("profiles", []).append(own)
+        new["profiles"].append(own)
         notes.changes.append(f"{', '.join(own)}: moved to profiles[0]")
     if version == "v1alpha1" and "plugins" in own:
         notes.by_hand.append("profiles[0].plugins: postFilter of v1alpha1 is called preScore in v1")
@@ -148,7 +156,9 @@ def _convert_alpha(new: Document, version: str, notes: _Notes) -> None:
             notes.by_hand.append("algorithmSource.policy: write the policy's plugins as a profile")
         else:
             notes.changes.append("algorithmSource: removed, the default plugins are those of v1")
-    profiles = _mappings(new.get("profiles")) or [new.setdefault("profiles", [{}])[0]]
+    if not _mappings(new["profiles"]):
+        new["profiles"].append({})
+    profiles = _mappings(new["profiles"])
     moved: tuple[tuple[str, str, str], ...] = (
         ("hardPodAffinitySymmetricWeight", "InterPodAffinity", "hardPodAffinityWeight"),
         ("bindTimeoutSeconds", "VolumeBinding", "bindTimeoutSeconds"),
@@ -209,7 +219,7 @@ def _args_of(profile: Document, plugin: str) -> Document:
     if not isinstance(profile.get("pluginConfig"), list):
         profile["pluginConfig"] = []
     for entry in _mappings(profile["pluginConfig"]):
-        if entry.get("name") == plugin:
+        if _name(entry) == plugin:
             if not isinstance(entry.get("args"), dict):
                 entry["args"] = {}
             found: Document = entry["args"]
@@ -219,16 +229,16 @@ def _args_of(profile: Document, plugin: str) -> Document:
     return made
 
 
-def _take(profile: Document, wanted: Callable[[object], bool]) -> list[tuple[str, str, Document]]:
+def _take(profile: Document, wanted: Callable[[str], bool]) -> list[tuple[str, str, Document]]:
     """The entries of sets whose name is wanted, removed from them, by point and list."""
     taken = []
     for point, plugin_set in _sets(profile):
         for which in ("enabled", "disabled"):
             entries = _mappings(plugin_set.get(which))
-            if not any(wanted(entry.get("name")) for entry in entries):
+            if not any(wanted(_name(entry)) for entry in entries):
                 continue
-            taken += [(point, which, entry) for entry in entries if wanted(entry.get("name"))]
-            plugin_set[which] = [entry for entry in entries if not wanted(entry.get("name"))]
+            taken += [(point, which, entry) for entry in entries if wanted(_name(entry))]
+            plugin_set[which] = [entry for entry in entries if not wanted(_name(entry))]
             if not plugin_set[which]:
                 del plugin_set[which]
     return taken
@@ -247,12 +257,12 @@ def _drop_removed(profile: Document, path: str, notes: _Notes) -> None:
     if not isinstance(configured, list):
         return
     for entry in _mappings(configured):
-        name = entry.get("name")
+        name = _name(entry)
         if name in REMOVED:
             configured.remove(entry)
             if name not in told:
-                notes.changes.append(f"{path}.pluginConfig: {removed(str(name))}")
-            told.add(str(name))
+                notes.changes.append(f"{path}.pluginConfig: {removed(name)}")
+            told.add(name)
     if not configured:
         del profile["pluginConfig"]
 
@@ -260,14 +270,14 @@ def _drop_removed(profile: Document, path: str, notes: _Notes) -> None:
 def _convert_strategy(profile: Document, path: str, notes: _Notes) -> None:
     """The plugins that score resources became strategies of NodeResourcesFit."""
     taken = _take(profile, _STRATEGIES.__contains__)
-    config = [e for e in _mappings(profile.get("pluginConfig")) if e.get("name") in _STRATEGIES]
+    config = [e for e in _mappings(profile.get("pluginConfig")) if _name(e) in _STRATEGIES]
     for entry in config:
         profile["pluginConfig"].remove(entry)
     by_name = {entry["name"]: entry.get("args") for entry in config}
     enabled = {e["name"]: e for point, which, e in taken if (point, which) == ("score", "enabled")}
     disabled = {e["name"] for point, which, e in taken if (point, which) == ("score", "disabled")}
     everything = any(
-        entry.get("name") == "*"
+        _name(entry) == "*"
         for point, plugin_set in _sets(profile)
         if point == "score"
         for entry in _mappings(plugin_set.get("disabled"))
@@ -307,7 +317,7 @@ def _convert_strategy(profile: Document, path: str, notes: _Notes) -> None:
 def _keep_weights(profile: Document, path: str, notes: _Notes) -> None:
     """Up to v1beta2 these plugins had a default weight of 1."""
     weighed = {
-        entry.get("name")
+        _name(entry)
         for point, plugin_set in _sets(profile)
         if point == "score"
         for which in ("enabled", "disabled")
@@ -366,7 +376,7 @@ def _policy_hints(document: Mapping[str, Any]) -> Iterator[str]:
         ("priorities", "score", _PRIORITIES),
     ):
         for i, entry in enumerate(_mappings(document.get(field))):
-            name = entry.get("name")
+            name = _name(entry)
             instead = plugins.get(name) if isinstance(name, str) else None
             if instead is not None:
                 yield f"{field}[{i}]: {name} is {instead} at {point}"

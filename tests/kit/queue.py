@@ -20,6 +20,7 @@ from berth.actors.messages import (
     ReplyTo,
     ShowStory,
     StoryStep,
+    UseProfiles,
 )
 from berth.actors.queue.effects import Effect, HandOut, Moved
 from berth.actors.queue.places import Happened, Transition
@@ -34,6 +35,7 @@ _HAPPENS: dict[type[object], Happened] = {
     FlushUnschedulable: Happened.TIMEOUT,
     Activate: Happened.ACTIVATED,
     PreemptionEnded: Happened.PREEMPTION_ENDED,
+    UseProfiles: Happened.PROFILES_CHANGED,
 }
 
 

@@ -16,6 +16,7 @@ from berth.actors.messages import (
     PreemptionEnded,
     QueuedPod,
     QueueMessage,
+    UseProfiles,
 )
 from berth.actors.queue.effects import HandOut
 from berth.actors.queue.places import TRANSITIONS, Transition
@@ -27,6 +28,7 @@ from tests.kit.queue import handle_and_follow
 from tests.unit.actors.queue.test_state import POD_GONE, REGISTERED, make_pod
 
 PODS = frozenset({"Pods"})
+OURS = frozenset({"s"})
 MAX_UNSCHEDULABLE, BACKOFF = 60.0, 1000.0
 EARLY, LATE = 100.0, 5000.0  # during the backoff and after it; both later than MAX_UNSCHEDULABLE
 
@@ -45,6 +47,7 @@ class Watched:
             MAX_UNSCHEDULABLE,
             pop_from_backoff,
         )
+        self.rules = rules
         self.state = QueueState(rules)
         self.now = 0.0
         self.moves: list[Transition] = []
@@ -52,6 +55,13 @@ class Watched:
 
     def gate(self, pod: Pod) -> Status:
         return unresolvable("shut").by("Door") if self.door_is_shut else SUCCESS
+
+    def other_profiles(
+        self, changed: frozenset[str] = frozenset(), gone: frozenset[str] = frozenset()
+    ) -> UseProfiles:
+        hints = {} if gone else {"s": REGISTERED}
+        order = self.rules.sort_key
+        return UseProfiles(order, self.gate, hints, BACKOFF, BACKOFF, changed, gone)
 
     def send(self, message: QueueMessage) -> None:
         effects, moves = handle_and_follow(self.state, message, self.now)
@@ -147,6 +157,8 @@ TRIGGERS: dict[str, Callable[[Watched], None]] = {
     "room is made": lambda queue: queue.send(PreemptionEnded("ns/p", "p", 1)),
     "no room is made": lambda queue: queue.send(PreemptionEnded("ns/p", "p", 1, failed=True)),
     "deleted": lambda queue: queue.send(PendingPodDeleted(make_pod("p"))),
+    "profiles changed": lambda queue: queue.send(queue.other_profiles(changed=OURS)),
+    "profile gone": lambda queue: queue.send(queue.other_profiles(gone=OURS)),
 }
 
 
