@@ -191,8 +191,9 @@ async def test_an_added_affinity_holds_for_the_pods_of_its_profile(tmp_path: Pat
 )
 async def test_resources_are_packed(tmp_path: Path, text: str, same: bool) -> None:
     async with running(tmp_path, text) as cluster:
+        eight: dict[str, Any] = {"intel.com_foo": "8"}
         for name in ("a", "b"):
-            await cluster.create(server(name, **{"intel.com_foo": "8"}))
+            await cluster.create(server(name, **eight))
         wants = {"intel.com_foo": "1"}
         first, second = await placed(cluster, wanting("p", **wants), wanting("q", **wants))
         assert (first == second) is same
