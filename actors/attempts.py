@@ -67,7 +67,6 @@ class Attempts:
         info, seconds = queued.info, now - placement.started
         self._instruments.attempt_ended(info.pod.spec.scheduler_name, _SCHEDULED, seconds)
         self._instruments.scheduled(queued, now)
-        placement.cycle.record.end(_SCHEDULED, node)
         log_attempt(
             self._log,
             info.key,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -21,6 +22,7 @@ from berth.actors.flags.settings import (
     with_flags,
 )
 from berth.actors.flags.table import Flags
+from berth.actors.instruments.tracing import tracing_from
 from berth.actors.leader.actor import LeaseLostError
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.collector import collecting, tune_collector
@@ -110,15 +112,21 @@ def _schedule(flags: Flags, options: Options) -> None:
         if file
         else None
     )
+    clock = SystemClock()
+    tracing = tracing_from(os.environ, clock)
     daemon = partial(
-        run_scheduler, configuration, connection, SystemClock(), Random(), options, source
+        run_scheduler, configuration, connection, clock, Random(), options, source, tracing
     )
-    anyio.run(
-        until_signalled,
-        partial(collecting, daemon),
-        Watchdog(Heartbeat(), whereabouts),
-        backend_options={"use_uvloop": True},
-    )
+    try:
+        anyio.run(
+            until_signalled,
+            partial(collecting, daemon),
+            Watchdog(Heartbeat(), whereabouts),
+            backend_options={"use_uvloop": True},
+        )
+    finally:
+        if tracing is not None:
+            tracing.close()
 
 
 def _refuse_other_version(given: str) -> None:

@@ -37,6 +37,7 @@ from berth.actors.informer.listers import Listers
 from berth.actors.informer.routing import is_pending
 from berth.actors.informers import Informers, looked_up
 from berth.actors.instruments.instruments import Instruments
+from berth.actors.instruments.tracing import Tracing
 from berth.actors.leader.actor import LeaderActor
 from berth.actors.leader.election import Election
 from berth.actors.leader.state import Terms
@@ -405,6 +406,7 @@ async def run_scheduler(
     rng: Random,
     options: Options = DEFAULT_OPTIONS,
     file: ConfigurationFile | None = None,
+    tracing: Tracing | None = None,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -426,7 +428,7 @@ async def run_scheduler(
             clock,
             rng,
             options,
-            Instruments(registry, clock.now, options.feature_gates),
+            Instruments(registry, clock.now, options.feature_gates, tracing),
             file=file,
             task_status=task_status,
         )

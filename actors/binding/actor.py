@@ -45,7 +45,7 @@ from berth.actors.runtime.workers import Line, Workers
 from berth.actors.scheduling.decision.profile import PreBindStep, Profile
 from berth.actors.scheduling.framework.events import ASSIGNED_POD_DELETE
 from berth.actors.scheduling.framework.interface import ApiHandle
-from berth.actors.scheduling.framework.measuring import PRE_BIND
+from berth.actors.scheduling.framework.measuring import NO_TIME, PRE_BIND
 from berth.actors.scheduling.framework.status import SUCCESS, Code, NotFound, Status
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -178,7 +178,7 @@ class BindingActor(Actor[BindingMessage]):
             self._step(placement, "Pod allowed by permit")
         self._queue.tell(Done(info.uid))
         status, record = SUCCESS, placement.cycle.record
-        began = ended = 0.0
+        began = ended = NO_TIME
         if flight.ok:
             began = record.now()
             status = await self._prepared(profile, placement)
@@ -263,6 +263,7 @@ class BindingActor(Actor[BindingMessage]):
         info, node = placement.pod.info, placement.node
         self._attempts.scheduled(placement)
         profile.post_bind(placement.cycle, info, node)
+        placement.cycle.record.end("scheduled", node)
         activated = placement.cycle.take_pods_to_activate()
         if activated:
             self._queue.tell(Activate(activated))

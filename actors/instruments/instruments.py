@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from berth.actors.instruments.families import Families
 from berth.actors.instruments.records import MOST_MARKS, PointTimes
+from berth.actors.instruments.tracing import Tracing
 from berth.actors.messages import CacheStatistics, QueuedPod, QueueMeasures
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.measures import Counter, Family, Gauge, Registry
@@ -34,15 +35,19 @@ SETTLE_SECONDS = 1.0
 
 
 class Instruments:
-    """`now` is in monotonic seconds. `bindings` is the number of binding cycles under way."""
+    """`now` is in monotonic seconds. `bindings` is the number of binding cycles under way. Without
+    `tracing`, no attempt is traced.
+    """
 
     def __init__(
         self,
         registry: Registry,
         now: Callable[[], float],
         gates: Mapping[str, bool] = DEFAULTS,
+        tracing: Tracing | None = None,
     ) -> None:
         self.registry = registry
+        self._tracing = tracing
         self.now = now
         self._families = families = Families(registry, gates)
         self._times: dict[str, PointTimes] = {}
@@ -88,6 +93,10 @@ class Instruments:
         times.gate.detailed = detailed = _DETAILED[number % 100]
         if len(times.marks) > MOST_MARKS:
             times.settle()
+        if self._tracing is not None:
+            traced = self._tracing.begin(info, profile, started, times, sampled=detailed)
+            if traced is not None:
+                return traced
         return times.detailed if detailed else times.plain
 
     def decided(self, started: float, asked: float, ended: float) -> None:

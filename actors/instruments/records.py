@@ -91,6 +91,9 @@ class PointTimes:
 
     def dropped(self) -> None:
         self.marks += (DISCARDED, self.now())
+        self.count_dropped()
+
+    def count_dropped(self) -> None:
         self.families.batch_attempts.child(self.profile, "hint_not_used").inc()
         self.families.batch_flushed.child(self.profile, "pod_failed").inc()
 

@@ -26,6 +26,8 @@ from berth.actors.scheduling.framework.status import SUCCESS, Code
 SUCCEEDED = int(SUCCESS.code)
 FAILED = int(Code.ERROR)
 DISCARDED = 7
+# The time of both marks of an extension point where no plugin is asked.
+NO_TIME = -1.0
 # What begins. The first is a PreFilter that found answers kept from other pods; the second is the
 # search for such answers if there are none, before PreFilter.
 (
