@@ -95,10 +95,11 @@ class TracedRecord:
 
 
 class Tracing:
-    """`provider` is the library's, with its exporter. Call `close` at the end."""
+    """`provider` and `exporter` are the library's. Call `close` at the end."""
 
-    def __init__(self, provider: Any, clock: Clock) -> None:
+    def __init__(self, provider: Any, exporter: Any, clock: Clock) -> None:
         self._provider = provider
+        self._exporter = exporter
         self._tracer = provider.get_tracer("berth")
         self._clock = clock
         self._ended: SimpleQueue[tuple[TracedRecord, bool] | None] = SimpleQueue()
@@ -145,6 +146,8 @@ class Tracing:
         flushing = threading.Thread(target=flush, name="last traces", daemon=True)
         flushing.start()
         flushing.join(seconds)
+        if flushing.is_alive():
+            self._exporter.shutdown()  # It tries no more, so that its thread can end.
 
     def _make_spans(self) -> None:
         while (ended := self._ended.get()) is not None:
@@ -210,7 +213,7 @@ def tracing_from(environ: Mapping[str, str], clock: Clock) -> Tracing | None:
         known = known.merge(Resource({SERVICE_NAME: SERVICE}))
     provider = TracerProvider(resource=known, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(exporter))
-    return Tracing(provider, clock)
+    return Tracing(provider, exporter, clock)
 
 
 def _problem(environ: Mapping[str, str]) -> str | None:
