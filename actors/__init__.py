@@ -33,6 +33,8 @@ What connects them.
     runtime/      the actor kernel: mailbox, ask, actor, workers, supervisor, clock
     client/       the client of the API server and of extenders
     system        makes the actors, and puts them in their order; the only wiring
+    informers     which kinds are followed, for which profiles
+    reloader      reads the configuration file again, and has the profiles swapped
     flags/        the flags of kube-scheduler: their table, their forms, and what they set
     run, cli      the `berth` command; config_file and plugin_packages read what it needs
 

@@ -532,16 +532,16 @@ async def schedule(
 
     children = (
         Child("heartbeat", heartbeat.run),
+        Child("reloader", reloader.run),
         Child("rights", rights.run, OnCrash.RETRY),
         Child("instruments", partial(_settling, instruments, clock)),
         *served,
         Child("recorder", recorder.run),
         *core.owners(),
-        *informers.children(),
         Child("informers of later profiles", extra.run),
+        *informers.children(),
         Child("cache debugger", debugger.run),
         *gated,
-        Child("reloader", reloader.run),
         Child("watch for the end", readiness.watch_for_the_end),
     )
     try:
