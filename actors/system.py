@@ -58,6 +58,7 @@ from berth.actors.runtime.logs import get_logger
 from berth.actors.runtime.measures import Registry
 from berth.actors.runtime.supervisor import Child, OnCrash, Supervisor
 from berth.actors.runtime.version import BERTH, KUBERNETES
+from berth.actors.scheduling.decision.completion import completed
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
@@ -69,13 +70,13 @@ from berth.actors.scheduling.framework.measuring import (
     Record,
 )
 from berth.actors.scheduling.kube.core import Pod
-from berth.actors.server.actor import ServerActor, Shown
+from berth.actors.server.actor import PROCESS_START, ServerActor, Shown
 from berth.actors.server.debug import Debug
 from berth.actors.server.health import Check, Health, leader_election, ping
 from berth.actors.server.metrics.page import MetricsPage, warn_of_unknown
 from berth.actors.server.metrics.pod_resources import PodResources
 from berth.actors.server.metrics.sizes import Sizes
-from berth.config.load import to_document
+from berth.actors.server.metrics.slis import HealthMeasures
 from berth.config.options import Options, SecureServing
 from berth.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
 
@@ -337,7 +338,11 @@ class Readiness(TaskStatus[None]):
 
 
 def _health(
-    election: LeaderElectionConfiguration, readiness: Readiness, leader: Check, live: Check
+    election: LeaderElectionConfiguration,
+    readiness: Readiness,
+    leader: Check,
+    live: Check,
+    measures: HealthMeasures,
 ) -> Health:
     """The checks of kube-scheduler, in its order."""
     elected = (leader,) if election.leader_elect else ()
@@ -345,7 +350,8 @@ def _health(
         Check("shutdown", readiness.stopping),
         Check("sched-handler-sync", readiness.unsynchronized),
     )
-    return Health({"healthz": elected, "livez": (live,), "readyz": (*elected, *ready)})
+    groups = {"healthz": elected, "livez": (live,), "readyz": (*elected, *ready)}
+    return Health(groups, measures)
 
 
 def _debugger(core: Core, informers: Informers) -> CacheDebugger:
@@ -361,11 +367,12 @@ def _server(
     informers: Informers,
     debugger: CacheDebugger,
     health: Health,
+    slis: HealthMeasures,
     page: MetricsPage,
     leads: Callable[[], bool],
     rng: Random,
 ) -> Child:
-    clock, in_binding = core.clock, core.in_binding
+    clock, in_binding, gates = core.clock, core.in_binding, options.feature_gates
     debug = Debug(
         debugger.nodes,
         debugger.compare,
@@ -381,11 +388,15 @@ def _server(
     async def of_leader() -> bytes:
         return await resources.text() if leads() else b""
 
-    measured = {"/metrics": page.text, "/metrics/resources": of_leader}
+    measured = {
+        "/metrics": page.text,
+        "/metrics/resources": of_leader,
+        "/metrics/slis": slis.text,
+    }
     shown = Shown(
         health,
         measured,
-        lambda: to_document(core.configuration),
+        lambda: completed(core.configuration, registry_with(gates), gates),
         debug,
         core.instruments.registry,
     )
@@ -495,7 +506,8 @@ async def schedule(
         election = configuration.leader_election
         leader = leader_election(access.tenure, election)
         live = ping(heartbeat.still_for, options.liveness_stall)
-        health = _health(election, readiness, leader, live)
+        slis = HealthMeasures(registry_for(options), PROCESS_START.timestamp())
+        health = _health(election, readiness, leader, live, slis)
         chance = Random(rng.random())
         served = (
             _server(
@@ -505,6 +517,7 @@ async def schedule(
                 informers,
                 debugger,
                 health,
+                slis,
                 page,
                 access.tenure.permits,
                 chance,

@@ -12,6 +12,8 @@ import msgspec
 
 from berth.actors.client.tenure import Tenure
 from berth.actors.runtime.logs import get_logger
+from berth.actors.runtime.measures import Registry
+from berth.actors.server.metrics.slis import HealthMeasures
 from berth.actors.server.request import NOT_FOUND, Answer, Request, text
 from berth.config.types import LeaderElectionConfiguration
 
@@ -64,7 +66,10 @@ PASSES = Check("ping", lambda: None)
 class Health:
     """`groups` maps healthz, livez and readyz to their checks. A group without checks has ping."""
 
-    def __init__(self, groups: Mapping[str, Sequence[Check]]) -> None:
+    def __init__(
+        self, groups: Mapping[str, Sequence[Check]], measures: HealthMeasures | None = None
+    ) -> None:
+        self._measures = measures or HealthMeasures(Registry(), 0.0)
         self._groups = {name: tuple(checks) or (PASSES,) for name, checks in groups.items()}
         self._failing: dict[str, list[str]] = {}
 
@@ -92,6 +97,7 @@ class Health:
                 lines.append(f"[+]{check.name} excluded: ok")
                 continue
             problem = check.problem()
+            self._measures.checked(check.name, name, ok=problem is None)
             if problem is None:
                 lines.append(f"[+]{check.name} ok")
             else:

@@ -57,6 +57,9 @@ def test_every_family_is_documented_and_no_other() -> None:
     }
     for name in ("kube_pod_resource_request", "kube_pod_resource_limit"):
         expected[name] = ("gauge", POD, "STABLE")
+    labels = ["name", "type"]
+    expected["kubernetes_healthcheck"] = ("gauge", labels, "STABLE")
+    expected["kubernetes_healthchecks_total"] = ("counter", sorted([*labels, "status"]), "STABLE")
     assert documented() == expected
 
 

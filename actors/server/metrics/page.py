@@ -11,8 +11,10 @@ from berth.actors.server.metrics.about import register_about
 from berth.actors.server.metrics.exposition import exposed, together
 from berth.actors.server.metrics.pod_resources import LIMIT, REQUEST
 from berth.actors.server.metrics.process import ProcessMeasures
+from berth.actors.server.metrics.slis import HEALTHCHECK, HEALTHCHECKS
 
 log = structlog.get_logger(__name__)
+ELSEWHERE = (LIMIT, REQUEST, HEALTHCHECK, HEALTHCHECKS)  # on pages of their own
 
 
 class MetricsPage:
@@ -33,9 +35,9 @@ class MetricsPage:
 def warn_of_unknown(registry: Registry) -> None:
     """Warn of disabled metrics, and of labels with allowed values, that do not exist."""
     for name in registry.unknown():
-        if name in (LIMIT, REQUEST):
-            continue
         family, _, label = name.partition(",")
+        if family in ELSEWHERE:
+            continue
         if label:
             log.warning("--allow-metric-labels: no such label", metric=family, label=label)
         else:
