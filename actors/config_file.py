@@ -35,6 +35,7 @@ class ConfigurationFile:
         self.path = str(path)
         self._gates = gates
         self._finish = finish
+        self.parsed = b""  # the content that was parsed last
 
     def read(self) -> bytes:
         """The content of the file. Raises ConfigError."""
@@ -42,7 +43,12 @@ class ConfigurationFile:
 
     def parse(self, raw: bytes) -> KubeSchedulerConfiguration:
         """The configuration of a content. Raises ConfigError with every problem."""
+        self.parsed = raw
         return self._finish(_parsed(raw, self.path, self._gates))
+
+    def warnings(self, configuration: KubeSchedulerConfiguration) -> list[str]:
+        """What a configuration says without effect, a line each; kube-scheduler accepts it too."""
+        return warnings_of(configuration, self._gates)
 
 
 def load_file(path: str | Path, gates: Mapping[str, bool] = DEFAULTS) -> KubeSchedulerConfiguration:

@@ -97,11 +97,12 @@ class Reloader:
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async with anyio.create_task_group() as group:
             await group.start(each_signal, RELOAD, self._asked)
-            file = self._file
-            if file is not None:
-                self._seen = self._look(file)
             task_status.started()
-            while file is not None:
+            file = self._file
+            if file is None:
+                return
+            self._seen = file.parsed or self._look(file)
+            while True:
                 await self._clock.sleep(LOOK_SECONDS)
                 if self._look(file) != self._seen:
                     await self._reload(file)
@@ -140,6 +141,8 @@ class Reloader:
             "gone": sorted(swapped.gone),
             "until_restart": kept,
         }
+        for warning in file.warnings(new):
+            log.warning("configuration", file=file.path, warning=warning)
         given = {name: ",".join(found) for name, found in names.items() if found}
         log.info("configuration reloaded", file=file.path, **given)
         return ""

@@ -12,7 +12,7 @@ import click
 
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load
-from berth.actors.config_file import ConfigurationFile, load_file, warnings_of, written
+from berth.actors.config_file import ConfigurationFile, warnings_of, written
 from berth.actors.flags.command import FlagCommand
 from berth.actors.flags.settings import (
     FlagError,
@@ -96,8 +96,16 @@ def run(flags: Flags) -> None:
 
 def _schedule(flags: Flags, options: Options) -> None:
     file, gates = flags["config"], options.feature_gates
-    configuration = load_file(file, gates) if file else from_mapping(None)
-    configuration = validated(with_flags(configuration, flags))
+    source = (
+        ConfigurationFile(file, gates, lambda read: validated(with_flags(read, flags)))
+        if file
+        else None
+    )
+    configuration = (
+        validated(with_flags(from_mapping(None), flags))
+        if source is None
+        else source.parse(source.read())
+    )
     if flags["write-config-to"]:
         text = written(configuration, gates)
         Path(flags["write-config-to"]).write_text(text, encoding="utf-8")
@@ -107,11 +115,6 @@ def _schedule(flags: Flags, options: Options) -> None:
         log.warning("configuration", file=file, warning=warning)
     connection = load(configuration.client_connection.kubeconfig or None, master=flags["master"])
     tune_collector()
-    source = (
-        ConfigurationFile(file, gates, lambda read: validated(with_flags(read, flags)))
-        if file
-        else None
-    )
     clock = SystemClock()
     tracing = tracing_from(os.environ, clock)
     daemon = partial(
