@@ -32,7 +32,8 @@ What connects them.
     instruments/  kube-scheduler's metrics, measured by the actors and the decision
     runtime/      the actor kernel: mailbox, ask, actor, workers, supervisor, clock
     client/       the client of the API server and of extenders
-    system        makes the actors, and puts them in their order; the only wiring
+    system        makes the actors, and puts them in their order; core.py those from the queue to
+                  the binding, which tests also run alone; the only wiring
     informers     which kinds are followed, for which profiles
     reloader      reads the configuration file again, and has the profiles swapped
     flags/        the flags of kube-scheduler: their table, their forms, and what they set

@@ -16,6 +16,7 @@ from berth.actors.binding.state import PodsInBinding
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.objects import ApiObjects
 from berth.actors.client.rest import ApiError
+from berth.actors.core import Core, SchedulerHandle
 from berth.actors.informer.listers import Listers
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
@@ -34,7 +35,6 @@ from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resou
 from berth.actors.scheduling.framework.interface import Plugin
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.actors.system import Core, SchedulerHandle
 from berth.config.feature_gates import with_defaults
 from berth.config.load import from_mapping
 from berth.config.options import Options

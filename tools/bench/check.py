@@ -20,6 +20,7 @@ from typing import Generic, TypeVar, assert_never
 import msgspec
 
 from berth.actors.cache.state import CacheState, Lend
+from berth.actors.core import profiles_of
 from berth.actors.messages import Assume, NodeAdded, Nominate, ObjectPut, TakeSnapshot
 from berth.actors.scheduling.decision.algorithm import Chosen, Failed, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
@@ -33,7 +34,6 @@ from berth.actors.scheduling.kube.kinds import LOOKED_UP
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.system import profiles_of
 from berth.config.types import Extender, KubeSchedulerConfiguration
 from berth.tools.bench.measure import Checked, Difference, Effort, Meter
 from berth.tools.explain.decision import Decision, steps

@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from berth.actors.cache.state import CacheState, Lend
+from berth.actors.core import profiles_of
 from berth.actors.messages import (
     AssignedPodAdded,
     Assume,
@@ -35,7 +36,6 @@ from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Namespace, Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.system import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.bench.cache import NoReply
 from berth.tools.explain.handle import ReadOnlyHandle

@@ -20,6 +20,7 @@ from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.kubeconfig import load
 from berth.actors.client.rest import ConnectionFailedError
 from berth.actors.config_file import load_file
+from berth.actors.core import profiles_of
 from berth.actors.runtime.logs import configure_logs
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import RegistryError
@@ -30,7 +31,6 @@ from berth.actors.scheduling.kube.kinds import WatchedKind
 from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.system import profiles_of
 from berth.config.feature_gates import DEFAULTS, FeatureGateError
 from berth.config.fields import path_first
 from berth.config.load import ConfigError, from_mapping

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from berth.actors.core import profiles_of
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import RegistryError
-from berth.actors.system import profiles_of
 from berth.config.load import from_mapping
 from tests.kit.handle import NoApi
 from tests.kit.processes import install

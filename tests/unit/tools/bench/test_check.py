@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from berth.actors.cache.state import CacheState
+from berth.actors.core import profiles_of
 from berth.actors.messages import (
     AssignedPodAdded,
     AssignedPodDeleted,
@@ -35,7 +36,6 @@ from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.vectors import Ints, Rows
-from berth.actors.system import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.bench.check import Sample, Witness, check, restored, written

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from berth.actors.cache.state import CacheState, Lend
+from berth.actors.core import profiles_of
 from berth.actors.messages import (
     AssignedPodAdded,
     AssignedPodDeleted,
@@ -21,7 +22,6 @@ from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.system import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from tests.kit.handle import NoApi, Nowhere
 
