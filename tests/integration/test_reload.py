@@ -252,12 +252,16 @@ async def test_kinds_that_a_new_profile_looks_up_are_known_to_its_first_pod(file
     async with file.running(late=1.0) as cluster:
         await cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}})
         await cluster.create(node("n", 4))
+        await cluster.create(node("m", 4))
         await cluster.create(pod("p"))
         await cluster.clock.advance(5.0)
         file.write(profile())
         await cluster.clock.advance(LOOK_SECONDS + 5)
         document = pod("q")
-        term = {"topologyKey": "kubernetes.io/hostname", "namespaceSelector": {}}
+        term = {
+            "topologyKey": "kubernetes.io/hostname",
+            "namespaceSelector": {"matchLabels": {"a": "b"}},
+        }
         preferred = [{"weight": 1, "podAffinityTerm": {**term, "labelSelector": {}}}]
         document["spec"]["affinity"] = {
             "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}

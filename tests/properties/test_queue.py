@@ -33,6 +33,7 @@ from berth.actors.messages import (
     PendingPodUpdated,
     QueuedPod,
     QueueMessage,
+    UseProfiles,
 )
 from berth.actors.queue.effects import Compared, Effect, HandOut, Moved
 from berth.actors.queue.places import TRANSITIONS
@@ -314,6 +315,11 @@ class QueueHistory(RuleBasedStateMachine):
     @rule(pick=PICKS)
     def door_opens_or_shuts(self, pick: int) -> None:
         self.doors ^= {self.some(pick).metadata.name}
+
+    @rule()
+    def profiles_of_other_pods_change(self) -> None:
+        """The queue sorts and indexes its pods anew, and none of them moves."""
+        self.send(UseProfiles(order, self.gate, {"s": HINTS, "t": {}}, 1.0, 10.0, frozenset("t")))
 
     @rule(seconds=st.sampled_from([0.25, 0.75, 1.0, 2.5, 290.0]))
     def time_passes(self, seconds: float) -> None:
