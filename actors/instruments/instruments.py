@@ -210,9 +210,12 @@ class Instruments:
     def _grow(
         self, family: Family[Counter], labels: tuple[str, ...], source: str, number: int
     ) -> None:
-        """Bring a counter up to a number that was counted elsewhere, in one of several sources."""
+        """Bring a counter up to a number that was counted elsewhere, in one of several sources. A
+        source whose number fell has begun anew, as profiles do after a change of the configuration.
+        """
         key = (family.name, source, *labels)
-        family.child(*labels).inc(number - self._known.get(key, 0))
+        known = self._known.get(key, 0)
+        family.child(*labels).inc(number - known if number >= known else number)
         self._known[key] = number
 
 

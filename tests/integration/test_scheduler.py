@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from random import Random
 from typing import Any
 
 import anyio
 import pytest
 
+from berth.actors.client.access import remote
+from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.rest import ApiError, Client, Connection
+from berth.actors.instruments.instruments import Instruments
 from berth.actors.runtime.clock import SystemClock
-from berth.actors.system import run_scheduler
+from berth.actors.runtime.measures import Registry
+from berth.actors.system import run_scheduler, schedule
 from berth.config.types import (
     Duration,
     KubeSchedulerConfiguration,
     LeaderElectionConfiguration,
 )
 from berth.tools.apiserver.app import serve
+from tests.kit.instruments import Reader
 from tests.kit.messages import no_room
 
 Document = dict[str, Any]
@@ -167,3 +173,25 @@ async def test_the_second_scheduler_waits_until_the_first_gives_the_lease_back()
                 holder,
             )
             second.cancel_scope.cancel()
+
+
+async def test_the_metrics_say_who_leads() -> None:
+    clock, rng, configuration = SystemClock(), Random(1), KubeSchedulerConfiguration()
+    instruments = Instruments(Registry(), clock.now)
+    status = partial(Reader(instruments.registry).numbers, "leader_election_master_status")
+    assert status() == {("kube-scheduler",): 0}
+    async with (
+        serve() as url,
+        remote(Connection(url), clock, rng, 50, 100) as access,
+        Extenders() as extenders,
+        anyio.create_task_group() as group,
+    ):
+        run = partial(
+            schedule, configuration, access, extenders, clock, rng, instruments=instruments
+        )
+        await group.start(run)
+        with anyio.fail_after(20):
+            while status() != {("kube-scheduler",): 1}:
+                await anyio.sleep(0.02)
+        group.cancel_scope.cancel()
+    assert status() == {("kube-scheduler",): 0}

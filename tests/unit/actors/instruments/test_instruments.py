@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from berth.actors.instruments.instruments import Instruments
+from berth.actors.messages import CacheStatistics, QueueMeasures, QueueStatistics
 from berth.actors.runtime.measures import Registry
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.plugin import (
@@ -183,6 +184,20 @@ async def test_a_preemption() -> None:
         assert await numbers("preemption_goroutines_duration_seconds") == {("success",): 1}
         points = await numbers("framework_extension_point_duration_seconds")
         assert points["PostFilter", "Success", PROFILE] == 1
+
+
+def counted(number: int) -> dict[str, dict[tuple[str, str], int]]:
+    return {PROFILE: {("Filter", "Fit"): number}}
+
+
+def test_counters_go_on_when_profiles_are_replaced() -> None:
+    instruments = Instruments(Registry(), lambda: 0.0)
+    queue = QueueMeasures(QueueStatistics(0, 0, 0, 0, 0, 0), {}, {}, {})
+    cache = CacheStatistics(0, 0, 0, 0, 0)
+    for number in (5, 7, 2, 3):  # Two profiles, each read twice.
+        instruments.count(queue, cache, counted(number))
+    asked = Reader(instruments.registry).numbers("plugin_evaluation_total")
+    assert asked == {("Fit", "Filter", PROFILE): 10}
 
 
 async def test_durations_are_those_of_the_clock() -> None:
