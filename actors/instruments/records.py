@@ -89,6 +89,12 @@ class PointTimes:
         duration = self.families.plugin_duration.child(plugin, point, code.label)
         duration.observe(self.now() - started)
 
+    def kept(self, started: float) -> None:
+        self.families.store_duration.child(self.profile).observe(self.now() - started)
+
+    def not_kept(self) -> None:
+        self.families.batch_flushed.child(self.profile, "pod_not_batchable").inc()
+
     def dropped(self) -> None:
         self.marks += (DISCARDED, self.now())
         self.count_dropped()
@@ -101,13 +107,15 @@ class PointTimes:
 class PointRecord:
     """Implements framework.measuring.Record, for any number of attempts."""
 
-    __slots__ = ("detailed", "dropped", "marks", "now", "ran")
+    __slots__ = ("detailed", "dropped", "kept", "marks", "not_kept", "now", "ran")
 
     def __init__(self, times: PointTimes, *, detailed: bool) -> None:
         self.detailed = detailed
         self.marks = times.marks
         self.now = times.now
         self.ran = times.ran
+        self.kept = times.kept
+        self.not_kept = times.not_kept
         self.dropped = times.dropped
 
     def end(self, result: str, node: str = "") -> None:

@@ -59,6 +59,8 @@ class TracedRecord:
         self.span = span
         self.ended = 0.0
         self.now = times.now
+        self.kept = times.kept
+        self.not_kept = times.not_kept
         self.marks: list[float] = []
         self.plugins: list[_Plugin] = []
 

@@ -246,11 +246,6 @@ class Family(Generic[C]):
         with self._adding:
             return sorted(self._children.items(), key=lambda item: item[0])
 
-    def clear(self) -> None:
-        """Forget all children, before they are set anew."""
-        with self._adding:
-            self._children = {}
-
 
 AnyFamily = Family[Counter] | Family[Gauge] | Family[Histogram]
 F = TypeVar("F", Family[Counter], Family[Gauge], Family[Histogram])

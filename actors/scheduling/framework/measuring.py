@@ -85,6 +85,14 @@ class Record(Protocol):
         """Note that a plugin, asked at the time `started`, has answered."""
         ...
 
+    def kept(self, started: float) -> None:
+        """Note that answers about the pod were put away for others, from the time `started` on."""
+        ...
+
+    def not_kept(self) -> None:
+        """Note that the answers about the pod depend on more than what others share with it."""
+        ...
+
     def dropped(self) -> None:
         """Note that answers kept from other pods could not be used: the decision begins anew."""
         ...
@@ -106,6 +114,12 @@ class Unmeasured:
         return 0.0
 
     def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
+        pass
+
+    def kept(self, started: float) -> None:
+        pass
+
+    def not_kept(self) -> None:
         pass
 
     def dropped(self) -> None:

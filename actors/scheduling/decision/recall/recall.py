@@ -164,7 +164,7 @@ class Recall:
         record: Record = UNMEASURED,
     ) -> Recalled | None:
         """The candidates for the pod, or None if it has to be decided without a memory."""
-        memory = self._memory(profile, info, snapshot)
+        memory = self._memory(profile, info, snapshot, record)
         if memory is None:
             return None
         memory.state.record = record  # The kept rules are asked again with this state.
@@ -178,7 +178,9 @@ class Recall:
         alone = rules.filters_nothing(state)
         return Recalled(memory, state, profile, info, snapshot, alone=alone)
 
-    def _memory(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> Memory | None:
+    def _memory(
+        self, profile: Profile, info: PodInfo, snapshot: Snapshot, record: Record
+    ) -> Memory | None:
         """An up-to-date memory for the pod's template."""
         if info.pod.spec.node_name:
             return None  # which is no part of the template
@@ -189,13 +191,18 @@ class Recall:
         try:
             if memory is not None:
                 if not memory.refresh(snapshot):
+                    began = record.now()
                     memory = memory.anew(info, snapshot)
+                    record.kept(began)
             elif template in self._met:
+                began = record.now()
                 memory = Memory(profile, info, snapshot)
+                record.kept(began)
                 del self._met[template]
         except (NotReusableError, PluginError):
             self._memories.pop(template, None)
             memory = None
+            record.not_kept()
         if memory is None:
             _remember(self._met, template, None, MOST_MET)
         else:

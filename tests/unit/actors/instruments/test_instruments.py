@@ -131,6 +131,7 @@ async def test_one_attempt_in_ten_times_its_plugins() -> None:
         assert timed["DefaultBinder", "Bind", "Success"] == 10
         hints = await running.numbers("batch_attempts_total")
         assert hints[PROFILE, "hint_used"] > 90
+        assert await running.numbers("store_schedule_results_duration_seconds") == {(PROFILE,): 1}
 
 
 async def test_an_unschedulable_pod() -> None:

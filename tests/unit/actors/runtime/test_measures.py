@@ -100,14 +100,6 @@ def test_label_values_that_are_not_allowed_are_counted_together() -> None:
     ]
 
 
-def test_a_cleared_family_shows_only_the_children_that_are_set_anew() -> None:
-    family = Registry().gauge("pods", "Pods.", ("plugin",))
-    family.child("old").set(1)
-    family.clear()
-    family.child("new").set(2)
-    assert [values for values, _ in family.children()] == [("new",)]
-
-
 async def test_what_is_counted_when_it_is_read_is_brought_up_to_date() -> None:
     registry = Registry()
     gauge = registry.gauge("size", "Size.").child()
