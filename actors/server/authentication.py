@@ -26,7 +26,7 @@ from berth.actors.server.client_certificates import (
 from berth.actors.server.identity import ANONYMOUS, User, authenticated
 from berth.actors.server.metrics.access import AccessMeasures
 from berth.actors.server.request import Request
-from berth.actors.server.reviews import ReviewFailedError, TokenReviews
+from berth.actors.server.reviews import ReviewFailedError, TokenRejectedError, TokenReviews
 
 log = get_logger(__name__)
 
@@ -91,6 +91,8 @@ class Authenticator:
             except ReviewFailedError as problem:
                 log.warning("cannot review a token", error=str(problem), repeats="TokenReview")
                 problems.append("the token was not reviewed")
+            except TokenRejectedError as problem:
+                problems.append(str(problem))
             else:
                 if found is not None:
                     return authenticated(found)

@@ -37,6 +37,10 @@ class ReviewFailedError(QuestionFailedError):
     """The API server gave no answer to a review."""
 
 
+class TokenRejectedError(QuestionFailedError):
+    """The API server could not authenticate a token, and the message says why."""
+
+
 class UserInfo(Object, frozen=True, kw_only=True):
     username: str = ""
     uid: str = ""
@@ -65,8 +69,8 @@ class SubjectAccessReview(Object, frozen=True, kw_only=True):
 
 
 class TokenReviews:
-    """Answers are remembered for `seconds`, whether the token is good or not. Tokens are not kept,
-    only their keyed hashes.
+    """Answers are remembered for `seconds`, whether the token is good or not, but not one with an
+    error: a good token may be accepted the next time. Tokens are not kept, only their keyed hashes.
     """
 
     def __init__(
@@ -87,7 +91,9 @@ class TokenReviews:
         )
 
     async def user_of(self, token: str) -> User | None:
-        """The token's user; None if the token is not good. Raises ReviewFailedError."""
+        """The token's user; None if the token is not good. Raises ReviewFailedError, or
+        TokenRejectedError.
+        """
         hashed = hmac.digest(self._key, token.encode(errors="surrogateescape"), hashlib.sha256)
         began, asked = self._clock.now(), False
 
@@ -115,9 +121,12 @@ class TokenReviews:
         except ReviewFailedError:
             self._measures.token_fetched(ok=False)
             raise
-        self._measures.token_fetched(ok=True)
         found, user = review.status, review.status.user
-        if not found.authenticated:
+        rejected = not found.authenticated
+        self._measures.token_fetched(ok=not (rejected and found.error))
+        if rejected and found.error:
+            raise TokenRejectedError(found.error)
+        if rejected:
             return None
         return User(user.username, user.uid, user.groups, user.extra)
 

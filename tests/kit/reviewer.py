@@ -17,7 +17,8 @@ CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-auth
 
 class Reviewer:
     """The scheduler's Calls. `users` maps tokens to users, `rights` has pairs of a user or a group
-    and a path. `failure` is raised, as long as it is set. `asked` are the paths of the requests.
+    and a path. `failure` is raised, as long as it is set; `error` is said of tokens of nobody.
+    `asked` are the paths of the requests.
     """
 
     def __init__(self) -> None:
@@ -25,6 +26,7 @@ class Reviewer:
         self.rights: set[tuple[str, str]] = set()
         self.config_map: dict[str, str] | None = None
         self.failure: Exception | None = None
+        self.error = ""
         self.asked: list[str] = []
         self.specs: list[Document] = []
 
@@ -51,7 +53,9 @@ class Reviewer:
             return {"data": self.config_map}
         if (method, path) == ("POST", "/apis/authentication.k8s.io/v1/tokenreviews"):
             user = self.users.get(document["spec"]["token"])
-            return {"status": {"authenticated": user is not None, "user": user or {}}}
+            if user is None:
+                return {"status": {"user": {}, "error": self.error}}
+            return {"status": {"authenticated": True, "user": user}}
         if (method, path) == ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews"):
             spec = document["spec"]
             self.specs.append(spec)

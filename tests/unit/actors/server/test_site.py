@@ -207,6 +207,21 @@ def test_a_star_in_the_middle_is_refused() -> None:
         AlwaysAllowed(["/a*b"])
 
 
+async def test_an_error_about_a_token_is_not_remembered() -> None:
+    served = Served()
+    served.reviewer.error = "token lookup failed"
+    assert (await served.ask("/metrics", "secret"))[0] == 401
+    served.reviewer.add("secret", "prometheus", "system:masters")
+    assert (await served.ask("/metrics", "secret"))[0] == 200
+    fetched = next(
+        each
+        for each in served.registry.families()
+        if each.name == "authentication_token_cache_fetch_total"
+    )
+    counts = {labels: child.value for labels, child in fetched.children() if type(child) is Counter}
+    assert counts == {("error",): 1, ("ok",): 1}
+
+
 async def test_requests_are_counted_by_how_they_ended() -> None:
     served = Served()
     served.reviewer.add("secret", "prometheus", "monitoring")
