@@ -47,9 +47,11 @@ DEFAULT_MULTI_POINT = (
 _GATED = ((POD_SCHEDULING_CONTEXT, "DynamicResources", PluginRef("PodSchedulingContext")),)
 EVERY = "*"
 _BY_DRIVER = "NodeVolumeLimits counts the volumes of every CSI driver"
+# v1 refuses arguments for these, and takes those for other unknown plugins.
+_REFUSED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 # The plugins that v1 no longer has, and what there is instead.
 REMOVED: Mapping[str, str] = {
-    **dict.fromkeys(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"), _BY_DRIVER),
+    **dict.fromkeys(_REFUSED, _BY_DRIVER),
     "NodeLabel": "NodeAffinity's addedAffinity requires or prefers labels of nodes",
     "NodePreferAvoidPods": "a taint with the effect PreferNoSchedule keeps pods away",
     "NodeResourcesLeastAllocated": "NodeResourcesFit has the scoringStrategy LeastAllocated",
@@ -108,7 +110,7 @@ def expand_profile(
         if profile.plugins.at(point).enabled:
             problems.add(f"{path}.plugins.{point}.enabled", "berth does not schedule pod groups")
     for j, entry in enumerate(profile.plugin_config):
-        if entry.name in REMOVED:
+        if entry.name in _REFUSED:
             problems.add(f"{path}.pluginConfig[{j}].name", removed(entry.name))
     if problems:
         raise ProfileError(*problems)
