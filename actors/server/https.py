@@ -1,8 +1,9 @@
 """HTTPS: the listening socket, the connections with their limits, and the requests on them.
 
 A client that is slow with its handshake, with the head of its request or with reading the answer
-is cut off, and further clients are turned away while there are too many. HTTP/1.1 is spoken, and
-bodies of requests are never read.
+is cut off. If there are too many connections, the one that has waited longest makes room, of the
+host that has the most of them: whoever opens hundreds does not keep a probe out. HTTP/1.1 is
+spoken, and bodies of requests are never read.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import logging
 import os
 import socket
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 
 import anyio
 from aiohttp import web
+from multidict import CIMultiDict, MultiMapping
 
 from berth.actors.runtime.logs import get_logger
 from berth.actors.server.request import Answer, Request, text
@@ -26,6 +29,7 @@ log = get_logger(__name__)
 
 BACKLOG = 128
 MOST_CONNECTIONS = 500
+MOST_OF_HOST = 250
 HANDSHAKE_SECONDS = 10.0
 HEAD_SECONDS = 32.0  # as kube-scheduler: from the first byte of a connection to its first request
 IDLE_SECONDS = 90.0  # as kube-scheduler: between two requests
@@ -66,12 +70,15 @@ def listen(address: str, port: int, *, share_port: bool) -> socket.socket:
 
 
 class _Connection:
-    """When a connection began to wait for a request; None while it has one."""
+    """Since when a connection waits, for its handshake or for a request; None while it has one.
+    `cut` ends it at once.
+    """
 
-    def __init__(self, transport: asyncio.BaseTransport, now: float) -> None:
-        self.transport = transport
+    def __init__(self, host: str, now: float, cut: Callable[[], None]) -> None:
+        self.host = host
         self.waits_since: float | None = now
         self.patience = HEAD_SECONDS
+        self.cut = cut
 
 
 class HttpsServer:
@@ -84,7 +91,7 @@ class HttpsServer:
         self._contexts = contexts
         self._respond = respond
         self._open: dict[asyncio.BaseTransport, _Connection] = {}
-        self._handshakes = 0
+        self._greeted: dict[_Connection, None] = {}  # whose handshake has not ended
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -100,60 +107,96 @@ class HttpsServer:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._sweep)
                 while True:
-                    connection = await self._accepted()
-                    if self._handshakes + len(self._open) >= MOST_CONNECTIONS:
+                    connection, host = await self._accepted()
+                    if not self._has_room(host):
                         connection.close()
                         continue
-                    self._handshakes += 1
-                    group.start_soon(self._greet, connection, server)
+                    scope = anyio.CancelScope()
+                    known = _Connection(host, asyncio.get_running_loop().time(), scope.cancel)
+                    self._greeted[known] = None
+                    group.start_soon(self._greet, connection, known, scope, server)
         finally:
             with anyio.CancelScope(shield=True):
                 await server.shutdown(STOP_SECONDS)
 
-    async def _accepted(self) -> socket.socket:
-        """The next connection, when there is one; too many open files only delay it."""
+    async def _accepted(self) -> tuple[socket.socket, str]:
+        """The next connection and its host; too many open files only delay it."""
         loop = asyncio.get_running_loop()
         while True:
             try:
-                connection, _ = await loop.sock_accept(self._listener)
+                connection, address = await loop.sock_accept(self._listener)
             except OSError as problem:
                 log.warning("cannot accept connections", error=str(problem), repeats="accept")
                 await anyio.sleep(1.0)
             else:
-                return connection
+                return connection, address[0]
 
-    async def _greet(self, connection: socket.socket, server: web.Server) -> None:
+    def _has_room(self, host: str) -> bool:
+        """True if one more connection from this host may be served, perhaps because another one
+        that waits was cut off for it.
+        """
+        self._forget_closed()
+        every = [*self._greeted, *self._open.values()]
+        hosts = Counter(known.host for known in every)
+        if hosts[host] < MOST_OF_HOST:
+            if len(every) < MOST_CONNECTIONS:
+                return True
+            host = hosts.most_common(1)[0][0]
+        waiting = [
+            (known.waits_since, number, known)
+            for number, known in enumerate(every)
+            if known.host == host and known.waits_since is not None
+        ]
+        if not waiting:
+            return False
+        *_, longest = min(waiting)
+        longest.cut()
+        self._greeted.pop(longest, None)
+        self._open = {key: known for key, known in self._open.items() if known is not longest}
+        return True
+
+    def _forget_closed(self) -> None:
+        self._open = {key: known for key, known in self._open.items() if not key.is_closing()}
+
+    async def _greet(
+        self,
+        connection: socket.socket,
+        known: _Connection,
+        scope: anyio.CancelScope,
+        server: web.Server,
+    ) -> None:
         """Do the handshake, and leave the connection to the server."""
         loop = asyncio.get_running_loop()
         try:
-            address = connection.getsockname()[0]
-            transport, _ = await loop.connect_accepted_socket(
-                server,
-                connection,
-                ssl=self._contexts.current(address),
-                ssl_handshake_timeout=HANDSHAKE_SECONDS,
-                ssl_shutdown_timeout=STOP_SECONDS,
-            )
+            with scope:
+                address = connection.getsockname()[0]
+                transport, _ = await loop.connect_accepted_socket(
+                    server,
+                    connection,
+                    ssl=self._contexts.current(address),
+                    ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                    ssl_shutdown_timeout=STOP_SECONDS,
+                )
+                assert isinstance(transport, asyncio.WriteTransport)
+                known.waits_since, known.cut = loop.time(), transport.abort
+                self._open[transport] = known
         except (OSError, ssl.SSLError) as problem:  # time-outs are OSErrors
             log.debug("TLS handshake failed", error=str(problem))
             connection.close()
-        else:
-            self._open[transport] = _Connection(transport, loop.time())
         finally:
-            self._handshakes -= 1
+            self._greeted.pop(known, None)
+            if scope.cancelled_caught:
+                connection.close()
 
     async def _sweep(self) -> None:
         """Cut off who keeps a connection without a request for too long."""
         while True:
             await anyio.sleep(SWEEP_SECONDS)
             now = asyncio.get_running_loop().time()
-            for transport, known in list(self._open.items()):
-                since = known.waits_since
-                if transport.is_closing():
-                    del self._open[transport]
-                elif since is not None and now - since > known.patience:
-                    assert isinstance(transport, asyncio.WriteTransport)
-                    transport.abort()
+            self._forget_closed()
+            for known in self._open.values():
+                if known.waits_since is not None and now - known.waits_since > known.patience:
+                    known.cut()
 
     async def _handle(self, carried: web.BaseRequest) -> web.StreamResponse:
         async with self._busy(carried.transport):
@@ -189,7 +232,17 @@ def _request(carried: web.BaseRequest) -> Request:
     transport = carried.transport
     found = None if transport is None else transport.get_extra_info("ssl_object")
     chain = () if found is None else verified_chain(found)
-    return Request(carried.path, carried.method, query, carried.headers, chain)
+    return Request(carried.path, carried.method, query, _unicode(carried.headers), chain)
+
+
+def _unicode(headers: MultiMapping[str]) -> MultiMapping[str]:
+    """Headers with U+FFFD for what is not UTF-8, which JSON cannot hold; Go replaces it, too."""
+    if all(value.isascii() for value in headers.values()):
+        return headers
+    return CIMultiDict(
+        (name, value.encode(errors="surrogateescape").decode(errors="replace"))
+        for name, value in headers.items()
+    )
 
 
 def verified_chain(connection: ssl.SSLObject) -> tuple[bytes, ...]:
@@ -222,6 +275,8 @@ async def _sent(carried: web.BaseRequest, answer: Answer) -> web.StreamResponse:
     await stream.prepare(carried)
     async with aclosing(answer.body) as parts:
         async for part in parts:
+            if carried.method == "HEAD":
+                break
             await stream.write(part)
     await stream.write_eof()
     return stream

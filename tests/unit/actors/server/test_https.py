@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 import stat
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -22,7 +22,7 @@ from berth.actors.runtime.clock import SystemClock
 from berth.actors.server import https
 from berth.actors.server.authentication import Authenticator
 from berth.actors.server.authorization import AlwaysAllowed, Authorizer
-from berth.actors.server.https import HttpsServer, listen
+from berth.actors.server.https import HttpsServer, Respond, listen
 from berth.actors.server.lookup import ClientAuthorities
 from berth.actors.server.request import Answer, Request, text
 from berth.actors.server.reviews import AccessReviews, TokenReviews
@@ -74,14 +74,28 @@ async def served(
         Authorizer(AlwaysAllowed(()), access),
         {"/page": whole_path},
     )
-    contexts = ServingContexts(serving, authorities.certificates)
-    async with AsyncExitStack() as stack:
-        listener = stack.enter_context(listen("127.0.0.1", 0, share_port=False))
-        group = await stack.enter_async_context(anyio.create_task_group())
+    async with (
+        serving_with(serving, site.respond, authorities.certificates) as port,
+        anyio.create_task_group() as group,
+    ):
         group.start_soon(authorities.follow, reviewer)
-        group.start_soon(HttpsServer(listener, contexts, site.respond).run)
-        yield listener.getsockname()[1], reviewer
+        yield port, reviewer
         group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def serving_with(
+    serving: SecureServing,
+    respond: Respond,
+    authorities: Callable[[], Sequence[bytes]] = tuple,
+) -> AsyncIterator[int]:
+    """Yields the port of a server that answers with `respond`."""
+    contexts = ServingContexts(serving, authorities)
+    with listen("127.0.0.1", 0, share_port=False) as listener:
+        async with anyio.create_task_group() as group:
+            group.start_soon(HttpsServer(listener, contexts, respond).run)
+            yield listener.getsockname()[1]
+            group.cancel_scope.cancel()
 
 
 def trusting(
@@ -104,14 +118,19 @@ def trusting(
 
 
 async def ask(
-    port: int, tls: ssl.SSLContext, *headers: str, name: str = "localhost", target: str = "/page"
+    port: int,
+    tls: ssl.SSLContext,
+    *headers: str,
+    name: str = "localhost",
+    target: str = "/page",
+    method: str = "GET",
 ) -> tuple[int, str]:
     """The status and the body. Raises OSError if the connection or its handshake fails."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls, server_hostname=name)
     try:
         lines = "".join(f"{header}\r\n" for header in headers)
-        request = f"GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{lines}\r\n"
-        writer.write(request.encode())
+        request = f"{method} {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{lines}\r\n"
+        writer.write(request.encode(errors="surrogateescape"))
         head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
         if not head:
             raise ConnectionResetError
@@ -350,17 +369,94 @@ async def test_slow_clients_are_cut_off(
         writer.transport.abort()
 
 
-async def test_too_many_clients_are_turned_away(
+Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def test_idle_clients_make_room_for_others(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(https, "MOST_CONNECTIONS", 4)
+    monkeypatch.setattr(https, "MOST_OF_HOST", 3)
+    made: list[Ends] = []
+
+    async def connect(host: str, *, greets: bool = True) -> asyncio.StreamReader:
+        tls = {"ssl": trusting(authority), "server_hostname": "localhost"} if greets else {}
+        made.append(
+            await asyncio.open_connection("127.0.0.1", port, local_addr=(host, 0), **tls)  # type: ignore[arg-type]
+        )
+        return made[-1][0]
+
+    async with served(files(authority)) as (port, _):
+        polite = await connect("127.0.0.2")
+        silent = await connect("127.0.0.1", greets=False)
+        crowd = [await connect("127.0.0.1") for _ in range(2)]
+        with anyio.fail_after(5):
+            assert (await ask(port, trusting(authority)))[0] == 200
+            assert await silent.read() == b""  # has waited longest of the host with the most
+            await connect("127.0.0.1")
+            await connect("127.0.0.3")
+            assert await crowd[0].read() == b""
+        assert not polite.at_eof()
+        assert not crowd[1].at_eof()
+        for _, writer in made:
+            writer.transport.abort()
+
+
+async def test_clients_that_are_all_being_answered_are_not_cut_off(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(https, "MOST_CONNECTIONS", 1)
-    async with served(files(authority)) as (port, _):
-        _, first = await asyncio.open_connection(
-            "127.0.0.1", port, ssl=trusting(authority), server_hostname="localhost"
-        )
+    began, go_on = anyio.Event(), anyio.Event()
+
+    async def slow(_: Request) -> Answer:
+        began.set()
+        await go_on.wait()
+        return text("done")
+
+    async with serving_with(files(authority), slow) as port, anyio.create_task_group() as group:
+        answers: list[tuple[int, str]] = []
+
+        async def first() -> None:
+            answers.append(await ask(port, trusting(authority)))
+
+        group.start_soon(first)
+        await began.wait()
         with pytest.raises(OSError):  # noqa: PT011 - what the client makes of a closed connection
             await ask(port, trusting(authority))
-        first.transport.abort()
+        go_on.set()
+    assert answers == [(200, "done")]
+
+
+async def test_the_head_of_a_page_in_parts_has_no_body(authority: Authority) -> None:
+    closed = anyio.Event()
+
+    async def parts() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b"first"
+            yield b"second"
+        finally:
+            closed.set()
+
+    async def page(_: Request) -> Answer:
+        return Answer(parts())
+
+    async with serving_with(files(authority), page) as port:
+        assert await ask(port, trusting(authority), method="HEAD") == (200, "")
+        assert closed.is_set()
+        assert (await ask(port, trusting(authority)))[0] == 200
+
+
+async def test_headers_that_are_not_utf_8_are_credentials_that_are_not_good(
+    authority: Authority,
+) -> None:
+    async with served(files(authority), with_files(authority)) as (port, reviewer):
+        with capture_logs() as logs:
+            token = "Authorization: Bearer \udcff"
+            assert (await ask(port, trusting(authority), token))[0] == 401
+            claims = "X-Remote-User: a\udcff", "X-Remote-Group: \udcfe"
+            assert (await ask(port, trusting(authority, "front"), *claims))[0] == 200
+        assert reviewer.specs[-1]["user"] == "a\ufffd"
+        assert not [line for line in logs if line["log_level"] == "error"]
 
 
 def test_a_port_in_use_is_named() -> None:
