@@ -44,6 +44,8 @@ class LeaderActor:
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Wait for the lease, lead, and release it when cancelled. Raises LeaseLostError."""
         task_status.started()
+        lock = f"{self._terms.namespace}/{self._terms.name}"
+        log.info("Attempting to acquire leader lease...", lock=lock)
         leads, stopped, loop = anyio.Event(), anyio.Event(), asyncio.get_running_loop()
         # Both are shielded, because they end one after the other: the lease is held until the gated
         # part has stopped.
@@ -69,7 +71,7 @@ class LeaderActor:
                 group.start_soon(elect)
                 try:
                     await leads.wait()
-                    log.info("became leader", identity=self._terms.identity)
+                    log.info("Successfully acquired lease", lock=lock)
                     self._record("Acquiring", "became leader")
                     group.start_soon(lead)
                     try:
@@ -85,7 +87,8 @@ class LeaderActor:
                     election.cancel()
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
-        raise LeaseLostError(f"lease {self._terms.namespace}/{self._terms.name} was lost")
+        log.error("Leaderelection lost", lock=lock)
+        raise LeaseLostError(f"lease {lock} was lost")
 
     def _record(self, action: str, what: str) -> None:
         """Record an event. Each has another action, because events that differ only in their notes

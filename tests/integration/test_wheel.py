@@ -190,7 +190,7 @@ async def test_it_runs_with_nothing_but_what_it_requires(
     async with berth(tmp_path, "apiserver", program=program) as server:
         url = (await server.says("API server at ")).split()[-1]
         async with berth(tmp_path, "run", f"--master={url}", program=program) as scheduler:
-            await scheduler.says("became leader")
+            await scheduler.says("Successfully acquired lease")
     environment.uninstall("berth-scheduler")
     assert environment.installed() == environment.before
 

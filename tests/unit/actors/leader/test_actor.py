@@ -7,6 +7,7 @@ from collections.abc import Callable
 import anyio
 import anyio.lowlevel
 import pytest
+from structlog.testing import capture_logs
 
 from berth.actors.leader.actor import LeaderActor, LeaseLostError
 from berth.actors.leader.state import Terms
@@ -82,10 +83,16 @@ async def test_a_lost_lease_stops_the_gated_part_and_is_an_error() -> None:
         await story.until("gated part runs")
         story.lost.set()
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(lose)
-        with pytest.raises(LeaseLostError, match="ns/l was lost"):
-            await story.actor.run()
+    with capture_logs() as logged:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lose)
+            with pytest.raises(LeaseLostError, match="ns/l was lost"):
+                await story.actor.run()
+    assert [(line["event"], line["lock"]) for line in logged] == [
+        ("Attempting to acquire leader lease...", "ns/l"),
+        ("Successfully acquired lease", "ns/l"),
+        ("Leaderelection lost", "ns/l"),
+    ]
     assert story.events == [
         "gated part runs",
         "lost",
