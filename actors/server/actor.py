@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, closing
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 from anyio.abc import TaskStatus
@@ -62,7 +62,7 @@ class Shown(NamedTuple):
 
     health: Health
     metrics: Mapping[str, Measure]
-    configuration: Callable[[], object]
+    configuration: Callable[[], dict[str, Any]]
     debug: Debug
     registry: Registry
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import yaml
@@ -45,13 +46,18 @@ def process_start() -> datetime:
 
 
 class ConfigurationPage:
-    """`configuration` returns the one in use, which may change."""
+    """`configuration` makes a document of the one in use, which may change. kube-scheduler shows
+    the private keys of extenders in it; they are left out here.
+    """
 
-    def __init__(self, configuration: Callable[[], object]) -> None:
+    def __init__(self, configuration: Callable[[], dict[str, Any]]) -> None:
         self._configuration = configuration
 
     async def show(self, _: Request) -> Answer:
-        body = msgspec.json.encode({"componentconfig": self._configuration()})
+        document = self._configuration()
+        for extender in document.get("extenders", ()):
+            extender.get("tlsConfig", {}).pop("keyData", None)
+        body = msgspec.json.encode({"componentconfig": document})
         return Answer(body, content_type=JSON)
 
 

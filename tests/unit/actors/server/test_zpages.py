@@ -114,5 +114,15 @@ async def test_the_configuration() -> None:
     assert answer.content_type == "application/json"
 
 
+async def test_the_configuration_has_no_private_key() -> None:
+    tls = {"certData": "Yw==", "keyData": "c2VjcmV0"}
+    extenders = [{"urlPrefix": "https://a", "tlsConfig": tls}, {"urlPrefix": "https://b"}]
+    answer = await ConfigurationPage(lambda: {"extenders": extenders}).show(asked("/configz"))
+    assert answer.body == (
+        b'{"componentconfig":{"extenders":[{"urlPrefix":"https://a","tlsConfig":{"certData":"Yw=="'
+        b'}},{"urlPrefix":"https://b"}]}}'
+    )
+
+
 def test_when_the_process_started() -> None:
     assert timedelta(0) < datetime.now(UTC) - process_start() < timedelta(hours=1)
