@@ -28,10 +28,11 @@ import sys
 import time
 import traceback
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TextIO, cast
 
 import structlog
 
@@ -105,11 +106,11 @@ class _Output:
         self._lines: _Lines = JsonLines() if options.format == "json" else TextLines(os.getpid())
         self.text = self._lines if isinstance(self._lines, TextLines) else None
         self._repeats = Repeats()
-        self._errors = sys.stderr
-        self._infos = sys.stdout if options.split_stream else sys.stderr
+        self._errors: TextIO | None = sys.stderr  # None if closed at the start
+        self._infos: TextIO | None = sys.stdout if options.split_stream else sys.stderr
         # Kubernetes' JSON has no warnings: they are no errors.
         self._warnings = self._errors if self.text else self._infos
-        self._colours = self.text is not None and sys.stderr.isatty()
+        self._colours = self.text is not None and sys.stderr is not None and sys.stderr.isatty()
 
     def show(
         self,
@@ -143,12 +144,16 @@ class _Output:
         _write(self._infos, line)
 
 
-def _write(stream: Any, line: str) -> None:
-    try:
-        stream.write(line + "\n")
-    except UnicodeEncodeError:  # standard output, unlike standard error, is strict
-        stream.write(line.encode("ascii", "backslashreplace").decode() + "\n")
-    stream.flush()
+def _write(stream: TextIO | None, line: str) -> None:
+    """Write a line. It is lost if nobody reads, or the disk is full: scheduling goes on."""
+    with suppress(OSError):
+        if stream is None or stream.closed:
+            return
+        try:
+            stream.write(line + "\n")
+        except UnicodeEncodeError:  # standard output, unlike standard error, is strict
+            stream.write(line.encode("ascii", "backslashreplace").decode() + "\n")
+        stream.flush()
 
 
 def _trace(failure: object) -> str:

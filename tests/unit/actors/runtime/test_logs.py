@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -283,3 +286,16 @@ def test_the_kinds_of_repeats_are_bounded() -> None:
         assert repeats.admit(kind, 0) == 0
     assert repeats.admit(10 * MOST_REPEATED - 1, 1) is None
     assert repeats.admit(0, 1) == 0, "forgotten"
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_lines_that_cannot_be_written_are_lost(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a full disk, a reader that is gone, and standard error closed at the start."""
+    full = Path("/dev/full").open("w")  # noqa: SIM115 - closing it fails
+    for stream in (full, None):
+        monkeypatch.setattr(sys, "stderr", stream)
+        configure_logs(LoggingOptions(form, 2))
+        log_all()
+        get_logger(__name__).warning("x" * 100_000)
+    with suppress(OSError):
+        full.close()
