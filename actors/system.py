@@ -255,7 +255,10 @@ async def schedule(
     terms = _terms(configuration.leader_election, rng)
     in_binding, mailboxes = PodsInBinding(), Mailboxes()
     rights = Rights(
-        lambda: needed((kind.path for kind in informers.kinds()), elects=terms is not None),
+        lambda: needed(
+            (kind.path for kind in informers.kinds()),
+            (terms.namespace, terms.name) if terms is not None else None,
+        ),
         configuration.leader_election.resource_namespace,
         access.run_apart,
         clock,

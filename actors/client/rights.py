@@ -23,6 +23,7 @@ from berth.actors.runtime.logs import get_logger
 log = get_logger(__name__)
 
 T = TypeVar("T")
+LEASES = "leases"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 FIRST_SECONDS = 1.0
 POLL_SECONDS = 5.0
@@ -34,13 +35,14 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 class Right(msgspec.Struct, frozen=True, order=True):
     """`resource` includes the subresource, such as `pods/binding`. No `namespace` means that of the
-    whole cluster.
+    whole cluster. Only leases have a `name`: roles usually grant them by name.
     """
 
     group: str
     resource: str
     verb: str
     namespace: str = ""
+    name: str = ""
 
     @classmethod
     def of(cls, method: str, path: str) -> Right:
@@ -52,13 +54,16 @@ class Right(msgspec.Struct, frozen=True, order=True):
         if len(rest) > 2 and rest[0] == "namespaces":
             namespace, rest = rest[1], rest[2:]
         verb = _VERBS.get(method) or ("get" if len(rest) > 1 else "list")
-        return cls(group, "/".join((*rest[:1], *rest[2:])), verb, namespace)
+        resource = "/".join((*rest[:1], *rest[2:]))
+        name = rest[1] if resource == LEASES and len(rest) > 1 else ""
+        return cls(group, resource, verb, namespace, name)
 
     @property
     def full_resource(self) -> str:
         """The resource as kubectl names it, such as `leases.coordination.k8s.io`."""
         name, slash, subresource = self.resource.partition("/")
-        return f"{name}{'.' if self.group else ''}{self.group}{slash}{subresource}"
+        named = f" named {self.name}" if self.name else ""
+        return f"{name}{'.' if self.group else ''}{self.group}{slash}{subresource}{named}"
 
 
 class _Spec(msgspec.Struct, frozen=True):
@@ -75,9 +80,12 @@ class _Rule(msgspec.Struct, frozen=True, rename="camel"):
     verbs: tuple[str, ...] = ()
     api_groups: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
+    resource_names: tuple[str, ...] = ()
 
     def grants(self, right: Right) -> bool:
-        """True if the right is granted, at least for some names."""
+        """True if the right is granted: for its name if it has one, otherwise for some names."""
+        if right.name and self.resource_names and right.name not in self.resource_names:
+            return False
         subresource = right.resource.partition("/")[2]
         resources = {"*", right.resource, *([f"*/{subresource}"] if subresource else ())}
         return (
@@ -189,18 +197,24 @@ class Rights:
         self._reported = missing
 
 
-def needed(paths: Iterable[str], *, elects: bool) -> list[Right]:
-    """The rights that scheduling cannot do without, with informers of these paths."""
+def needed(paths: Iterable[str], lease: tuple[str, str] | None) -> list[Right]:
+    """The rights that scheduling cannot do without, with informers of these paths. `lease` is the
+    namespace and the name of the lease; None without leader election.
+    """
     read = [Right.of("GET", path) for path in paths]
     wanted = [
         *((right.group, right.resource, ("list", "watch")) for right in read),
-        ("coordination.k8s.io", "leases", ("get", "create", "update") if elects else ()),
         ("events.k8s.io", "events", ("create", "patch")),
         ("", "pods", ("get", "delete")),
         ("", "pods/binding", ("create",)),
         ("", "pods/status", ("patch",)),
     ]
-    return [Right(group, resource, verb) for group, resource, verbs in wanted for verb in verbs]
+    rights = [Right(group, resource, verb) for group, resource, verbs in wanted for verb in verbs]
+    if lease is not None:
+        namespace, name = lease
+        for verb, its in (("get", name), ("create", ""), ("update", name)):
+            rights.append(Right("coordination.k8s.io", LEASES, verb, namespace, its))
+    return rights
 
 
 def in_words(rights: Iterable[Right]) -> list[str]:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from berth.actors.client.rights import Right, in_words
+import anyio
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from berth.actors.client.access import Calls
+from berth.actors.client.rights import Right, Rights, in_words, needed
+from tests.kit.clock import VirtualClock
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
@@ -15,9 +23,9 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
         ("GET", "/api/v1/nodes?limit=5", ["list nodes"]),
         ("GET", "/api/v1/namespaces", ["list namespaces"]),
         ("GET", "/api/v1/namespaces/web", ["get namespaces"]),
-        ("GET", f"{LEASES}/kube-scheduler", ["get leases.coordination.k8s.io in kube-system"]),
+        ("GET", f"{LEASES}/a", ["get leases.coordination.k8s.io named a in kube-system"]),
         ("POST", LEASES, ["create leases.coordination.k8s.io in kube-system"]),
-        ("PUT", f"{LEASES}/a", ["update leases.coordination.k8s.io in kube-system"]),
+        ("PUT", f"{LEASES}/a", ["update leases.coordination.k8s.io named a in kube-system"]),
         ("PATCH", "/api/v1/namespaces/web/pods/a/status", ["patch pods/status in web"]),
         ("POST", "/api/v1/namespaces/web/pods/a/binding", ["create pods/binding in web"]),
         ("DELETE", "/api/v1/namespaces/web/pods/a", ["delete pods in web"]),
@@ -32,3 +40,50 @@ def test_rights_to_a_resource_are_named_together() -> None:
     assert in_words(refused) == ["delete pods in n0, n1, n2 and 2 more"]
     refused += [Right("", "pods", "delete"), Right("", "pods", "list")]
     assert in_words(refused) == ["delete,list pods"]
+
+
+class Granting:
+    """Answers reviews with these rules."""
+
+    def __init__(self, *rules: dict[str, Any]) -> None:
+        self.rules = rules
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        answer: type[Any],
+        body: object | None = None,
+        content_type: str = "",
+    ) -> Any:
+        return msgspec.convert({"status": {"resourceRules": self.rules}}, answer)
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        raise AssertionError
+
+    async def patch(self, path: str, body: object, answer: type[Any], kind: str = "") -> Any:
+        raise AssertionError
+
+    async def run_apart(self, act: Callable[[Calls], Awaitable[None]]) -> None:
+        await act(self)
+
+
+async def test_a_right_to_another_lease_is_not_enough() -> None:
+    group = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+    granting = Granting(
+        {"apiGroups": ["", "events.k8s.io"], "resources": ["*"], "verbs": ["*"]},
+        {**group, "verbs": ["create"]},
+        {**group, "verbs": ["get", "update"], "resourceNames": ["berth"]},
+    )
+    clock = VirtualClock()
+    rights = Rights(
+        lambda: needed([], ("kube-system", "mine")), "kube-system", granting.run_apart, clock, list
+    )
+    with capture_logs() as logs:
+        async with anyio.create_task_group() as group_of_tasks:
+            await group_of_tasks.start(rights.run)
+            await clock.advance(1)
+            group_of_tasks.cancel_scope.cancel()
+    assert [line["rights"] for line in logs] == [
+        ["get,update leases.coordination.k8s.io named mine in kube-system"]
+    ]
