@@ -50,6 +50,7 @@ class Election:
         self._state = LeaderState(terms)
         self._free_at = float("inf")
         self._failing = self._hung = False
+        self._holder = ""  # the other candidate that was found to hold the lease
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{terms.namespace}/leases"
         # A request that hangs leaves time for another one, as in kube-scheduler.
         self._attempt_seconds = max(terms.retry_period, terms.renew_deadline / 2)
@@ -124,7 +125,9 @@ class Election:
             match step:
                 case Wait(holder, until):
                     self._free_at = until
-                    log.debug("lease held", holder=holder)
+                    if holder != self._holder:
+                        log.info("waiting for the lease", holder=holder)
+                    self._holder = holder
                 case Write(lease, create):
                     asked_at = self._clock.now()
                     if self._state.leading and self._state.left(asked_at) <= 0:

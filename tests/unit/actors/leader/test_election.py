@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from berth.actors.client.rest import ApiError, ConnectionFailedError
 from berth.actors.client.tenure import Tenure
@@ -147,6 +148,17 @@ async def test_without_renewal_a_leader_writes_until_its_deadline_and_another_le
         await clock.advance(2 * RETRY)
         assert leases.holder == "second"
         assert second.tenure.permits()
+
+
+async def test_a_standby_logs_once_who_holds_the_lease() -> None:
+    clock = VirtualClock()
+    leases = Leases(clock)
+    first, second = Candidate("first", leases, clock), Candidate("second", leases, clock)
+    with capture_logs() as logs:
+        async with running(first, second):
+            await clock.advance(60)
+    waits = [line["holder"] for line in logs if line["event"] == "waiting for the lease"]
+    assert waits == ["first"]
 
 
 async def test_a_renewal_that_hangs_does_not_lengthen_the_tenure() -> None:
