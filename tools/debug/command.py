@@ -18,6 +18,7 @@ import msgspec
 from rich.console import Console
 
 from berth.actors.client.credentials import KubeconfigError
+from berth.actors.client.rest import in_words
 from berth.actors.scheduling.kube.meta import Status
 from berth.actors.server.debug import (
     CachePage,
@@ -140,6 +141,8 @@ def debug(
             f"{server}: {problem.certificate_error}; give the certificate of its authority with"
             " --certificate-authority, or --insecure-skip-tls-verify"
         ) from None
+    except aiohttp.ClientConnectionError as problem:
+        raise NoAnswerError(f"{server}: {in_words(problem)}") from None
     except (
         aiohttp.ClientError,
         TimeoutError,
