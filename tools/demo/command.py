@@ -401,15 +401,19 @@ def _lacking(pod: Document, claims: Set[str]) -> str:
 
 
 def pods_table(rows: list[Row]) -> Table:
-    """Pending pods first, with the reason."""
+    """Pending pods first, with the reason. Without one there is no column for it."""
     table = Table(title="pods", title_justify="left")
-    for column in ("namespace", "name", "node", "phase", "why it is pending"):
+    columns = ["namespace", "name", "node", "phase"]
+    if any(row.message for row in rows):
+        columns.append("why it is pending")
+    for column in columns:
         table.add_column(column, overflow="fold")
     shown = sorted(rows, key=lambda row: bool(row.node))
     for row in shown[:MOST_ROWS]:
-        table.add_row(*msgspec.structs.astuple(row), style=None if row.node else "yellow")
+        cells = msgspec.structs.astuple(row)[: len(columns)]
+        table.add_row(*cells, style=None if row.node else "yellow")
     if len(shown) > MOST_ROWS:
-        table.add_row("", f"and {len(shown) - MOST_ROWS} more", "", "", "", style="dim")
+        table.add_row("", f"and {len(shown) - MOST_ROWS} more", style="dim")
     return table
 
 
