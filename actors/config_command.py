@@ -94,7 +94,7 @@ def _contents(configuration: KubeSchedulerConfiguration) -> str:
     return ", ".join(parts)
 
 
-@config.command()
+@config.command(short_help="Print the default configuration, with all its plugins.")
 @feature_gates
 def default(gates: Mapping[str, bool]) -> None:
     """Print the default configuration, with all plugins and their arguments."""
@@ -130,7 +130,7 @@ def convert(ctx: click.Context, file: str) -> None:
     ctx.exit(1 if found.by_hand else 0)
 
 
-@config.command("schema")
+@config.command("schema", short_help="Print the JSON Schema of configuration files.")
 def print_schema() -> None:
     """Print the JSON Schema of a configuration file, by which editors complete and check it.
 

@@ -22,7 +22,7 @@ COLLECT = (100_000, 50, 100)
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
-@click.command()
+@click.command(short_help="Serve a Kubernetes API on 127.0.0.1 for experiments.")
 @click.option(
     "--port",
     default=0,

@@ -27,7 +27,7 @@ from berth.tools.bench.workload import Run, load, plan, select
 WIDTH = 160
 
 
-@click.command()
+@click.command(short_help="Measure a scheduler with the workloads of scheduler_perf.")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--workload",

@@ -24,6 +24,13 @@ def test_help() -> None:
     assert said("run", "--help") == said("run", "-h")
 
 
+@pytest.mark.parametrize("group", [[], ["config"]])
+def test_a_list_of_commands_says_whole_sentences(group: list[str]) -> None:
+    listed = said(*group, "--help").partition("Commands:\n")[2].splitlines()
+    assert listed
+    assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
+
+
 @pytest.mark.parametrize("args", [["--version"], ["version"], ["run", "--version"]])
 def test_the_versions_of_kubernetes_and_berth(args: list[str]) -> None:
     kubernetes, berth = said(*args).splitlines()
