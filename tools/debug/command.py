@@ -184,7 +184,7 @@ def _console() -> Console:
 
     So a line of the output can be searched for.
     """
-    return Console(width=None if sys.stdout.isatty() else WIDE)
+    return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
 
 
 async def _fetch(
