@@ -27,6 +27,7 @@ from berth.actors.leader.actor import LeaseLostError
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.collector import collecting, tune_collector
 from berth.actors.runtime.heartbeat import Heartbeat
+from berth.actors.runtime.klog import Unquoted
 from berth.actors.runtime.logs import configure_logs, get_logger
 from berth.actors.runtime.signals import until_signalled
 from berth.actors.runtime.version import KUBERNETES, described
@@ -77,7 +78,7 @@ def run(flags: Flags) -> None:
         log.warning(warning)
     if log.shows(1):
         for name, text in options.flags.items():
-            log.at(1, f'FLAG: --{name}="{text}"')
+            log.at(1, Unquoted(f'FLAG: --{name}="{text}"'))
     try:
         _schedule(flags, options)
     except (

@@ -95,6 +95,12 @@ def pair(name: str, value: object) -> str:
     return f" {name}={_encoder.encode(value).decode().translate(_NO_HTML)}"
 
 
+class Unquoted(str):
+    """A message that text shows as it stands, as klog does with those of Infof."""
+
+    __slots__ = ()
+
+
 class TextLines:
     """Makes lines of text. The text of the time is made once a second."""
 
@@ -118,7 +124,8 @@ class TextLines:
         message: str,
         fields: dict[str, object],
     ) -> str:
-        text = f"{self.head(severity, caller.rpartition('/')[2])}{quoted(message)}"
+        shown = message if isinstance(message, Unquoted) else quoted(message)
+        text = f"{self.head(severity, caller.rpartition('/')[2])}{shown}"
         if severity is not Severity.INFO and "error" in fields:
             text += pair("err", fields.pop("error"))
         for name, value in fields.items():

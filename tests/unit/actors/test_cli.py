@@ -92,5 +92,5 @@ def test_flags_are_logged_from_verbosity_1_on_and_those_without_effect_always(
     assert (quiet.exit_code, loud.exit_code) == (0, 0)
     assert "--disable-http2-serving has no effect: berth serves HTTP/1.1 only" in quiet.stderr
     assert "FLAG: " not in quiet.stderr
-    assert 'FLAG: --kube-api-qps=\\"7\\"' in loud.stderr
+    assert '] FLAG: --kube-api-qps="7"\n' in loud.stderr
     assert "qps: 7" in file.read_text()
