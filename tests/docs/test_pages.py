@@ -12,6 +12,7 @@ import click
 import msgspec
 import pytest
 
+from berth.actors.cli import main
 from berth.actors.config_file import load_file, read_document
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
@@ -37,15 +38,16 @@ OF_DEV = frozenset(("--static",))
 def commands() -> dict[str, frozenset[str]]:
     """The flags of every `berth` subcommand."""
     found = {}
-    for entry in entry_points(group="berth.commands"):
-        command = entry.load()
-        assert isinstance(command, click.Command)
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
         flags = (
             flag
             for parameter in command.params
             for flag in (*parameter.opts, *parameter.secondary_opts)
         )
-        found[entry.name] = frozenset(flags)
+        found[name] = frozenset(flags)
     return found
 
 

@@ -27,7 +27,7 @@ from berth.plugin import (
 )
 from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
 
-PREEMPTORS = 200
+PREEMPTORS = 100
 
 
 @pytest.fixture(autouse=True)
