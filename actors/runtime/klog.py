@@ -92,7 +92,7 @@ def pair(name: str, value: object) -> str:
             return f" {name}={number(value)}"
         case BaseException():
             return pair(name, str(value))
-    return f" {name}={_encoder.encode(value).decode().translate(_NO_HTML)}"
+    return f" {name}={_encoded(value).translate(_NO_HTML)}"
 
 
 class Unquoted(str):
@@ -167,8 +167,8 @@ def _object(value: object) -> object:
     return {"name": name, "namespace": namespace} if namespace else {"name": name}
 
 
-def _encoded(line: dict[str, object]) -> str:
+def _encoded(value: object) -> str:
     try:
-        return _encoder.encode(line).decode()
+        return _encoder.encode(value).decode()
     except UnicodeEncodeError:  # a surrogate, which Go cannot have
-        return json.dumps(line, default=str, separators=(",", ":"))
+        return json.dumps(value, default=str, separators=(",", ":"))

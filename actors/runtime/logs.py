@@ -36,7 +36,7 @@ from typing import Any, Protocol, TextIO, cast
 
 import structlog
 
-from berth.actors.runtime.klog import JsonLines, Severity, TextLines
+from berth.actors.runtime.klog import JsonLines, Severity, TextLines, quoted
 from berth.config.options import LoggingOptions
 
 DEFAULTS = LoggingOptions()
@@ -314,7 +314,7 @@ def log_attempt(
     fields: dict[str, object]
     if result is _SCHEDULED:
         if log.write_text(
-            f'"Successfully bound pod to node" pod="{pod}" node="{node}" '
+            f'"Successfully bound pod to node" pod={quoted(pod)} node={quoted(node)} '
             f"evaluatedNodes={evaluated} feasibleNodes={feasible} "
             f'result="scheduled" attempt={attempt} seconds={seconds:.6f}'
         ):

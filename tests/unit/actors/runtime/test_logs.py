@@ -299,3 +299,14 @@ def test_lines_that_cannot_be_written_are_lost(form: str, monkeypatch: pytest.Mo
         get_logger(__name__).warning("x" * 100_000)
     with suppress(OSError):
         full.close()
+
+
+def test_odd_names_stay_in_their_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(TEXT)
+    name = 'a"\nE1122 00:00:00.000000 forged'
+    log_attempt(get_logger(__name__), f"default/{name}", Result.SCHEDULED, 1, 0.1, node=name)
+    get_logger(__name__).info("x", names={"\ud800": ["\udcff"]})
+    first, second = capsys.readouterr().err.splitlines()
+    escaped = name.replace('"', '\\"').replace("\n", "\\n")
+    assert f'pod="default/{escaped}" node="{escaped}" evaluatedNodes=0' in first
+    assert second.endswith('names={"\\ud800":["\\udcff"]}')
