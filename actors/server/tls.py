@@ -211,7 +211,7 @@ def _names(pem: bytes) -> list[str]:
     except x509.ExtensionNotFound:
         named = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         return [str(each.value) for each in named]
-    except ValueError:
+    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
         return []  # OpenSSL can use it all the same
     addresses = found.get_values_for_type(x509.IPAddress)
     return [*found.get_values_for_type(x509.DNSName), *map(str, addresses)]

@@ -189,6 +189,15 @@ async def test_the_name_that_a_client_asks_for_chooses_the_certificate(
             assert await name_of(port, name) == f"CN={shown}", name
 
 
+async def test_a_certificate_with_a_name_of_an_unknown_kind_is_used_for_none(
+    authority: Authority,
+) -> None:
+    authority.sign("odd", "subjectAltName=DER:3002a300")  # an x400Address
+    pair = NamedCertificate(authority.path("odd.crt"), authority.path("odd.key"))
+    async with served(files(authority, tls_sni_cert_keys=(pair,))) as (port, _):
+        assert await name_of(port, "a") == "CN=server"
+
+
 async def test_without_a_certificate_one_is_made(tmp_path: Path) -> None:
     async with served(SecureServing("127.0.0.1")) as (port, _):
         assert (await ask(port, trusting()))[0] == 200
