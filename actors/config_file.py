@@ -20,6 +20,8 @@ from berth.config.load import ConfigError, from_mapping, validated
 from berth.config.schema import json_schema
 from berth.config.types import KIND, KubeSchedulerConfiguration
 
+MOST_BYTES = 16 << 20
+
 
 class ConfigurationFile:
     """A file that is read again while its configuration is in use. `finish` applies what does not
@@ -58,9 +60,13 @@ def load_file(path: str | Path, gates: Mapping[str, bool] = DEFAULTS) -> KubeSch
 
 def _read(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", file=path) from None
+    if len(raw) > MOST_BYTES:
+        raise ConfigError(f"expected at most {MOST_BYTES} bytes", file=path)
+    return raw
 
 
 def _parsed(raw: bytes, path: str, gates: Mapping[str, bool]) -> KubeSchedulerConfiguration:

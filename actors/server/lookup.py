@@ -18,6 +18,7 @@ from berth.actors.runtime.logs import get_logger
 from berth.actors.scheduling.kube.meta import Object
 from berth.actors.server.authentication import Authorities, ProxyHeaders
 from berth.actors.server.client_certificates import read_bundle
+from berth.actors.server.regular_file import content
 from berth.config.options import Authentication
 
 log = get_logger(__name__)
@@ -45,7 +46,7 @@ class BundleFile:
         """Raises OSError or ValueError."""
         self._path = Path(path)
         self._where = f"{flag}: {path}"
-        self._raw = self._path.read_bytes()
+        self._raw = content(self._path)
         self._bundle = read_bundle(self._raw, self._where)
         self._stamp = self._look()
 
@@ -54,7 +55,7 @@ class BundleFile:
         if stamp != self._stamp:
             self._stamp = stamp
             try:
-                self._bundle = read_bundle(self._path.read_bytes(), self._where)
+                self._bundle = read_bundle(content(self._path), self._where)
             except (OSError, ValueError) as problem:
                 log.warning("new certificates are not used", error=str(problem))
         return self._bundle

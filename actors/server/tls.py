@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 from berth.actors.client.tls import CIPHERS, show_certificate
 from berth.actors.runtime.logs import get_logger
 from berth.actors.server.go_names import cipher_suites, version
+from berth.actors.server.regular_file import content
 from berth.actors.server.self_signed import keep_pair, make_pair
 from berth.config.options import SecureServing
 
@@ -200,7 +201,7 @@ def _stamp(file: Path) -> tuple[int, ...]:
 
 
 def _read(pair: _Pair) -> tuple[bytes, bytes]:
-    return pair.certificate.read_bytes(), pair.key.read_bytes()
+    return content(pair.certificate), content(pair.key)
 
 
 def _names(pem: bytes) -> list[str]:

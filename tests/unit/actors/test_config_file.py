@@ -23,3 +23,8 @@ def test_a_broken_file_is_named(tmp_path: Path, text: str, problem: str) -> None
     file.write_text(text)
     with pytest.raises(ConfigError, match=problem):
         load_file(file)
+
+
+def test_a_file_without_end_is_refused() -> None:
+    with pytest.raises(ConfigError, match="/dev/zero: expected at most 16777216 bytes"):
+        load_file("/dev/zero")

@@ -1,0 +1,15 @@
+"""Files that are read again while the process serves."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+
+def content(path: Path) -> bytes:
+    """The content of a regular file. Raises OSError, also for a pipe or a device: reading one may
+    never end, and health checks would wait for it.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "expected a regular file", str(path))
+    return path.read_bytes()
