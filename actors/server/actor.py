@@ -51,6 +51,7 @@ QPS, BURST = 200.0, 400  # of reviews, as in kube-scheduler
 REVIEW_SECONDS = 10.0
 PROCESS_START = process_start()
 STARTED = ("Process-Start-Time-Unix", str(int(PROCESS_START.timestamp())))
+EVERY_PATH = "/*"
 Measure = Callable[[], Awaitable[bytes]]
 
 
@@ -152,7 +153,8 @@ class ServerActor:
         with closing(listen(address, port, share_port=serving.permit_port_sharing)) as listener:
             log.info("Serving securely on", address=f"{address}:{port}")
             authorities.warn()
-            if asked.authorization is None:
+            asks = EVERY_PATH not in options.authorization.always_allow_paths
+            if asks and asked.authorization is None:
                 log.warning(
                     "No authorization-kubeconfig provided, so SubjectAccessReview of authorization"
                     " tokens won't work."

@@ -16,6 +16,7 @@ import aiohttp
 import anyio
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.rest import ApiError
@@ -209,3 +210,16 @@ def test_a_pod_delegates_to_its_own_cluster(tmp_path: Path) -> None:
 async def test_port_zero_serves_nothing() -> None:
     async with daemon(options=Options(serving=SecureServing(secure_port=0))) as running:
         assert running.started.is_set()
+
+
+@pytest.mark.parametrize("open_paths", [("/livez",), ("/*",)])
+async def test_a_server_that_cannot_ask_who_may_warns_unless_everybody_may(
+    open_paths: tuple[str, ...],
+) -> None:
+    serving = SecureServing("127.0.0.1", free_port())
+    options = Options(serving=serving, authorization=Authorization(always_allow_paths=open_paths))
+    with capture_logs() as logs:
+        async with daemon(options=options):
+            pass
+    warned = any("authorization-kubeconfig" in line["event"] for line in logs)
+    assert warned == (open_paths != ("/*",))
