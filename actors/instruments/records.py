@@ -34,6 +34,7 @@ class PointTimes:
         self.profile = profile
         self.now = now
         self.marks: list[float] = []
+        self._plugins: dict[tuple[str, str, int], Callable[[float], None]] = {}
         self.plain = PointRecord(self, detailed=False)
         self.detailed = PointRecord(self, detailed=True)
         self.gate = PointRecord(self, detailed=True)
@@ -86,8 +87,13 @@ class PointTimes:
     # -------------------------------------------------------------- what a record notes besides
 
     def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
-        duration = self.families.plugin_duration.child(plugin, point, code.label)
-        duration.observe(self.now() - started)
+        seconds = self.now() - started
+        key = (plugin, point, int(code))
+        observe = self._plugins.get(key)
+        if observe is None:
+            duration = self.families.plugin_duration.child(plugin, point, code.label)
+            observe = self._plugins[key] = duration.observe
+        observe(seconds)
 
     def kept(self, started: float) -> None:
         self.families.store_duration.child(self.profile).observe(self.now() - started)
@@ -107,11 +113,12 @@ class PointTimes:
 class PointRecord:
     """Implements framework.measuring.Record, for any number of attempts."""
 
-    __slots__ = ("detailed", "dropped", "kept", "marks", "not_kept", "now", "ran")
+    __slots__ = ("detailed", "dropped", "kept", "marks", "not_kept", "now", "ran", "watched")
 
     def __init__(self, times: PointTimes, *, detailed: bool) -> None:
         self.detailed = detailed
         self.marks = times.marks
+        self.watched: dict[int, tuple[object, object]] = {}
         self.now = times.now
         self.ran = times.ran
         self.kept = times.kept

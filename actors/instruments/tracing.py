@@ -63,6 +63,7 @@ class TracedRecord:
         self.not_kept = times.not_kept
         self.marks: list[float] = []
         self.plugins: list[_Plugin] = []
+        self.watched: dict[int, tuple[object, object]] = {}
 
     def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
         self.plugins.append(_Plugin(plugin, point, code, started, self.now()))

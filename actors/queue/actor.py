@@ -6,13 +6,13 @@ sends every nomination to the cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import assert_never
 
 import anyio
 from anyio.abc import TaskStatus
 
-from berth.actors.instruments.instruments import Instruments
+from berth.actors.instruments.instruments import Instruments, Observe
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages import (
     Answer,
@@ -31,7 +31,7 @@ from berth.actors.messages import (
     Unnominate,
 )
 from berth.actors.queue.backoff import WINDOW_SECONDS
-from berth.actors.queue.effects import Compared, Effect, HandOut, Moved
+from berth.actors.queue.effects import Compared, HandOut, Moved
 from berth.actors.queue.state import QueueState
 from berth.actors.runtime.actor import Actor
 from berth.actors.runtime.clock import Clock
@@ -61,7 +61,8 @@ class QueueActor(Actor[QueueMessage]):
         self._recorder = mailboxes.recorder
         self._clock = clock
         self._instruments = instruments
-        self._durations: dict[ClusterEvent | str, Callable[[float], None]] = {}
+        self._of_pending = {kind: instruments.handling_of(event) for kind, event in _EVENTS.items()}
+        self._of_changes: dict[tuple[int, int, str], Observe] = {}
         self._log = log.bind()  # Bound once, because each move of a pod calls it.
         self._shows_moves = self._log.shows(MOVES)
 
@@ -79,21 +80,7 @@ class QueueActor(Actor[QueueMessage]):
 
     def handle(self, message: QueueMessage) -> None:
         now = self._clock.now()
-        self._follow(self._state.handle(message, now))
-        event: ClusterEvent | str | None
-        if type(message) is ClusterChanged:
-            event = message.event
-        else:
-            event = _EVENTS.get(type(message))
-            if event is None:
-                return
-        observe = self._durations.get(event)
-        if observe is None:
-            observe = self._durations[event] = self._instruments.handling_of(str(event))
-        observe(self._clock.now() - now)
-
-    def _follow(self, effects: Sequence[Effect]) -> None:
-        for effect in effects:
+        for effect in self._state.handle(message, now):
             match effect:
                 case HandOut():
                     effect.order.reply.set(effect.pod)
@@ -114,6 +101,19 @@ class QueueActor(Actor[QueueMessage]):
                     order.reply.set(found)
                 case _:
                     assert_never(effect)
+        observe = self._of_pending.get(type(message))
+        if observe is None and isinstance(message, ClusterChanged):
+            observe = self._observer_of(message.event)
+        if observe is not None:
+            observe(self._clock.now() - now)
+
+    def _observer_of(self, event: ClusterEvent) -> Observe:
+        # The members of enums are told apart by identity here, because their hashes are slow.
+        key = (id(event.resource), id(event.action), event.label)
+        observe = self._of_changes.get(key)
+        if observe is None:
+            observe = self._of_changes[key] = self._instruments.handling_of(str(event))
+        return observe
 
     def _tell_move(self, pod: str, step: StoryStep) -> None:
         self._log.at(

@@ -24,6 +24,7 @@ from berth.actors.scheduling.framework.events import (
 )
 from berth.actors.scheduling.kube.core import Pod
 
+_Durations = dict[tuple[str, bool], Callable[[float], None]]
 # A scheduler name and a plugin of its profile.
 Rejector = tuple[str, str]
 
@@ -76,18 +77,19 @@ class HintTable:
     ) -> None:
         self._times = times
         self._now = times.now
-        # By the plugin, the event and whether it helps.
-        self._durations: dict[tuple[str, ClusterEvent, bool], Callable[[float], None]] = {}
+        # By the event, then by the plugin and whether it helps.
+        self._durations: dict[ClusterEvent, _Durations] = {}
         self._table: dict[Rejector, Sequence[Registration]] = {
             (scheduler, plugin): _with_taints(registrations)
             for scheduler, plugins in hints.items()
             for plugin, registrations in plugins.items()
         }
         self._concerned: dict[ClusterEvent, dict[Rejector, tuple[Registration, ...]]] = {}
-        self._asked: tuple[ClusterEvent | None, dict[Rejector, tuple[Registration, ...]]] = (
-            None,
-            {},
-        )
+        # The event that was looked up last, with what is known of it: many pods in a row are asked
+        # about one event.
+        self._event: ClusterEvent | None = None
+        self._of_event: dict[Rejector, tuple[Registration, ...]] = {}
+        self._durations_of_event: _Durations = {}
 
     def knows(self, rejector: Rejector) -> bool:
         """False for a plugin that registered nothing: any event may help a pod that it rejected."""
@@ -95,8 +97,8 @@ class HintTable:
 
     def concerned(self, event: ClusterEvent) -> Mapping[Rejector, tuple[Registration, ...]]:
         """The plugins that registered for the event, with their registrations."""
-        if event is self._asked[0]:
-            return self._asked[1]  # The same event is looked up for many pods in a row.
+        if event is self._event:
+            return self._of_event
         found = self._concerned.get(event)
         if found is None:
             found = {}
@@ -105,7 +107,8 @@ class HintTable:
                 if matching:
                     found[rejector] = matching
             self._concerned[event] = found
-        self._asked = (event, found)
+        self._event, self._of_event = event, found
+        self._durations_of_event = self._durations.setdefault(event, {})
         return found
 
     def keys_of(self, rejector: Rejector, pod: Pod) -> set[str]:
@@ -169,12 +172,11 @@ class HintTable:
             registration.hint is None
             or registration.hint(pod, change.old, change.new) is Hint.QUEUE
         )
-        key = (plugin, change.event, helps)
-        observe = self._durations.get(key)
+        observe = self._durations_of_event.get((plugin, helps))
         if observe is None:
             label = "Queue" if helps else "QueueSkip"
             observe = self._times.hinting_of(plugin, str(change.event), label)
-            self._durations[key] = observe
+            self._durations_of_event[plugin, helps] = observe
         observe(self._now() - since)
         return helps
 

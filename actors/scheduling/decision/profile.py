@@ -181,7 +181,8 @@ class Profile(Rules):
         return status
 
     def _gated(self, pod: Pod, record: Record) -> Status:
-        for plugin in watched(record, self.pre_enqueue_plugins):
+        plugins = self.pre_enqueue_plugins
+        for plugin in watched(record, plugins) if record.detailed else plugins:
             try:
                 status = as_status(plugin.pre_enqueue(pod))
             except CRASHES as exception:
@@ -277,19 +278,18 @@ class Profile(Rules):
         """Runs Reserve in order. The first failure ends it; the caller then runs unreserve."""
         record = state.record
         began = record.now()
-        status = self._reserved(state, info, node)
-        record.marks.extend((at.RESERVE, began, status.code, record.now()))
-        return status
-
-    def _reserved(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        for plugin in watched(state.record, self._reserve):
+        status = SUCCESS
+        for plugin in watched(record, self._reserve) if record.detailed else self._reserve:
             try:
                 status = as_status(plugin.reserve(state, info, node))
             except CRASHES as exception:
-                return crashed(plugin, RESERVE, exception, pod=info.key, node=node)
+                status = crashed(plugin, RESERVE, exception, pod=info.key, node=node)
+                break
             if not status.ok:
-                return refused(plugin, RESERVE, status)
-        return SUCCESS
+                status = refused(plugin, RESERVE, status)
+                break
+        record.marks.extend((at.RESERVE, began, status.code, record.now()))
+        return status
 
     def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
         """Runs Unreserve of every plugin, in reverse order."""
@@ -342,7 +342,8 @@ class Profile(Rules):
 
     def _flown(self, state: CycleState, info: PodInfo, node: str) -> Status:
         state.skip_pre_bind, state.parallel_pre_bind = set(), set()
-        for plugin in watched(state.record, self._pre_bind):
+        plugins, record = self._pre_bind, state.record
+        for plugin in watched(record, plugins) if record.detailed else plugins:
             try:
                 answer = plugin.pre_bind_pre_flight(state, info, node)
                 if isinstance(answer, PreBindPreFlightResult):
@@ -412,23 +413,22 @@ class Profile(Rules):
         """The status of the first bind plugin that does not skip the pod."""
         record = state.record
         began = record.now()
-        status = await self._bound(state, info, node, is_cancelled)
-        record.marks.extend((at.BIND, began, status.code, record.now()))
-        return status
-
-    async def _bound(
-        self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
-    ) -> Status:
-        for plugin in watched(state.record, self._bind):
+        status = SKIP
+        for plugin in watched(record, self._bind) if record.detailed else self._bind:
             try:
                 status = as_status(await plugin.bind(state, info, node))
             except CRASHES as exception:
                 if not isinstance(exception, Exception) and is_cancelled():
                     raise
-                return crashed(plugin, BIND, exception, pod=info.key, node=node)
+                status = crashed(plugin, BIND, exception, pod=info.key, node=node)
+                break
             if status.code is not Code.SKIP:
-                return status if status.ok else refused(plugin, BIND, status)
-        return error(f"no bind plugin of profile {self.scheduler_name} took the pod")
+                status = status if status.ok else refused(plugin, BIND, status)
+                break
+        if status.code is Code.SKIP:
+            status = error(f"no bind plugin of profile {self.scheduler_name} took the pod")
+        record.marks.extend((at.BIND, began, status.code, record.now()))
+        return status
 
     def post_bind(self, state: CycleState, info: PodInfo, node: str) -> None:
         """Runs PostBind of every plugin."""

@@ -38,7 +38,7 @@ from berth.actors.scheduling.decision.failures import (
     crashed,
     signed,
 )
-from berth.actors.scheduling.decision.timing import timed
+from berth.actors.scheduling.decision.timing import timed, watched
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.interface import (
     FilterPlugin,
@@ -163,7 +163,7 @@ class Rules:
     def __init__(self, points: Points, evaluations: Evaluations | None = None) -> None:
         self._points = points
         self.evaluations = evaluations or Evaluations(points)
-        self._pre_filter = [
+        self._pre_filter: Sequence[PreFilterPlugin] = [
             p for p, _ in points.get("preFilter", ()) if isinstance(p, PreFilterPlugin)
         ]
         self._filter: tuple[FilterPlugin | NodeFilterPlugin, ...] = tuple(
@@ -171,7 +171,7 @@ class Rules:
         )
         self._filter_names = [p.name for p in self._filter]
         self._filter_beyond_rows = [p.name for p in self._filter if reads_of(p) not in ROW_BY_ROW]
-        self._pre_score = [
+        self._pre_score: Sequence[PreScorePlugin] = [
             p for p, _ in points.get("preScore", ()) if isinstance(p, PreScorePlugin)
         ]
         self._score: tuple[tuple[ScorePlugin | NodeScorePlugin, int], ...] = tuple(
@@ -216,12 +216,11 @@ class Rules:
         names: frozenset[str] | None = None
         restricted_by: list[str] = []
         rejected = SUCCESS
-        record, asked = state.record, self.evaluations.pre_filter
-        for plugin in self._pre_filter:
-            ask = _pre_filtered
-            if record.detailed:
-                ask = timed(record, PRE_FILTER, ask, plugin.name)
-            answer = ask(plugin, state, info, snapshot)
+        asked, plugins = self.evaluations.pre_filter, self._pre_filter
+        if state.record.detailed:
+            plugins = watched(state.record, plugins)
+        for plugin in plugins:
+            answer = _pre_filtered(plugin, state, info, snapshot)
             if answer is SKIP:
                 state.left_out.add(plugin.name)
                 continue
@@ -280,6 +279,7 @@ class Rules:
         """Runs the filters over a view; each node keeps the first plugin that rejected it."""
         diagnosis = Diagnosis(nodes)
         record, asked, number = state.record, self.evaluations.filter, nodes.alive
+        detailed = record.detailed
         for plugin in self._filter:
             name = plugin.name
             if name in state.left_out:
@@ -287,12 +287,12 @@ class Rules:
             asked[name] += number
             if isinstance(plugin, FilterPlugin):
                 ask = _filter_all
-                if record.detailed:
+                if detailed:
                     ask = timed(record, FILTER, ask, name)
                 verdicts = ask(plugin, state, info, nodes)
             else:
                 each = _filter_each
-                if record.detailed:
+                if detailed:
                     each = timed(record, FILTER, each, name)
                 verdicts = each(plugin, state, info, nodes, diagnosis.feasible())
             if verdicts is not None:
@@ -307,6 +307,7 @@ class Rules:
         """
         passing: Bools | None = None
         record, asked, number = state.record, self.evaluations.filter, nodes.size
+        detailed = record.detailed
         for plugin in self._filter:
             name = plugin.name
             if name in state.left_out:
@@ -314,13 +315,13 @@ class Rules:
             asked[name] += number
             if isinstance(plugin, FilterPlugin):
                 ask = _passing_all
-                if record.detailed:
+                if detailed:
                     ask = timed(record, FILTER, ask, name)
                 passes = ask(plugin, state, info, nodes)
             else:
                 left = np.ones(nodes.size, dtype=np.bool_) if passing is None else passing
                 each = _filter_each
-                if record.detailed:
+                if detailed:
                     each = timed(record, FILTER, each, name)
                 passes = each(plugin, state, info, nodes, left).codes == PASSES
             if passes is not None:
@@ -335,12 +336,16 @@ class Rules:
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> None:
         """Runs PreScore on the feasible nodes."""
-        record, asked = state.record, self.evaluations.pre_score
-        for plugin in self._pre_score:
-            ask = _pre_scored
-            if record.detailed:
-                ask = timed(record, PRE_SCORE, ask, plugin.name)
-            status = ask(plugin, state, info, nodes)
+        asked, plugins = self.evaluations.pre_score, self._pre_score
+        if state.record.detailed:
+            plugins = watched(state.record, plugins)
+        for plugin in plugins:
+            try:
+                status = as_status(plugin.pre_score(state, info, nodes))
+            except CRASHES as exception:
+                raise PluginError(
+                    crashed(plugin, PRE_SCORE, exception, pod=info.key)
+                ) from exception
             if status is SKIP or status.code is _SKIP:
                 state.skip_score.add(plugin.name)
                 continue
@@ -351,15 +356,16 @@ class Rules:
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> list[PluginScores]:
         """Runs Score, normalises and weighs, for every plugin that is not skipped."""
         result = []
-        record, asked = state.record, self.evaluations.score
+        record, asked, number = state.record, self.evaluations.score, nodes.size
+        detailed = record.detailed
         for plugin, weight in self._score:
             name = plugin.name
             if name in state.skip_score:
                 continue
-            asked[name] += nodes.size
+            asked[name] += number
             if isinstance(plugin, ScorePlugin):
                 ask = _raw_scores
-                if record.detailed:
+                if detailed:
                     ask = timed(record, SCORE, ask, name)
                 raw = ask(plugin, weight, state, info, nodes)
                 scores = (
@@ -367,7 +373,7 @@ class Rules:
                 )
             else:
                 each = _score_each
-                if record.detailed:
+                if detailed:
                     each = timed(record, SCORE, each, name)
                 scores = each(plugin, state, info, nodes)
             result.append(PluginScores(plugin.name, scores if weight == 1 else scores * weight))
@@ -376,13 +382,14 @@ class Rules:
     def raw_scores(self, state: CycleState, info: PodInfo, nodes: NodeView) -> list[RawScores]:
         """Runs Score of the vector plugins that are not skipped, without normalising."""
         result = []
-        record, asked = state.record, self.evaluations.score
+        record, asked, number = state.record, self.evaluations.score, nodes.size
+        detailed = record.detailed
         for plugin, weight in self._score:
             if plugin.name in state.skip_score or not isinstance(plugin, ScorePlugin):
                 continue
-            asked[plugin.name] += nodes.size
+            asked[plugin.name] += number
             ask = _raw_scores
-            if record.detailed:
+            if detailed:
                 ask = timed(record, SCORE, ask, plugin.name)
             result.append(ask(plugin, weight, state, info, nodes))
         return result
@@ -514,16 +521,6 @@ def _filter_each(
         elif not status.ok:
             raise PluginError(as_error(plugin, FILTER, status))
     return Verdicts(codes, keys, lambda key: statuses[key].reasons)
-
-
-def _pre_scored(
-    plugin: PreScorePlugin, state: CycleState, info: PodInfo, nodes: NodeView
-) -> Status:
-    """Runs PreScore of one plugin."""
-    try:
-        return as_status(plugin.pre_score(state, info, nodes))
-    except CRASHES as exception:
-        raise PluginError(crashed(plugin, PRE_SCORE, exception, pod=info.key)) from exception
 
 
 def _raw_scores(

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from inspect import isawaitable
+from inspect import isgeneratorfunction
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -18,6 +18,8 @@ from berth.actors.scheduling.decision.failures import (
     PRE_BIND,
     PRE_BIND_PRE_FLIGHT,
     PRE_ENQUEUE,
+    PRE_FILTER,
+    PRE_SCORE,
     RESERVE,
     UNRESERVE,
     Point,
@@ -35,6 +37,8 @@ Q = TypeVar("Q", bound=Plugin)
 # The extension point of each hook that is asked through `watched`.
 _POINTS = {
     "pre_enqueue": PRE_ENQUEUE,
+    "pre_filter": PRE_FILTER,
+    "pre_score": PRE_SCORE,
     "post_filter": POST_FILTER,
     "reserve": RESERVE,
     "unreserve": UNRESERVE,
@@ -51,9 +55,9 @@ def code_of(answer: object) -> Code:
 
     A filter's verdicts on many nodes count as success if one node passes.
     """
+    if type(answer) is Status:
+        return answer.code
     match answer:
-        case Status(code=code):
-            return code
         case PostFiltered(status=status):
             return code_of(status)
         case (Status(code=code), _):  # Permit
@@ -70,20 +74,25 @@ def watched(record: Record, plugins: Sequence[Q]) -> Sequence[Q]:
     """The plugins, each of which is timed if the attempt is recorded in detail."""
     if not record.detailed:
         return plugins
-    return [cast("Q", _Watched(record, plugin)) for plugin in plugins]
+    known = record.watched.get(id(plugins))
+    if known is None:
+        made = [cast("Q", _Watched(record, plugin)) for plugin in plugins]
+        known = record.watched[id(plugins)] = (plugins, made)
+    return cast("Sequence[Q]", known[1])
 
 
 def timed(record: Record, point: Point, ask: Callable[P, T], plugin: str) -> Callable[P, T]:
     """The function that asks a plugin, timed."""
+    name = point.name
 
     def timing(*args: P.args, **kwargs: P.kwargs) -> T:
         started = record.now()
-        code = Code.ERROR
         try:
             answer = ask(*args, **kwargs)
-            code = code_of(answer)
-        finally:
-            record.ran(plugin, point.name, code, started)
+        except BaseException:
+            record.ran(plugin, name, Code.ERROR, started)
+            raise
+        record.ran(plugin, name, code_of(answer), started)
         return answer
 
     return timing
@@ -92,50 +101,62 @@ def timed(record: Record, point: Point, ask: Callable[P, T], plugin: str) -> Cal
 class _Watched:
     """A plugin whose hooks are timed; everything else is the plugin's."""
 
+    __slots__ = ("_plugin", "name", *_POINTS)
+
     def __init__(self, record: Record, plugin: Plugin) -> None:
-        self._record = record
         self._plugin = plugin
+        self.name = plugin.name
+        for hook, point in _POINTS.items():
+            found = getattr(plugin, hook, None)
+            if found is not None:
+                around = _AROUND.get(hook, timed)
+                setattr(self, hook, around(record, point, found, plugin.name))
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._plugin, name)
-        point = _POINTS.get(name)
-        return found if point is None else self._timing(point, found)
+        return getattr(self._plugin, name)
 
-    def _timing(self, point: Point, hook: Callable[..., Any]) -> Callable[..., Any]:
-        record, plugin = self._record, self._plugin.name
 
-        def ask(*args: Any) -> Any:
-            started = record.now()
-            try:
-                answer = hook(*args)
-            except BaseException:
-                record.ran(plugin, point.name, Code.ERROR, started)
-                raise
-            if isinstance(answer, Generator):
-                return self._until_answered(point, answer, started)
-            if isawaitable(answer):
-                return self._awaited(point, answer, started)
-            record.ran(plugin, point.name, code_of(answer), started)
-            return answer
+def _timed_async(
+    record: Record, point: Point, hook: Callable[..., Awaitable[Any]], plugin: str
+) -> Callable[..., Awaitable[Any]]:
+    async def ask(*args: Any) -> Any:
+        started, code = record.now(), Code.ERROR
+        try:
+            answer = await hook(*args)
+            code = code_of(answer)
+        finally:
+            record.ran(plugin, point.name, code, started)
+        return answer
 
-        return ask
+    return ask
 
-    def _until_answered(
-        self, point: Point, steps: Generator[Any, Any, Any], started: float
-    ) -> Generator[Any, Any, Any]:
+
+def _timed_steps(
+    record: Record, point: Point, hook: Callable[..., Any], plugin: str
+) -> Callable[..., Any]:
+    """For PostFilter, which may ask extenders before it answers."""
+
+    def until_answered(steps: Generator[Any, Any, Any], started: float) -> Any:
         code = Code.ERROR
         try:
             answer = yield from steps
             code = code_of(answer)
         finally:
-            self._record.ran(self._plugin.name, point.name, code, started)
+            record.ran(plugin, point.name, code, started)
         return answer
 
-    async def _awaited(self, point: Point, answer: Awaitable[Any], started: float) -> Any:
-        code = Code.ERROR
-        try:
-            found = await answer
-            code = code_of(found)
-        finally:
-            self._record.ran(self._plugin.name, point.name, code, started)
-        return found
+    ask = timed(record, point, hook, plugin)
+
+    def asking(*args: Any) -> Any:
+        started = record.now()
+        steps = hook(*args) if isgeneratorfunction(hook) else None
+        return ask(*args) if steps is None else until_answered(steps, started)
+
+    return asking
+
+
+_AROUND: dict[str, Callable[..., Callable[..., Any]]] = {
+    "post_filter": _timed_steps,
+    "pre_bind": _timed_async,
+    "bind": _timed_async,
+}

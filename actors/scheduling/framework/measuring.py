@@ -77,6 +77,11 @@ class Record(Protocol):
     @property
     def marks(self) -> MutableSequence[float]: ...
 
+    @property
+    def watched(self) -> dict[int, tuple[object, object]]:
+        """What decision/timing.py keeps for this record."""
+        ...
+
     def now(self) -> float:
         """Monotonic seconds."""
         ...
@@ -109,6 +114,7 @@ class Unmeasured:
 
     def __init__(self) -> None:
         self.marks: MutableSequence[float] = deque(maxlen=0)
+        self.watched: dict[int, tuple[object, object]] = {}
 
     def now(self) -> float:
         return 0.0
