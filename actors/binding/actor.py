@@ -45,7 +45,7 @@ from berth.actors.runtime.workers import Line, Workers
 from berth.actors.scheduling.decision.profile import PreBindStep, Profile
 from berth.actors.scheduling.framework.events import ASSIGNED_POD_DELETE
 from berth.actors.scheduling.framework.interface import ApiHandle
-from berth.actors.scheduling.framework.measuring import NO_TIME, PRE_BIND
+from berth.actors.scheduling.framework.measuring import PRE_BIND
 from berth.actors.scheduling.framework.status import SUCCESS, Code, NotFound, Status
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -177,13 +177,13 @@ class BindingActor(Actor[BindingMessage]):
                 return failed(Stage.BEFORE_DONE, status)
             self._step(placement, "Pod allowed by permit")
         self._queue.tell(Done(info.uid))
-        status, record = SUCCESS, placement.cycle.record
-        began = ended = NO_TIME
-        if flight.ok:
-            began = record.now()
-            status = await self._prepared(profile, placement)
-            ended = record.now()
-        record.marks.extend((PRE_BIND, began, status.code, ended))
+        record = placement.cycle.record
+        if not flight.ok:
+            record.idle.append(PRE_BIND)
+            return None
+        began = record.now()
+        status = await self._prepared(profile, placement)
+        record.marks.extend((PRE_BIND, began, status.code, record.now()))
         if not status.ok:
             return failed(Stage.AFTER_DONE, status)
         return None

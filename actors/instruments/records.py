@@ -7,6 +7,7 @@ few steps. A detailed record writes into the same list, and times the plugins be
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -34,6 +35,7 @@ class PointTimes:
         self.profile = profile
         self.now = now
         self.marks: list[float] = []
+        self.idle: list[int] = []
         self._plugins: dict[tuple[str, str, int], Callable[[float], None]] = {}
         self.plain = PointRecord(self, detailed=False)
         self.detailed = PointRecord(self, detailed=True)
@@ -46,7 +48,7 @@ class PointTimes:
         marks = self.marks
         if not marks or marks[-2] >= FIRST:  # The last interval must not be torn apart.
             return
-        pairs = np.array(marks, dtype=np.float64).reshape(-1, 2)
+        pairs = np.fromiter(marks, np.float64, len(marks)).reshape(-1, 2)
         marks.clear()
         kinds = pairs[:, 0].astype(np.int64)
         begun = np.flatnonzero(kinds[:-1] >= FIRST)
@@ -55,6 +57,10 @@ class PointTimes:
         code = np.where(end < FIRST, end, int(Code.SUCCESS))
         self._count_points(kind, code, seconds)
         self._count_recall(kind, seconds)
+        for point, number in Counter(self.idle).items():
+            zeros = (0,) * len(self._bounds)
+            self._duration(point, int(Code.SUCCESS)).add((number, *zeros), 0.0)
+        self.idle.clear()
 
     def _count_points(self, kind: Ints, code: Ints, seconds: Floats) -> None:
         width = len(self._bounds) + 1
@@ -113,11 +119,22 @@ class PointTimes:
 class PointRecord:
     """Implements framework.measuring.Record, for any number of attempts."""
 
-    __slots__ = ("detailed", "dropped", "kept", "marks", "not_kept", "now", "ran", "watched")
+    __slots__ = (
+        "detailed",
+        "dropped",
+        "idle",
+        "kept",
+        "marks",
+        "not_kept",
+        "now",
+        "ran",
+        "watched",
+    )
 
     def __init__(self, times: PointTimes, *, detailed: bool) -> None:
         self.detailed = detailed
         self.marks = times.marks
+        self.idle = times.idle
         self.watched: dict[int, tuple[object, object]] = {}
         self.now = times.now
         self.ran = times.ran

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from berth.actors.instruments.records import FIRST, PointTimes
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.logs import get_logger
-from berth.actors.scheduling.framework.measuring import DISCARDED, NO_TIME, POINTS
+from berth.actors.scheduling.framework.measuring import DISCARDED, POINTS
 from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.model.pod_info import PodInfo
 
@@ -62,6 +62,7 @@ class TracedRecord:
         self.kept = times.kept
         self.not_kept = times.not_kept
         self.marks: list[float] = []
+        self.idle = times.idle
         self.plugins: list[_Plugin] = []
         self.watched: dict[int, tuple[object, object]] = {}
 
@@ -92,7 +93,7 @@ class TracedRecord:
         pairs = zip(kinds, kinds[1:], times, times[1:], strict=False)
         for kind, end, began, ended in pairs:
             point = POINTS.get(int(kind))
-            if point is not None and began != NO_TIME and end != DISCARDED:
+            if point is not None and end != DISCARDED:
                 code = Code(int(end)) if end < FIRST else Code.SUCCESS
                 yield point, code, began, ended
 

@@ -308,7 +308,7 @@ class Profile(Rules):
         """Runs Permit. WAIT comes with the seconds that each waiting plugin grants."""
         record = state.record
         if not self._permit:
-            record.marks.extend((at.PERMIT, at.NO_TIME, at.SUCCEEDED, at.NO_TIME))
+            record.idle.append(at.PERMIT)
             return SUCCESS, {}
         began = record.now()
         status, waits = self._permitted(state, info, node)
@@ -434,7 +434,7 @@ class Profile(Rules):
         """Runs PostBind of every plugin."""
         record = state.record
         if not self._post_bind:
-            record.marks.extend((at.POST_BIND, at.NO_TIME, at.SUCCEEDED, at.NO_TIME))
+            record.idle.append(at.POST_BIND)
             return
         began = record.now()
         for plugin in watched(state.record, self._post_bind):

@@ -26,8 +26,6 @@ from berth.actors.scheduling.framework.status import SUCCESS, Code
 SUCCEEDED = int(SUCCESS.code)
 FAILED = int(Code.ERROR)
 DISCARDED = 7
-# The time of both marks of an extension point where no plugin is asked.
-NO_TIME = -1.0
 # What begins. The first is a PreFilter that found answers kept from other pods; the second is the
 # search for such answers if there are none, before PreFilter.
 (
@@ -78,6 +76,11 @@ class Record(Protocol):
     def marks(self) -> MutableSequence[float]: ...
 
     @property
+    def idle(self) -> MutableSequence[int]:
+        """The extension points that had nothing to do; they count, and take no time."""
+        ...
+
+    @property
     def watched(self) -> dict[int, tuple[object, object]]:
         """What decision/timing.py keeps for this record."""
         ...
@@ -114,6 +117,7 @@ class Unmeasured:
 
     def __init__(self) -> None:
         self.marks: MutableSequence[float] = deque(maxlen=0)
+        self.idle: MutableSequence[int] = deque(maxlen=0)
         self.watched: dict[int, tuple[object, object]] = {}
 
     def now(self) -> float:
