@@ -108,7 +108,7 @@ class QueueActor(Actor[QueueMessage]):
             observe(self._clock.now() - now)
 
     def _observer_of(self, event: ClusterEvent) -> Observe:
-        # The members of enums are told apart by identity here, because their hashes are slow.
+        # The members of enums count by identity here, because their hashes are slow.
         key = (id(event.resource), id(event.action), event.label)
         observe = self._of_changes.get(key)
         if observe is None:

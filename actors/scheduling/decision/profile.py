@@ -173,23 +173,20 @@ class Profile(Rules):
 
     def pre_enqueue(self, pod: Pod) -> Status:
         """The first status that keeps the pod out of the active queue, or success."""
-        record = self._gate
-        record.marks.extend((at.PRE_ENQUEUE, record.now()))
-        status = self._gated(pod, record)
-        # As in kube-scheduler, this counts as a success whatever the plugins answer.
-        record.marks.extend((at.SUCCEEDED, record.now()))
-        return status
-
-    def _gated(self, pod: Pod, record: Record) -> Status:
-        plugins = self.pre_enqueue_plugins
+        record, plugins, answer = self._gate, self.pre_enqueue_plugins, SUCCESS
+        began = record.now()
         for plugin in watched(record, plugins) if record.detailed else plugins:
             try:
                 status = as_status(plugin.pre_enqueue(pod))
             except CRASHES as exception:
-                return crashed(plugin, PRE_ENQUEUE, exception, pod=key(pod))
+                answer = crashed(plugin, PRE_ENQUEUE, exception, pod=key(pod))
+                break
             if not status.ok:
-                return refused(plugin, PRE_ENQUEUE, status)
-        return SUCCESS
+                answer = refused(plugin, PRE_ENQUEUE, status)
+                break
+        # As in kube-scheduler, this counts as a success whatever the plugins answer.
+        record.marks.extend((at.PRE_ENQUEUE, began, at.SUCCEEDED, record.now()))
+        return answer
 
     def sort_key(self, info: PodInfo, enqueued_at: float) -> tuple[float, ...]:
         """The pod's sort key in the active queue, which hands out the least first.

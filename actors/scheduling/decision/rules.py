@@ -216,7 +216,7 @@ class Rules:
         names: frozenset[str] | None = None
         restricted_by: list[str] = []
         rejected = SUCCESS
-        asked, plugins = self.evaluations.pre_filter, self._pre_filter
+        plugins = self._pre_filter
         if state.record.detailed:
             plugins = watched(state.record, plugins)
         for plugin in plugins:
@@ -224,7 +224,7 @@ class Rules:
             if answer is SKIP:
                 state.left_out.add(plugin.name)
                 continue
-            asked[plugin.name] += 1
+            self.evaluations.pre_filter[plugin.name] += 1
             if answer is SUCCESS:
                 continue
             if isinstance(answer, PreFilterResult):
@@ -240,7 +240,7 @@ class Rules:
                         )
             elif answer.code is _SKIP:
                 state.left_out.add(plugin.name)
-                asked[plugin.name] -= 1
+                self.evaluations.pre_filter[plugin.name] -= 1
             elif answer.code is _UNRESOLVABLE:
                 return PreFiltered(answer)
             elif answer.code is _UNSCHEDULABLE:
@@ -336,7 +336,7 @@ class Rules:
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> None:
         """Runs PreScore on the feasible nodes."""
-        asked, plugins = self.evaluations.pre_score, self._pre_score
+        plugins = self._pre_score
         if state.record.detailed:
             plugins = watched(state.record, plugins)
         for plugin in plugins:
@@ -349,23 +349,22 @@ class Rules:
             if status is SKIP or status.code is _SKIP:
                 state.skip_score.add(plugin.name)
                 continue
-            asked[plugin.name] += 1
+            self.evaluations.pre_score[plugin.name] += 1
             if not status.ok:
                 raise PluginError(as_error(plugin, PRE_SCORE, status))
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> list[PluginScores]:
         """Runs Score, normalises and weighs, for every plugin that is not skipped."""
         result = []
-        record, asked, number = state.record, self.evaluations.score, nodes.size
-        detailed = record.detailed
+        record = state.record
         for plugin, weight in self._score:
             name = plugin.name
             if name in state.skip_score:
                 continue
-            asked[name] += number
+            self.evaluations.score[name] += nodes.size
             if isinstance(plugin, ScorePlugin):
                 ask = _raw_scores
-                if detailed:
+                if record.detailed:
                     ask = timed(record, SCORE, ask, name)
                 raw = ask(plugin, weight, state, info, nodes)
                 scores = (
@@ -373,7 +372,7 @@ class Rules:
                 )
             else:
                 each = _score_each
-                if detailed:
+                if record.detailed:
                     each = timed(record, SCORE, each, name)
                 scores = each(plugin, state, info, nodes)
             result.append(PluginScores(plugin.name, scores if weight == 1 else scores * weight))
@@ -382,14 +381,13 @@ class Rules:
     def raw_scores(self, state: CycleState, info: PodInfo, nodes: NodeView) -> list[RawScores]:
         """Runs Score of the vector plugins that are not skipped, without normalising."""
         result = []
-        record, asked, number = state.record, self.evaluations.score, nodes.size
-        detailed = record.detailed
+        record = state.record
         for plugin, weight in self._score:
             if plugin.name in state.skip_score or not isinstance(plugin, ScorePlugin):
                 continue
-            asked[plugin.name] += number
+            self.evaluations.score[plugin.name] += nodes.size
             ask = _raw_scores
-            if detailed:
+            if record.detailed:
                 ask = timed(record, SCORE, ask, plugin.name)
             result.append(ask(plugin, weight, state, info, nodes))
         return result
