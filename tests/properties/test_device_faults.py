@@ -27,7 +27,7 @@ from berth.actors.scheduling.kube.kinds import BY_KIND
 from tests.kit.devices import API, GPU, claim, device_class, request, resource_slice, using
 from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
 
-EXAMPLES = int(os.environ.get("BERTH_HISTORIES", "500")) // 20
+EXAMPLES = int(os.environ.get("BERTH_HISTORIES", "300")) // 20
 CLAIMS = BY_KIND[API, "ResourceClaim"]
 SLICES = BY_KIND[API, "ResourceSlice"]
 CLAIM = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{}"

@@ -343,7 +343,7 @@ def moody(monkeypatch: pytest.MonkeyPatch) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
-EXAMPLES = int(os.environ.get("BERTH_HISTORIES", "500")) // 10
+EXAMPLES = int(os.environ.get("BERTH_HISTORIES", "300")) // 10
 
 
 @pytest.mark.usefixtures("moody")

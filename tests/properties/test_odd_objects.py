@@ -29,7 +29,7 @@ from tests.kit.daemon import Daemon, Document, daemon, node, pod
 from tests.kit.devices import claim, device_class, request, resource_slice
 from tests.kit.odd import broken, document
 
-EXAMPLES = int(os.environ.get("BERTH_HISTORIES", "500")) // 20
+EXAMPLES = int(os.environ.get("BERTH_HISTORIES", "300")) // 20
 OPTIONS = Options(max_unschedulable=20.0)
 LONG = 90.0  # seconds after which everything that failed has been tried again
 FLUSHED = 65.0  # seconds after which every parked pod has been tried again

@@ -362,7 +362,7 @@ class QueueHistory(RuleBasedStateMachine):
 
 
 QueueHistory.TestCase.settings = settings(
-    max_examples=int(os.environ.get("BERTH_HISTORIES", "500")),
+    max_examples=int(os.environ.get("BERTH_HISTORIES", "300")),
     stateful_step_count=40,
     deadline=None,
 )

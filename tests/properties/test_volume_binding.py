@@ -30,7 +30,7 @@ from tests.integration.test_volume_binding import (
 )
 from tests.kit.virtual_cluster import Document, Fault, VirtualCluster, node, virtual_cluster
 
-EXAMPLES = int(os.environ.get("BERTH_HISTORIES", "500")) // 100
+EXAMPLES = int(os.environ.get("BERTH_HISTORIES", "300")) // 100
 HOSTS = ("a", "b", "c")
 STEPS = 60
 LAGS = (0.0, 0.1, 3.0, 30.0)
