@@ -16,7 +16,7 @@ import enum
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import add
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -196,24 +196,24 @@ class Family(Generic[C]):
         self,
         kind: Kind,
         name: str,
-        help: str,  # noqa: A002 - the word of the exposition
+        text: str,
         labels: Sequence[str],
         stability: Stability,
         make: Callable[[], C],
-        buckets: Sequence[float] = (),
-        allowed: Mapping[str, Collection[str]] = {},
-        unexpected: Counter | None = None,
+        buckets: Sequence[float],
+        allowed: Mapping[str, Collection[str]],
+        unexpected: Counter,
     ) -> None:
         self.kind = kind
         self.name = name
-        self.help = help
+        self.help = text
         self.labels = tuple(labels)
         self.stability = stability
         self.buckets = tuple(buckets)
         self._make = make
         self._allowed = [allowed.get(label) for label in self.labels]
         self._constrained = any(each is not None for each in self._allowed)
-        self._unexpected = unexpected or Counter()
+        self._unexpected = unexpected
         self._children: dict[tuple[str, ...], C] = {}
         self._adding = threading.Lock()
         if not self.labels:
@@ -248,7 +248,6 @@ class Family(Generic[C]):
 
 
 AnyFamily = Family[Counter] | Family[Gauge] | Family[Histogram]
-F = TypeVar("F", Family[Counter], Family[Gauge], Family[Histogram])
 
 
 class Registry:
@@ -275,7 +274,7 @@ class Registry:
     def counter(
         self,
         name: str,
-        help: str,  # noqa: A002
+        text: str,
         labels: Sequence[str] = (),
         stability: Stability = ALPHA,
         *,
@@ -283,46 +282,24 @@ class Registry:
     ) -> Family[Counter]:
         """Raises ValueError if the name is taken. So do `gauge` and `histogram`."""
         make = _SharedCounter if shared else Counter
-        family: Family[Counter] = Family(
-            Kind.COUNTER,
-            name,
-            help,
-            labels,
-            stability,
-            make,
-            (),
-            self._allowed(name, labels),
-            self.unexpected,
-        )
-        return self._register(family)
+        return self._add(Kind.COUNTER, name, text, labels, stability, make)
 
     def gauge(
         self,
         name: str,
-        help: str,  # noqa: A002
+        text: str,
         labels: Sequence[str] = (),
         stability: Stability = ALPHA,
         *,
         shared: bool = False,
     ) -> Family[Gauge]:
         make = _SharedGauge if shared else Gauge
-        family: Family[Gauge] = Family(
-            Kind.GAUGE,
-            name,
-            help,
-            labels,
-            stability,
-            make,
-            (),
-            self._allowed(name, labels),
-            self.unexpected,
-        )
-        return self._register(family)
+        return self._add(Kind.GAUGE, name, text, labels, stability, make)
 
     def histogram(
         self,
         name: str,
-        help: str,  # noqa: A002
+        text: str,
         labels: Sequence[str] = (),
         stability: Stability = ALPHA,
         *,
@@ -332,11 +309,7 @@ class Registry:
             self._histograms.append(Histogram(buckets))
             return self._histograms[-1]
 
-        allowed = self._allowed(name, labels)
-        family: Family[Histogram] = Family(
-            Kind.HISTOGRAM, name, help, labels, stability, make, buckets, allowed, self.unexpected
-        )
-        return self._register(family)
+        return self._add(Kind.HISTOGRAM, name, text, labels, stability, make, buckets)
 
     def families(self) -> Iterator[AnyFamily]:
         """The families that are shown, in the order of their names."""
@@ -373,8 +346,21 @@ class Registry:
         limits = {label: self._allow_labels.get(f"{name},{label}") for label in labels}
         return {label: values for label, values in limits.items() if values is not None}
 
-    def _register(self, family: F) -> F:
-        if family.name in self._families:
-            raise ValueError(f"{family.name} is registered already")
-        self._families[family.name] = family
+    def _add(
+        self,
+        kind: Kind,
+        name: str,
+        text: str,
+        labels: Sequence[str],
+        stability: Stability,
+        make: Callable[[], C],
+        buckets: Sequence[float] = (),
+    ) -> Family[C]:
+        if name in self._families:
+            raise ValueError(f"{name} is registered already")
+        allowed = self._allowed(name, labels)
+        family = Family(
+            kind, name, text, labels, stability, make, buckets, allowed, self.unexpected
+        )
+        self._families[name] = cast("AnyFamily", family)
         return family

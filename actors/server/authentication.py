@@ -15,7 +15,6 @@ import msgspec
 from multidict import MultiMapping
 
 from berth.actors.runtime.logs import get_logger
-from berth.actors.runtime.measures import Registry
 from berth.actors.server.client_certificates import (
     CertificateError,
     common_name,
@@ -61,7 +60,7 @@ class Authenticator:
         authorities: Callable[[], Authorities],
         tokens: TokenReviews | None,
         wall: Callable[[], datetime],
-        measures: AccessMeasures | None = None,
+        measures: AccessMeasures,
         *,
         reads_uids: bool = True,
     ) -> None:
@@ -69,7 +68,7 @@ class Authenticator:
         self._authorities = authorities
         self._tokens = tokens
         self._wall = wall
-        self._measures = measures or AccessMeasures(Registry())
+        self._measures = measures
         self._reads_uids = reads_uids
 
     async def identify(self, request: Request) -> User | None:

@@ -16,7 +16,6 @@ from berth.actors.client.access import Calls
 from berth.actors.client.rest import ApiError, ConnectionFailedError
 from berth.actors.runtime.backoff import Backoff, Rng
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.measures import Registry
 from berth.actors.scheduling.kube.meta import Object
 from berth.actors.server.identity import User
 from berth.actors.server.metrics.access import AccessMeasures
@@ -79,9 +78,9 @@ class TokenReviews:
         clock: Clock,
         rng: Rng,
         seconds: float,
-        measures: AccessMeasures | None = None,
+        measures: AccessMeasures,
     ) -> None:
-        self._measures = measures or AccessMeasures(Registry())
+        self._measures = measures
         self._calls = calls
         self._clock = clock
         self._rng = rng
@@ -141,9 +140,9 @@ class AccessReviews:
         rng: Rng,
         allowed_seconds: float,
         denied_seconds: float,
-        measures: AccessMeasures | None = None,
+        measures: AccessMeasures,
     ) -> None:
-        self._measures = measures or AccessMeasures(Registry())
+        self._measures = measures
         self._calls = calls
         self._clock = clock
         self._rng = rng

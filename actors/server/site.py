@@ -10,7 +10,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from berth.actors.runtime.logs import get_logger
-from berth.actors.runtime.measures import Registry
 from berth.actors.server.authentication import Authenticator
 from berth.actors.server.authorization import Authorizer, Decision
 from berth.actors.server.identity import ANONYMOUS, User
@@ -35,10 +34,10 @@ class Site:
         authenticator: Authenticator,
         authorizer: Authorizer,
         pages: Mapping[str, Page],
-        measures: AccessMeasures | None = None,
+        measures: AccessMeasures,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._measures = measures or AccessMeasures(Registry())
+        self._measures = measures
         self._now = now
         self._authenticator = authenticator
         self._authorizer = authorizer

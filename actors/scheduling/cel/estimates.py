@@ -146,7 +146,7 @@ class _Coster:
     def _call(self, node: Call) -> Walked:
         costs: list[Range] = []
         for arg in node.args:
-            costs.append((yield self.cost(arg)))  # noqa: PERF401
+            costs.append((yield self.cost(arg)))  # noqa: PERF401 - a comprehension cannot yield
         total = ZERO
         for cost in costs:
             total = total.plus(cost)

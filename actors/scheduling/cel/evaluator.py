@@ -152,7 +152,7 @@ class _Compiler:
             case _:
                 operands = []
                 for operand in node.operands:
-                    operands.append((yield self.compile(operand)))  # noqa: PERF401
+                    operands.append((yield self.compile(operand)))  # noqa: PERF401 - a comprehension cannot yield
         special = steps.OPERATORS.get(node.function)
         if special is None:
             return call(node, operands)
@@ -167,7 +167,7 @@ class _Compiler:
     def _list(self, node: ListNode) -> Compiled:
         elements: list[Step] = []
         for element in node.elements:
-            elements.append((yield self.compile(element)))  # noqa: PERF401
+            elements.append((yield self.compile(element)))  # noqa: PERF401 - a comprehension cannot yield
         optional = node.optional
         if not optional and all(step in self._values for step in elements):
             return self._constant([self._values[step] for step in elements])

@@ -10,7 +10,7 @@ from berth.actors.scheduling.cel.declarations import Budget
 from berth.actors.scheduling.cel.errors import CelError
 from berth.actors.scheduling.cel.functions.conversions import string_of_double
 from berth.actors.scheduling.cel.times import Duration, Timestamp
-from berth.actors.scheduling.cel.values import TypeValue, Uint, keys, type_name
+from berth.actors.scheduling.cel.values import TypeValue, Uint, type_name, value_of_key
 
 MOST_PRECISION = 1000
 _SUPERSCRIPTS = str.maketrans(
@@ -160,7 +160,7 @@ class _Writer:
 
     def _map(self, found: dict[Any, Any]) -> str:
         entries: list[str] = []
-        pairs = [(self._quoted(key), found[stored]) for key, stored in zip(keys(found), found)]  # noqa: B905
+        pairs = [(self._quoted(value_of_key(key)), value) for key, value in found.items()]
         for key, value in sorted(pairs, key=lambda pair: pair[0]):
             self.write(entries, f"{key}:{self._quoted(value)}")
         return f"{{{', '.join(entries)}}}"

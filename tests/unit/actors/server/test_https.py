@@ -19,11 +19,13 @@ from cryptography import x509
 from structlog.testing import capture_logs
 
 from berth.actors.runtime.clock import SystemClock
+from berth.actors.runtime.measures import Registry
 from berth.actors.server import https
 from berth.actors.server.authentication import Authenticator
 from berth.actors.server.authorization import AlwaysAllowed, Authorizer
 from berth.actors.server.https import HttpsServer, Respond, listen
 from berth.actors.server.lookup import ClientAuthorities
+from berth.actors.server.metrics.access import AccessMeasures
 from berth.actors.server.request import Answer, Request, text
 from berth.actors.server.reviews import AccessReviews, TokenReviews
 from berth.actors.server.self_signed import keep_pair, make_pair
@@ -67,12 +69,14 @@ async def served(
     authorities = ClientAuthorities(
         authentication or Authentication(skip_lookup=True), clock, reachable=True
     )
-    tokens = TokenReviews(reviewer, clock, Random(1), 0.0)
-    access = AccessReviews(reviewer, clock, Random(1), 0.0, 0.0)
+    measures = AccessMeasures(Registry())
+    tokens = TokenReviews(reviewer, clock, Random(1), 0.0, measures)
+    access = AccessReviews(reviewer, clock, Random(1), 0.0, 0.0, measures)
     site = Site(
-        Authenticator(authorities.current, tokens, clock.wall),
+        Authenticator(authorities.current, tokens, clock.wall, measures),
         Authorizer(AlwaysAllowed(()), access),
         {"/page": whole_path},
+        measures,
     )
     async with (
         serving_with(serving, site.respond, authorities.certificates) as port,
